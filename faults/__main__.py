@@ -49,7 +49,7 @@ def main(seed: int, part: float, only: tuple[str, ...]) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
-    begin, found = time.monotonic(), list[Findings]()
+    begin, outcomes = time.monotonic(), list[Findings]()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         tempfile.TemporaryDirectory(prefix="altneu-faults-") as folder,
@@ -60,21 +60,22 @@ def main(seed: int, part: float, only: tuple[str, ...]) -> None:
             bar = progress.add_task(kind, total=count)
             place = Path(folder) / kind
             place.mkdir()
-            found.append(KINDS[kind](count, seed, place, lambda bar=bar: progress.advance(bar)))
-    console.print(_table(found))
-    differences = local.total(found)
-    for findings in found:
+            outcomes.append(KINDS[kind](count, seed, place, lambda bar=bar: progress.advance(bar)))
+    console.print(_table(outcomes))
+    differences = local.total(outcomes)
+    for findings in outcomes:
         for difference in findings.differences:
             console.print(f"[red]{findings.kind}[/red]: {difference}", highlight=False, markup=True)
     console.print(
-        f"seed {seed}: {sum(f.runs for f in found)} runs, {differences} differences, {time.monotonic() - begin:.0f} s"
+        f"seed {seed}: {sum(each.runs for each in outcomes)} runs, {differences} differences, "
+        f"{time.monotonic() - begin:.0f} s"
     )
     sys.exit(1 if differences else 0)
 
 
-def _table(found: list[Findings]) -> Table:
+def _table(outcomes: list[Findings]) -> Table:
     table = Table("fault", "runs", "struck", "differences", "beside it")
-    for findings in found:
+    for findings in outcomes:
         table.add_row(
             findings.kind, str(findings.runs), str(findings.struck), str(len(findings.differences)), findings.notes
         )

@@ -28,15 +28,15 @@ class Ended:
     """What a child said, and how it ended: below 0, by that signal."""
 
     code: int = 0
-    told: list[tuple[str, Any]] = field(default_factory=list)
+    messages: list[tuple[str, Any]] = field(default_factory=list)
 
     def last(self, word: str) -> Any:
         """The last value of a word, None if it was never said."""
-        return next((value for said, value in reversed(self.told) if said == word), None)
+        return next((value for said, value in reversed(self.messages) if said == word), None)
 
     def all(self, word: str) -> list[Any]:
         """Every value of a word."""
-        return [value for said, value in self.told if said == word]
+        return [value for said, value in self.messages if said == word]
 
 
 class Server:
@@ -84,7 +84,7 @@ class Server:
                 self._child, ended.code = 0, value
                 return ended
             else:
-                ended.told.append((word, value))
+                ended.messages.append((word, value))
                 if heard is not None:
                     heard(word, value)
         raise RuntimeError("the forking process has ended")

@@ -28,8 +28,8 @@ Run = Callable[[Server, Server, Path, random.Random], None]
 def many(count: int, seed: int, folder: Path, one: Run, done: Callable[[], None]) -> None:
     """Make runs, two at a time, each with its own folder and its own random numbers."""
     servers: Queue[tuple[Server, Server]] = Queue()
-    made = [(Server(), Server()) for _ in range(min(SIDE_BY_SIDE, 1 + count // _WORTH))]
-    for pair in made:
+    pairs = [(Server(), Server()) for _ in range(min(SIDE_BY_SIDE, 1 + count // _WORTH))]
+    for pair in pairs:
         servers.put(pair)
 
     def run(number: int) -> None:
@@ -43,11 +43,11 @@ def many(count: int, seed: int, folder: Path, one: Run, done: Callable[[], None]
             done()
 
     try:
-        with ThreadPoolExecutor(len(made)) as pool:
+        with ThreadPoolExecutor(len(pairs)) as pool:
             for future in [pool.submit(run, number) for number in range(count)]:
                 future.result()
     finally:
-        for pair in made:
+        for pair in pairs:
             for server in pair:
                 server.__exit__(None, None, None)
 
@@ -62,14 +62,18 @@ def wrong(ended: Ended, what: str) -> list[str]:
     return [f"{what}: view {name} differs" for name in answers if shows is None or shows[name] != answers[name]]
 
 
-def unsteady(ended: Ended, told: int, what: str) -> list[str]:
-    """A step that was told and is not there, or more than one that was not."""
+def unsteady(ended: Ended, reported: int, what: str) -> list[str]:
+    """The difference if a reported step is missing, or more than one step was not reported."""
     begin = ended.last("from")
-    return [f"{what}: opened at {begin} after step {told - 1} was told"] if begin not in (None, told, told + 1) else []
+    return (
+        [f"{what}: opened at {begin} after step {reported - 1} was told"]
+        if begin not in (None, reported, reported + 1)
+        else []
+    )
 
 
 @contextmanager
-def read_beside(readers: Server, folder: Path, findings: Findings) -> Iterator[list[str]]:
+def reading_meanwhile(readers: Server, folder: Path, findings: Findings) -> Iterator[list[str]]:
     """Have the folder read while things happen; what a reader saw that never was goes into the list."""
     seen: list[str] = []
     reader = Reader(readers, folder)
@@ -90,16 +94,16 @@ def kills(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Find
         operations = int(server.run("operations", folder / "all").last("operations"))
 
     def one(server: Server, readers: Server, place: Path, rng: random.Random) -> None:
-        deaths, told, differences = 0, 0, list[str]()
-        with read_beside(readers, place, findings) as seen:
+        deaths, reported, differences = 0, 0, list[str]()
+        with reading_meanwhile(readers, place, findings) as seen:
             for attempt in range(rng.choice([1, 1, 2, 3])):
                 ended = _struck(server, place, rng, operations)
-                differences += unsteady(ended, told, f"{place.name}, attempt {attempt}")
-                told = max([told, *(step + 1 for step in ended.all("step"))])
+                differences += unsteady(ended, reported, f"{place.name}, attempt {attempt}")
+                reported = max([reported, *(step + 1 for step in ended.all("step"))])
                 deaths += ended.code == -signal.SIGKILL
                 differences += wrong(ended, place.name) if ended.code != -signal.SIGKILL else []
             last = server.run("run", place)
-            differences += unsteady(last, told, place.name) + wrong(last, place.name)
+            differences += unsteady(last, reported, place.name) + wrong(last, place.name)
         findings.add(struck=deaths > 0, differences=differences + seen, deaths=deaths)
 
     many(count, seed, folder, one, done)
@@ -132,7 +136,7 @@ def failures(count: int, seed: int, folder: Path, done: Callable[[], None]) -> F
             "reason": rng.choice(REASONS[operation]),
             "first": rng.randint(1, 60),
         }
-        with read_beside(readers, place, findings) as seen:
+        with reading_meanwhile(readers, place, findings) as seen:
             ended = server.run("failing", place, many=rng.choice([1, 1, 2, 5]), **fault)
             differences = wrong(ended, f"{place.name} {fault}")
             last = server.run("run", place)
@@ -154,7 +158,7 @@ def flips(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Find
         differences = [ended.last("failed")] if ended.last("failed") else []
         victim, what, before = damage(place, rng)
         ended = server.run("damaged", place, steps=work.STEPS)
-        said, gone = ended.last("corrupt"), None
+        said, unrecovered = ended.last("corrupt"), None
         label = f"{place.name}, {what} {victim.relative_to(place)}"
         if said is None:
             differences += wrong(ended, label)
@@ -162,9 +166,9 @@ def flips(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Find
             if str(place) not in said:
                 differences.append(f"{label}: the error names no file: {said}")
             ended = server.run("recovered", place, steps=work.STEPS)
-            if (gone := ended.last("corrupt")) is not None:
-                if "put files back from a copy" not in gone:
-                    differences.append(f"{label}: the error of the recovery names no remedy: {gone}")
+            if (unrecovered := ended.last("corrupt")) is not None:
+                if "put files back from a copy" not in unrecovered:
+                    differences.append(f"{label}: the error of the recovery names no remedy: {unrecovered}")
                 victim.write_bytes(before)
             else:
                 differences += wrong(ended, f"{label}, recovered")
@@ -173,8 +177,8 @@ def flips(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Find
             struck=True,
             differences=differences,
             harmless=said is None,
-            recovered=said is not None and gone is None,
-            put_back_from_a_copy=gone is not None,
+            recovered=said is not None and unrecovered is None,
+            put_back_from_a_copy=unrecovered is not None,
         )
 
     many(count, seed, folder, one, done)

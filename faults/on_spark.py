@@ -21,7 +21,7 @@ import altneu as an
 from bench.cluster import Cluster
 from faults import driver, work
 from faults.children import ENVIRONMENT, Ended, Server
-from faults.local import read_beside, unsteady
+from faults.local import reading_meanwhile, unsteady
 from faults.report import Findings
 from faults.strike import WATCHED, InStage
 
@@ -42,11 +42,11 @@ def kills(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Find
     with Server() as readers:
         for number in range(count):
             place, rng = folder / str(number), random.Random(f"{seed} {number}")
-            with read_beside(readers, place, findings) as seen:
+            with reading_meanwhile(readers, place, findings) as seen:
                 ended = _drive(place, rng.uniform(0, _LONGEST))
-                told = max([0, *(step + 1 for step in ended.all("step"))])
+                reported = max([0, *(step + 1 for step in ended.all("step"))])
                 last = _drive(place, None)
-            differences = unsteady(last, told, place.name) + _wrong(last.last("shows"), place.name)
+            differences = unsteady(last, reported, place.name) + _wrong(last.last("shows"), place.name)
             findings.add(struck=ended.code == -signal.SIGKILL, differences=differences + seen)
             shutil.rmtree(place, ignore_errors=True)
             done()
@@ -65,7 +65,7 @@ def _drive(place: Path, patience: float | None) -> Ended:
         clock.start()
         for line in process.stdout:
             word, value = json.loads(line)
-            ended.told.append((word, value))
+            ended.messages.append((word, value))
             if word == "from" and patience is not None:
                 clock.cancel()
                 clock = threading.Timer(patience, _kill_all, [process])
@@ -92,7 +92,7 @@ def workers(count: int, executors: int, seed: int, folder: Path, done: Callable[
     def disturb(spark: SparkSession, victims: Victims, numbers: range) -> None:
         for number in numbers:
             place = folder / str(number)
-            with read_beside(readers, place, findings) as seen:
+            with reading_meanwhile(readers, place, findings) as seen:
                 struck, differences = _disturbed(spark, victims, place, random.Random(f"{seed} {number}"))
             findings.add(struck=struck, differences=differences + seen)
             shutil.rmtree(place, ignore_errors=True)
@@ -147,5 +147,5 @@ def _disturbed(spark: SparkSession, victims: Victims, place: Path, rng: random.R
 
 
 def _kill_one(victims: Victims, rng: random.Random) -> None:
-    if found := victims():
-        rng.choice(found).kill()
+    if processes := victims():
+        rng.choice(processes).kill()

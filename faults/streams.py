@@ -49,14 +49,14 @@ def killed_and_resumed(
     rows = _put(rng, files)
     timed = {"time": "time", "watermark": 2, "late": rng.choice(["revise", "drop", "error"])}
     options: dict[str, Any] = rng.choice([timed, {}])
-    wanted, _ = _followed(folder / "undisturbed", files, options)
+    expected, _ = _followed(folder / "undisturbed", files, options)
     struck = 0
     for _ in range(kills):
         kind = rng.choice(list(POINTS))
         point = f"{kind} {rng.randint(1, POINTS[kind])}"
         struck += _killed(folder / "state", files.folder, point, options | {"max_rows": rng.choice([None, 4, 5])})
-    found, taken = _followed(folder / "state", files, options)
-    differences = [] if found == wanted else [f"{folder.name}: {options} shows {found}, undisturbed {wanted}"]
+    actual, taken = _followed(folder / "state", files, options)
+    differences = [] if actual == expected else [f"{folder.name}: {options} shows {actual}, undisturbed {expected}"]
     return struck, differences + ([] if taken == rows else [f"{folder.name}: {taken} of {rows} rows were taken"])
 
 

@@ -55,8 +55,8 @@ def mended(link: re.Match[str], file: str, here: str) -> str:
     text, target, anchor = link.group(1), link.group(2), link.group(3) or ""
     if "://" in target:
         return link.group(0)
-    wanted = normpath(str(PurePosixPath(file).parent / target))
-    page = MOVED.get(wanted) or (wanted.removeprefix("docs/") if wanted.startswith("docs/") else None)
+    path = normpath(str(PurePosixPath(file).parent / target))
+    page = MOVED.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else None)
     if page is not None:
         return f"[{text}]({relpath(page, str(PurePosixPath(here).parent))}{anchor})"
-    return text if wanted in text else f"{text} (`{wanted}`)"
+    return text if path in text else f"{text} (`{path}`)"

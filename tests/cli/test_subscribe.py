@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import altneu as an
-from altneu.cli.beside import Maintained
+from altneu.cli.offline import Maintained
 from altneu.cli.opening import open_reader
 
 

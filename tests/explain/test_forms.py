@@ -50,11 +50,13 @@ def test_forms_say_the_same(session, view):
     )
     for operator in plan.operators:
         found = operator.total
-        assert f"{found.rows_out:,} out" in picture.said[operator.id]
+        ran = f"{found.rows_out:,} out" if found.steps else "nothing"
+        assert ran in picture.said[operator.id]
         assert f'"{operator.id}"' in page
         if operator.id in tree(plan):
             assert operator.label in text
-            assert f"{found.rows_in:,} row{'' if found.rows_in == 1 else 's'} in, {found.rows_out:,} out" in text
+            rows = f"{found.rows_in:,} row{'' if found.rows_in == 1 else 's'} in, {found.rows_out:,} out"
+            assert (rows if found.steps else "measured: nothing") in text
 
 
 def test_nothing_measured_is_told_unless_asked_for(session):
@@ -72,8 +74,8 @@ def test_data_of_an_operator(session):
     assert {k: reduce[k] for k in ("label", "keys", "bound", "called", "exchange", "logic", "scope", "views")} == {
         "label": "reduce top 1 by price desc [general]",
         "keys": [],
-        "bound": "everything",
-        "called": "full",
+        "bound": "the change",
+        "called": "incremental",
         "exchange": None,
         "logic": "",
         "scope": 0,
@@ -82,7 +84,7 @@ def test_data_of_an_operator(session):
     contents = told["operators"][-1]
     assert (contents["kind"], contents["inputs"], contents["updates"]) == ("arrangement", [reduce["id"]], 1)
     (view,) = told["views"]
-    assert (view["contents"], view["called"], view["exchanges"]) == (contents["id"], "full", 2)
+    assert (view["contents"], view["called"], view["exchanges"]) == (contents["id"], "incremental", 2)
 
 
 def test_all_views_share_one_graph(session):

@@ -216,7 +216,7 @@ def test_analyze_runs_a_query_once_and_keeps_nothing_of_it():
         told = next(line for line in lines if "reduce max" in line)
         assert "measured: 4 rows in, " in told
         assert any(line.startswith("  measured: once, in ") for line in lines)
-        assert lines[-1] == "arrangements: 0 there already, 3 to build"
+        assert lines[-1] == "arrangements: 0 there already, 4 to build"
         assert session._engine.table.layouts == kept
         session.retract("orders", [("jam", 1)])
         session.advance()

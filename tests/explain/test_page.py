@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import altneu as an
-from tests.explain.picture_cases import LOOPS, TRIANGLES
+from tests.explain.picture_cases import EDGES, LOOPS, TRIANGLES
 from tests.golden.explain_cases import PLANS
 
 WAIT = 30_000
@@ -15,7 +15,8 @@ WAIT = 30_000
 def plans(tmp_path_factory):
     """The page of everything, as a file."""
     with an.Session(shards=2) as session:
-        for name, view in {**PLANS, **LOOPS, "triangles": TRIANGLES}.items():
+        middle = EDGES.group_by().agg(m="median(dst)")
+        for name, view in {**PLANS, **LOOPS, "triangles": TRIANGLES, "middle": middle}.items():
             session.maintain(name, view)
         session.insert("flights", [("UA", "JFK", 70), ("UA", "EWR", -3), ("AA", "JFK", 0)])
         session.insert("edges", [(1, 2), (2, 3), (3, 1)])

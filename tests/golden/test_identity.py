@@ -10,9 +10,11 @@ import hashlib
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
-from functools import cache
+
+import pytest
 
 import altneu as an
+from altneu.engine import catalogue
 from altneu.linear import Function
 from altneu.linear.modules import library
 from altneu.operators.arrange.operation import ReadOp
@@ -21,6 +23,7 @@ from altneu.plan import ir
 from altneu.plan.functions import with_functions
 from altneu.plan.lower import OPERATORS
 from altneu.plan.physical import PhysicalNode
+from altneu.plan.rewrite import NEWER, Rule, optimise
 from tests.golden import plans
 from tests.golden.golden import check
 from tests.oracle import (
@@ -62,13 +65,7 @@ CASES = {
 }
 
 
-@cache
-def every() -> list[tuple[str, an.Collection, str, set[type]]]:
-    """Every plan with its name, the digest and the classes of its operations."""
-    return [(name, plan, *placed(plan, joins)) for name, plan, joins in written()]
-
-
-def written() -> Iterator[tuple[str, an.Collection, str]]:
+def every() -> Iterator[tuple[str, an.Collection, str]]:
     """Every plan with its name and the joins it asks for."""
     for kind, some in CASES.items():
         for name, plan in some.items():
@@ -85,18 +82,23 @@ def digest(texts: Iterable[str]) -> str:
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
-def placed(plan: an.Collection, joins: str) -> tuple[str, set[type]]:
+def placed(plan: an.Collection, joins: str, without: tuple[Rule, ...] = ()) -> tuple[str, set[type]]:
     """A digest of what the operations of a view are called in stores, and their classes."""
     nodes: list[PhysicalNode] = []
     for shards in (1, 2):  # in one shard a delta join is one operation
-        with an.Session(shards=shards) as session:
+        with an.Session(shards=shards) as session, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(catalogue, "optimise", lambda node, more=(): optimise(node, (*without, *more)))
             session.maintain("view", plan, joins=joins)
             nodes += session._engine.catalogue.plan.nodes
     return digest(n.identity for n in nodes), {type(n.operation) for n in nodes}
 
 
 def test_nothing_that_stored_views_are_found_by_changes():
-    lines = [f"{name} | {plan.node.fingerprint} {operations}" for name, plan, operations, _ in every()]
+    """A rule that came after a release is left out for the views of stores from before: of these the third word."""
+    lines = []
+    for name, plan, joins in every():
+        digests = [placed(plan, joins, without)[0] for without in (NEWER[0], ())]
+        lines.append(f"{name} | {plan.node.fingerprint} {' '.join(dict.fromkeys(digests))}")
     check("identity", "\n".join(lines) + "\n")
 
 
@@ -106,10 +108,11 @@ def concrete(kind: type) -> set[type]:
 
 
 def test_every_node_reducer_and_operation_is_among_them():
-    nodes = [node for _, plan, *_ in every() for node in ir.walk(plan.node)]
+    made = [(plan, joins) for _, plan, joins in every()]
+    nodes = [node for plan, _ in made for node in ir.walk(plan.node)]
     assert {type(node) for node in nodes} == concrete(ir.Node) - {ir.MultiJoin}  # rules make it, and AsOfReduce
     assert {type(n.reducer) for n in nodes if isinstance(n, ir.Reduce)} == concrete(ir.Reducer) - {ir.AsOfReduce}
-    assert set().union(*(kinds for *_, kinds in every())) == concrete(Operation) - {ReadOp}  # has no state
+    assert set().union(*(placed(*one)[1] for one in made)) == concrete(Operation) - {ReadOp}  # has no state
 
 
 def test_every_node_is_lowered_and_has_a_name_in_ir():
@@ -131,7 +134,7 @@ def held(value: object) -> Iterator[str]:
 
 def test_every_node_states_the_functions_that_it_holds():
     """One that is not stated would change unseen below a stored view."""
-    nodes = [node for _, plan, *_ in every() for node in ir.walk(plan.node)]
+    nodes = [node for _, plan, _ in every() for node in ir.walk(plan.node)]
     for node in nodes:
         own = {digest for one in fields(node) for digest in held(getattr(node, one.name))}
         assert {f.digest for f in node.functions()} == own

@@ -17,6 +17,7 @@ from altneu.plan.rewrite.hoist_bindings import hoist_bindings
 from altneu.plan.rewrite.limit_windows import limit_windows
 from altneu.plan.rewrite.merge_distinct import merge_distinct
 from altneu.plan.rewrite.merge_linear import merge_linear
+from altneu.plan.rewrite.order_groups import order_groups
 from altneu.plan.rewrite.prune_columns import prune_columns
 from altneu.plan.rewrite.push_bounds import push_bounds
 from altneu.plan.rewrite.push_filters import push_filters
@@ -214,6 +215,13 @@ EXAMPLES = {
         .concat(KEPT_WIDE.join(KEPT_WIDE, on=["k", "a", "b", "c"]).select("a", w="b")),
         "into moments": WIDE.differentiate().join(U.delay_to_neu(), on="k").integrate().select("a", "w"),
         "keys, casts and pads of an outer join": WIDE.join(B, on="k", how="full").select("a", "x"),
+    },
+    order_groups: {
+        "the first rows of each group": WIDE.top_k(2, "c desc", per="k"),
+        "and of all rows": WIDE.top_k(1, "a"),
+        "the extremes of one column": WIDE.group_by("k").agg(least="min(a)", most="max(a)"),
+        "two columns have two orders": WIDE.group_by("k").agg(least="min(a)", most="max(b)"),
+        "other functions read the whole group": WIDE.group_by("k").agg(most="max(a)", n="count(*)"),
     },
 }
 

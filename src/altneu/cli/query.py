@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pyarrow as pa
 
-from altneu.cli.beside import ask
 from altneu.cli.command import Taught, path_option, reporting
+from altneu.cli.offline import ask
 from altneu.cli.opening import open_reader
 from altneu.cli.output import Output
 from altneu.cli.written import SUFFIXES, TEXTS, write_file

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from altneu.cli.beside import Maintained, Names
 from altneu.cli.command import Taught, nearest, path_option, reporting, stopped_cleanly
+from altneu.cli.offline import Maintained, Names
 from altneu.cli.opening import open_reader
 from altneu.cli.output import Output, as_json, text
 from altneu.errors import PlanError

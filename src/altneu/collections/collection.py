@@ -554,7 +554,9 @@ class Collection(LinearVerbs):
 
         Ties are decided by the value of the whole row, never by arrival. A row that occurs n times counts n times.
 
-        Cost:   one exchange by group; the rows of each group are kept, and read again when the group changes.
+        Cost:   one exchange by group. The rows of each group are kept in this order, and a change of d rows reads about
+                k + d of them, whatever the size of the group. In loops, with two times, and where the count of a row
+                is below zero, the whole group is read.
         """
         if not isinstance(k, Integral) or k < 1:
             raise PlanError(f"top_k: k must be a whole number of at least 1, got {k!r}")
@@ -833,7 +835,7 @@ def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], bodies
             )
         if max(ir.moments(collection.node), default=-1) >= variables[0].level:
             raise PlanError(f"the body of a loop returns a differentiated collection for {name}; integrate it first")
-        if verb := ir.told_by_arrival_in_loop(collection.node):
+        if verb := ir.arrival_verb_in_loop(collection.node):
             raise PlanError(
                 f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
             )

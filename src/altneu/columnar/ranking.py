@@ -118,8 +118,8 @@ def order_words(column: pa.Array, *, descending: bool = False, nulls_first: bool
     """One unsigned word a value: of two values with different words, the lesser word's comes first in the order.
 
     Integers, dates, timestamps, booleans and floats that are not null have equal words only where they are equal. Of
-    strings and binary the first 8 bytes count, decimals beyond 64 bits share a word, nested values all do, and nulls
-    have the first or the last word, which a value may have, too.
+    strings and binary the first 8 bytes count, of structs the first field, decimals beyond 64 bits share a word, lists
+    and maps all do, and nulls have the first or the last word, which a value may have, too.
 
     Cost:   O(n).
     Law:    tests/laws/test_ordered.py (against ``sort_lines``).
@@ -149,6 +149,8 @@ def _words(column: pa.Array) -> Words:
         low, high = halves[:, 0], halves[:, 1]
         most = np.where(high < 0, np.iinfo(np.int64).min, np.iinfo(np.int64).max)
         return np.where(high == low >> np.int64(63), low, most).view(np.uint64) ^ SIGN
+    if pa.types.is_struct(type_) and type_.num_fields:
+        return order_words(column.field(0))
     if pa.types.is_nested(type_) or pa.types.is_null(type_):
         return np.zeros(len(column), np.uint64)
     return codes(column).view(np.uint64) ^ SIGN

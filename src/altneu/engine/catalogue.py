@@ -231,7 +231,7 @@ class Catalogue:
         others = [  # what was worth it then need not be so now, and some rules came later
             chosen_joins(without_indexes(optimise(written, newer)), exists, policy)
             for written in (collection.node, without_needs(collection.node))
-            for newer in ((), NEWER)
+            for newer in ((), *NEWER)
             for policy in (stored["delta"], joins)
         ]
         if (upon := self.upon_views(collection)) is not None:

@@ -10,7 +10,7 @@ from altneu.explain.text import exchange, measured, size_of
 
 def details(operator: Operator, *, analyze: bool = True) -> list[tuple[str, str]]:
     """All that is known of an operator, as names and values for people; without ``analyze`` nothing measured."""
-    return [(name, value) for name, value in _told(operator, analyze=analyze) if value]
+    return [(name, value) for name, value in _known(operator, analyze=analyze) if value]
 
 
 def view_details(view: ExplainedView) -> list[tuple[str, str]]:
@@ -25,7 +25,7 @@ def view_details(view: ExplainedView) -> list[tuple[str, str]]:
     return pairs
 
 
-def _told(operator: Operator, *, analyze: bool) -> Iterator[tuple[str, str]]:
+def _known(operator: Operator, *, analyze: bool) -> Iterator[tuple[str, str]]:
     yield "operator", operator.label
     yield "kind", operator.kind
     if operator.tells_cost:

@@ -175,14 +175,14 @@ def _depth_first(names: Iterable[Name], above: Neighbours, below: Neighbours) ->
 def _crossings(rows: Rows, below: Neighbours) -> int:
     """How many pairs of lines cross between the layers."""
     place = {name: i for row in rows for i, name in enumerate(row)}
-    found = 0
+    crossings = 0
     for row in rows:
         passed: list[int] = []
         for ends in ([place[n] for n in below[name]] for name in row):
-            found += sum(len(passed) - bisect_right(passed, end) for end in ends)
+            crossings += sum(len(passed) - bisect_right(passed, end) for end in ends)
             for end in ends:
                 insort(passed, end)
-    return found
+    return crossings
 
 
 def _centres(rows: Rows, above: Neighbours, below: Neighbours, sizes: Mapping[Name, Box]) -> dict[Name, float]:
@@ -193,19 +193,19 @@ def _centres(rows: Rows, above: Neighbours, below: Neighbours, sizes: Mapping[Na
     for sweep in range(_SWEEPS):
         down, last = sweep % 2 == 0, sweep >= _SWEEPS - 2
         for row in rows if down else reversed(rows):
-            wanted = []
+            targets = []
             for name in row:
                 near = [*(above[name] if down or last else ()), *(below[name] if last or not down else ())]
                 # Lines that pass layers are to be straight.
                 weights = [1.0 if sizes[name].height or sizes[n].height else STRAIGHT for n in near] or [1.0]
                 places = [centres[n] for n in near or [name]]
-                wanted.append((sum(map(mul, places, weights)) / sum(weights), sum(weights)))
-            _put(row, wanted, sizes, centres)
+                targets.append((sum(map(mul, places, weights)) / sum(weights), sum(weights)))
+            _put(row, targets, sizes, centres)
     return centres
 
 
 def _put(
-    row: Sequence[Name], wanted: Sequence[tuple[float, float]], sizes: Mapping[Name, Box], centres: dict[Name, float]
+    row: Sequence[Name], targets: Sequence[tuple[float, float]], sizes: Mapping[Name, Box], centres: dict[Name, float]
 ) -> None:
     """Put a row where its boxes want to be, each with a weight, as far as they leave each other room.
 
@@ -216,7 +216,7 @@ def _put(
     for a, b in pairwise(row):
         offsets.append(offsets[-1] + (sizes[a].width + sizes[b].width) / 2 + BESIDE)
     pools: list[tuple[float, float, int]] = []  # mean, weight, how many
-    for (place, own), offset in zip(wanted, offsets, strict=True):
+    for (place, own), offset in zip(targets, offsets, strict=True):
         mean, weight, count = place - offset, own, 1
         while pools and pools[-1][0] > mean:
             other, heavy, many = pools.pop()

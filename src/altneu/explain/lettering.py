@@ -1,4 +1,4 @@
-"""How wide a text is, about: boxes are made as large as what they say, without a browser to ask."""
+"""How wide a text is, about: boxes are made as large as their texts, without asking a browser."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def width_of(text: str, size: float, *, bold: bool = False, fixed: bool = False)
 
 
 def _width(letter: str) -> int:
-    known = _WIDTHS.get(letter)
-    if known is not None:
-        return known
+    width = _WIDTHS.get(letter)
+    if width is not None:
+        return width
     if unicodedata.east_asian_width(letter) in "WF":
         return _WIDE
     return _CAPITAL if letter.isupper() else _REST
@@ -44,8 +44,8 @@ def wrapped(text: str, columns: int, lines: int) -> list[str]:
     >>> wrapped("filter delay > 0; select carrier", 14, 2)
     ['filter delay >', '0; select …']
     """
-    found = textwrap.wrap(text, columns, break_long_words=True) or [""]
-    if len(found) <= lines:
-        return found
-    last = found[lines - 1]
-    return [*found[: lines - 1], (last if len(last) <= columns - 2 else last[: columns - 2].rstrip()) + " …"]
+    wrapped_lines = textwrap.wrap(text, columns, break_long_words=True) or [""]
+    if len(wrapped_lines) <= lines:
+        return wrapped_lines
+    last = wrapped_lines[lines - 1]
+    return [*wrapped_lines[: lines - 1], (last if len(last) <= columns - 2 else last[: columns - 2].rstrip()) + " …"]

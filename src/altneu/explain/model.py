@@ -61,10 +61,10 @@ class Measured:
         )
 
     def with_part(self, part: Measured, *, starts: bool) -> Measured:
-        """With what an operation did that is shown as a part of it; rows come in where it ``starts``."""
-        came = self.rows_in + (part.rows_in if starts else 0)
+        """With the work of an operation that is shown as a part of it; it receives rows where it ``starts``."""
+        rows_in = self.rows_in + (part.rows_in if starts else 0)
         steps, rounds = max(self.steps, part.steps), max(self.rounds, part.rounds)
-        return replace(self, rows_in=came, seconds=self.seconds + part.seconds, steps=steps, rounds=rounds)
+        return replace(self, rows_in=rows_in, seconds=self.seconds + part.seconds, steps=steps, rounds=rounds)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Operator:
             arrangement ``shared_with`` are the other views that read it; ``views`` are all that need the operator.
             ``back`` is the end of a loop's body from which a variable gets its next round. ``scope`` is a number in
             ``scopes``, ``within`` what that is called, and those around it, the innermost first.
-    Units:  ``updates`` and ``bytes`` are kept now, over all shards.
+    Units:  ``updates`` and ``bytes`` of the state now, over all shards.
     """
 
     id: str
@@ -139,10 +139,10 @@ class Operator:
 
 @dataclass(frozen=True)
 class ExplainedView:
-    """A view: the operator that keeps its contents, and what is said of its plan as a whole.
+    """A view: the operator that has its contents, and facts about its plan as a whole.
 
-    Shape:  ``errors`` counts the operators that keep errors for it; ``by_arrival`` says that it depends on when rows
-            come.
+    Shape:  ``errors`` counts the operators with an arrangement of errors for it; with ``by_arrival`` the contents
+            depend on when rows arrive.
     """
 
     name: str
@@ -201,11 +201,11 @@ class Explained:
 
     def readers(self) -> dict[str, list[str]]:
         """Ids of the operators that read each one."""
-        found: dict[str, list[str]] = {o.id: [] for o in self.operators}
+        by_id: dict[str, list[str]] = {o.id: [] for o in self.operators}
         for operator in self.operators:
             for name in operator.inputs:
-                found[name].append(operator.id)
-        return found
+                by_id[name].append(operator.id)
+        return by_id
 
     def to_dict(self, *, analyze: bool = True) -> dict[str, Any]:
         """All of it as plain data, fit for JSON; without ``analyze`` nothing that was measured."""

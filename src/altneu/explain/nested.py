@@ -49,9 +49,9 @@ class Nest:
         Law:    no two boxes overlap, and a box is inside the outlines of its loops (tests/explain/test_picture.py).
         """
         self._lay(ROOT)
-        found = Placed(self._laid[ROOT].width, self._laid[ROOT].height)
-        self._put(ROOT, (0.0, 0.0), found)
-        return found
+        placed = Placed(self._laid[ROOT].width, self._laid[ROOT].height)
+        self._put(ROOT, (0.0, 0.0), placed)
+        return placed
 
     def _inside(self, scope: int) -> list[int]:
         return sorted(s for s, around in self.parents.items() if around == scope and s != scope)
@@ -75,47 +75,47 @@ class Nest:
             laid = self._laid[inner]
             boxes["loop", inner] = Box(laid.width + 2 * INSIDE, laid.height + 2 * INSIDE + TITLE)
             self._sizes["loop", inner] = boxes["loop", inner]
-        edges, came, went = [], [], []
+        edges, entering, leaving = [], [], []
         for edge in self.edges:
             source, target = self._at(edge.source, scope), self._at(edge.target, scope)
             if source == target:
                 continue
             if source is None:
                 source = ("in", edge.name)
-                came.append(source)
+                entering.append(source)
             if target is None:
                 target = ("out", edge.name)
-                went.append(target)
+                leaving.append(target)
             edges.append(Edge(edge.name, source, target))
-        boxes |= dict.fromkeys((*came, *went), Box(0.0, 0.0))
-        top, end = [*came, *(n for n in self.top if n in boxes)], [*went, *(n for n in self.end if n in boxes)]
+        boxes |= dict.fromkeys((*entering, *leaving), Box(0.0, 0.0))
+        top, end = [*entering, *(n for n in self.top if n in boxes)], [*leaving, *(n for n in self.end if n in boxes)]
         self._laid[scope] = layered(boxes, edges, top, end)
 
-    def _put(self, scope: int, corner: Point, found: Placed) -> None:
+    def _put(self, scope: int, corner: Point, placed: Placed) -> None:
         """Note where everything in a scope is, the scope before those inside it."""
         laid = self._laid[scope]
         for name, place in laid.corners.items():
             at = _moved(place, corner)
             if name in self.boxes:
-                found.boxes[name] = (at, self.boxes[name])
+                placed.boxes[name] = (at, self.boxes[name])
                 begin, end = laid.rows[name]
-                found.rows[name] = (begin + corner[1], end + corner[1])
+                placed.rows[name] = (begin + corner[1], end + corner[1])
             elif isinstance(name, tuple) and name[0] == "loop":
-                found.outlines[name[1]] = (at, self._sizes["loop", name[1]])
+                placed.outlines[name[1]] = (at, self._sizes["loop", name[1]])
         for edge, points in laid.lines.items():
-            passed, known = [_moved(point, corner) for point in points], found.lines.get(edge, [])
+            passed, line = [_moved(point, corner) for point in points], placed.lines.get(edge, [])
             if ("in", edge) in laid.corners:
                 x, y = _moved(laid.corners["in", edge], corner)
-                known = [*known, (x, found.outlines[scope][0][1]), (x, y), *passed]
+                line = [*line, (x, placed.outlines[scope][0][1]), (x, y), *passed]
             elif ("out", edge) in laid.corners:
                 x, y = _moved(laid.corners["out", edge], corner)
-                known = [*passed, (x, y), (x, found.outlines[scope][0][1] + found.outlines[scope][1].height), *known]
+                line = [*passed, (x, y), (x, placed.outlines[scope][0][1] + placed.outlines[scope][1].height), *line]
             else:
-                known = passed
-            found.lines[edge] = known
+                line = passed
+            placed.lines[edge] = line
         for inner in self._inside(scope):
-            x, y = found.outlines[inner][0]
-            self._put(inner, (x + INSIDE, y + INSIDE + TITLE), found)
+            x, y = placed.outlines[inner][0]
+            self._put(inner, (x + INSIDE, y + INSIDE + TITLE), placed)
 
 
 def _moved(point: Point, by: Point) -> Point:

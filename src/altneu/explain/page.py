@@ -42,7 +42,7 @@ def _asset(name: str) -> str:
 
 
 def _data(explained: Explained, *, analyze: bool) -> dict[str, Any]:
-    """What the page tells of each operator and view."""
+    """The page's texts on each operator and view."""
     readers = explained.readers()
     data = {
         operator.id: _entry(

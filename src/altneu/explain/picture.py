@@ -30,7 +30,7 @@ _SIZES = {
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What a box says, a line each with its style, and how large that makes it."""
+    """The lines of a box, each with its style, and the size of the box."""
 
     lines: tuple[tuple[str, str], ...]
     box: Box
@@ -41,7 +41,7 @@ def svg(explained: Explained, *, analyze: bool = False) -> str:
     """The operators as one SVG picture, in light or dark as its reader has it; nothing is fetched.
 
     Every operator is a group with ``data-operator``, its id, every view one with ``data-view``, every line one with
-    ``data-from`` and ``data-to``. With ``analyze`` boxes say what was measured.
+    ``data-from`` and ``data-to``. With ``analyze`` boxes have the measurements.
 
     Shape:  boxes do not overlap; a loop is an outline around what is in it.
     Cost:   less than a second for 200 operators.
@@ -66,7 +66,7 @@ class _Picture:
         self.starts = {e.name: p for name, edges in out.items() for e, p in self._ports(name, edges, below=True)}
         self.ends = {e.name: p for name, edges in into.items() for e, p in self._ports(name, edges, below=False)}
 
-    # what boxes say -------------------------------------------------------------------------------------------------
+    # texts of boxes -------------------------------------------------------------------------------------------------
 
     def _operator_lines(self, operator: Operator) -> _Drawn:
         lines = [
@@ -127,9 +127,9 @@ class _Picture:
         width, height = self.placed.width + 2 * _MARGIN, self.placed.height + 2 * _MARGIN
         names = ", ".join(view.name for view in self.explained.views)
         size = f'viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" height="{_n(height)}"'
-        said = f'role="group" aria-label="{_q(f"Plan of {names}")}"'
+        aria = f'role="group" aria-label="{_q(f"Plan of {names}")}"'
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="altneu-plan" {size} {said}>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="altneu-plan" {size} {aria}>',
             f"<style>{files('altneu.explain').joinpath('picture.css').read_text(encoding='utf-8')}</style>",
             f'<rect class="page" width="{_n(width)}" height="{_n(height)}"/>',
             f'<g class="all" transform="translate({_n(_MARGIN)} {_n(_MARGIN)})">',
@@ -258,16 +258,16 @@ class _Picture:
         )
 
     def _view(self, view: ExplainedView) -> str:
-        drawn, said = self.drawn["view", view.name], f'role="img" aria-label="{_q(f"view {view.name}")}"'
+        drawn, aria = self.drawn["view", view.name], f'role="img" aria-label="{_q(f"view {view.name}")}"'
         (x, y), box = self.placed.boxes["view", view.name]
         return (
-            f'<g class="view" data-view="{_q(view.name)}" tabindex="0" {said} transform="translate({_n(x)} {_n(y)})">'
+            f'<g class="view" data-view="{_q(view.name)}" tabindex="0" {aria} transform="translate({_n(x)} {_n(y)})">'
             f'<rect class="box" width="{_n(box.width)}" height="{_n(box.height)}" rx="10"/>{"".join(_texts(drawn))}</g>'
         )
 
 
 def _spread(operator: Operator) -> str | None:
-    """What an exchange is told by."""
+    """The text of an exchange."""
     if operator.exchange is None:
         return None
     return f"⇄ by {', '.join(operator.exchange)}" if operator.exchange else "⇄ to one shard"
@@ -278,8 +278,8 @@ def name_of(operator: Operator) -> str:
     name = operator.label
     if operator.logic and operator.kind != "linear":
         name = name.removesuffix(f", then {operator.logic}")
-    for said in (f"{operator.kind} ", "reduce "):
-        name = name.removeprefix(said)
+    for prefix in (f"{operator.kind} ", "reduce "):
+        name = name.removeprefix(prefix)
     return name.strip() or operator.label
 
 

@@ -1,4 +1,4 @@
-"""From a plan, as it is run, to what EXPLAIN tells of it."""
+"""From a plan, as it is run, to its explanation."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from altneu.explain.words import kind_of, labelled, logic_of
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.asof.operation import AsofOp, LockedOp
 from altneu.operators.calculus.operation import IntegrateOp
-from altneu.operators.delta_join.operation import NewsOp
+from altneu.operators.delta_join.operation import DeltaScanOp
 from altneu.operators.join.operation import JoinOp
 from altneu.operators.latest.operation import LatestOp
 from altneu.operators.loop.operation import FeedbackOp, FeedOp, LeaveOp
+from altneu.operators.reduce.node import WHOLE
 from altneu.operators.reduce.operation import ReduceOp
 from altneu.operators.source.operation import CommandsOp, SourceOp
 from altneu.plan.physical import PhysicalNode, Plan, Port
@@ -37,7 +38,7 @@ _SCOPES = {"event": "two times", "moment": "moments of each time"}
 
 
 def explained(plan: Plan, view: str | None = None, facts: Facts | None = None) -> Explained:
-    """The operators of a view, or of all views in one graph, with the sources that are kept.
+    """The operators of a view, or of all views in one graph, with the sources that are arranged for late views.
 
     Raises:
         PlanError: there is no such view.
@@ -65,8 +66,8 @@ class _Reading:
         names = [*self.plan.views] if view is None else [view]
         shown = {i for i, users in self.users.items() if not {*users}.isdisjoint(names)}
         if view is None:
-            kept = [i for i in range(len(self.plan.nodes)) if self._is_kept_source(i)]
-            shown |= {*self.plan.upstream(*map(Port, kept))}
+            sources = [i for i in range(len(self.plan.nodes)) if self._is_kept_source(i)]
+            shown |= {*self.plan.upstream(*map(Port, sources))}
         hidden = {i for at in shown for i in self._inner(at)}
         operators = tuple(self.operator(i, view) for i in sorted(shown - hidden))
         scopes = tuple(ExplainedScope(s.kind, s.parent, s.names) for s in self.plan.scopes)
@@ -92,8 +93,8 @@ class _Reading:
         plan, node = self.plan, self.plan.nodes[i]
         operation = node.operation
         arrangement = operation.arrangement if isinstance(operation, ArrangeOp | CommandsOp | FeedOp) else None
-        kept = self.kept.get(arrangement or "", ())
-        others = tuple(name for name in kept if name != view) if view is not None or len(kept) > 1 else ()
+        users = self.kept.get(arrangement or "", ())
+        others = tuple(name for name in users if name != view) if view is not None or len(users) > 1 else ()
         facts = self.facts
         inputs = tuple(dict.fromkeys(_arranged_below(plan, node))) if _is_paths(node) else [p.node for p in node.inputs]
         total, last = self._measured(i)
@@ -129,9 +130,9 @@ class _Reading:
     def _around(self, scope: int) -> Iterator[str]:
         """What a scope and those around it are called."""
         while scope > 0:
-            found = self.plan.scopes[scope]
-            yield f"the loop over {', '.join(found.names)}" if found.kind == "loop" else _SCOPES[found.kind]
-            scope = found.parent
+            around = self.plan.scopes[scope]
+            yield f"the loop over {', '.join(around.names)}" if around.kind == "loop" else _SCOPES[around.kind]
+            scope = around.parent
 
     def _measured(self, i: int) -> tuple[Measured | None, Measured | None]:
         """What an operator did; of one that is several operations rows go in at its beginning and out at its end."""
@@ -143,21 +144,21 @@ class _Reading:
         if inner:
             total, last = replace(total, rows_in=0), replace(last, rows_in=0)
         for at in inner:
-            starts = isinstance(nodes[at].operation, NewsOp)
+            starts = isinstance(nodes[at].operation, DeltaScanOp)
             more = measured(nodes[at].identity)
             total, last = total.with_part(more[0], starts=starts), last.with_part(more[1], starts=starts)
         return total, last
 
     def _inner(self, i: int) -> list[int]:
         """The operations that are shown as a part of another one: the paths of a delta join in several shards."""
-        node, found = self.plan.nodes[i], list[int]()
+        node, inner = self.plan.nodes[i], list[int]()
         todo = [port.node for port in node.inputs] if _is_paths(node) else []
         while todo:
             at = todo.pop()
-            if not isinstance(self.plan.nodes[at].operation, ArrangeOp) and at not in found:
-                found.append(at)
+            if not isinstance(self.plan.nodes[at].operation, ArrangeOp) and at not in inner:
+                inner.append(at)
                 todo += [port.node for port in self.plan.nodes[at].inputs]
-        return found
+        return inner
 
     def _event_times(self, node: PhysicalNode) -> str | None:
         """The event times that a reduce follows a correction through, where it does and they are known."""
@@ -165,8 +166,8 @@ class _Reading:
         if event_times is None or not isinstance(node.operation, ReduceOp) or not self.plan.has_event_times(node):
             return None
         arranged = self.plan.nodes[node.inputs[0].node].operation
-        found = event_times(arranged.arrangement) if isinstance(arranged, ArrangeOp) else None
-        return None if found is None else str(found)
+        times = event_times(arranged.arrangement) if isinstance(arranged, ArrangeOp) else None
+        return None if times is None else str(times)
 
 
 def _is_paths(node: PhysicalNode) -> bool:
@@ -179,7 +180,7 @@ def bound_of(plan: Plan, node: PhysicalNode) -> Bound:
     if not isinstance(node.operation, ReduceOp):
         return CHANGE
     bound = CHANGE
-    if node.operation.spec.sums is None:
+    if node.operation.spec.sums is None and node.operation.ends == WHOLE:
         bound = GROUPS if _keys(plan, node) else EVERYTHING
     return max(bound, GROUPS, key=_BOUNDS.index) if plan.has_event_times(node) else bound
 

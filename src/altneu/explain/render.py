@@ -1,4 +1,4 @@
-"""EXPLAIN in the form that is asked for."""
+"""EXPLAIN in the requested form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 
 def rendered(explained: Explained, form: Form = "text", *, analyze: bool = False) -> str:
-    """What EXPLAIN tells, in one of its forms.
+    """An explanation, in one of its forms.
 
     Raises:
         PlanError: there is no such form.

@@ -78,7 +78,7 @@ def exchange(operator: Operator) -> str:
     return "none" if operator.exchange is None else ", ".join(operator.exchange) or "to one shard"
 
 
-def measured(found: Measured) -> str:
+def measured(work: Measured) -> str:
     """What an operator did, in words.
 
     >>> measured(Measured(1200, 3, 0, 0.0125, 2, 2))
@@ -86,13 +86,13 @@ def measured(found: Measured) -> str:
     >>> measured(Measured())
     'nothing'
     """
-    if not found.steps:
+    if not work.steps:
         return "nothing"
-    errors = f", {_many(found.errors, 'error')}" if found.errors else ""
-    rounds = f" of {found.rounds:,} rounds" if found.rounds > found.steps else ""
-    rows = "row" if found.rows_in == 1 else "rows"
-    many = _many(found.steps, "step")
-    return f"{found.rows_in:,} {rows} in, {found.rows_out:,} out{errors}, {seconds_of(found.seconds)} in {many}{rounds}"
+    errors = f", {_many(work.errors, 'error')}" if work.errors else ""
+    rounds = f" of {work.rounds:,} rounds" if work.rounds > work.steps else ""
+    rows = "row" if work.rows_in == 1 else "rows"
+    many = _many(work.steps, "step")
+    return f"{work.rows_in:,} {rows} in, {work.rows_out:,} out{errors}, {seconds_of(work.seconds)} in {many}{rounds}"
 
 
 def _many(count: int, what: str) -> str:

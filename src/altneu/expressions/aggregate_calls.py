@@ -386,10 +386,10 @@ def refusal(name: str) -> UnsupportedFunctionError:
 
 AGGREGATES = (
     ("count(*)", "Number of rows, a bigint."),
-    ("count(a)", "Number of rows on which it is not null; of `count(a, b)`, on which none is."),
+    ("count(a)", "Number of rows on which a is not null; `count(a, b)`: on which neither is null."),
     (
         "count(DISTINCT a, b)",
-        "Number of distinct values without a null. `approx_count_distinct(a)` is the same: exact.",
+        "Number of distinct values without a null. `approx_count_distinct(a)` is the same, and exact.",
     ),
     (
         "sum(a), sum(DISTINCT a)",
@@ -407,7 +407,7 @@ AGGREGATES = (
     ),
     (
         "stddev(a), stddev_samp(a), std(a), stddev_pop(a)",
-        "Standard deviation, from exact sums: within a few units in the last place, whatever cancels.",
+        "Standard deviation, from exact sums: within a few units in the last place, even if sums cancel.",
     ),
     ("variance(a), var_samp(a), var_pop(a)", "Variance, from exact sums."),
     ("skewness(a), kurtosis(a)", "Third and fourth moment of the deviations, from exact sums."),
@@ -424,35 +424,35 @@ AGGREGATES = (
     (
         "max_by(a, b), min_by(a, b)",
         (
-            "The a of the row with the greatest or least b that is not null; of several, the greatest or least a. "
-            "`max_by(a, b, n)` gives an array of n."
+            "The a of the row with the greatest or least non-null b; of several rows, the greatest or least a. "
+            "`max_by(a, b, n)` returns an array of n."
         ),
     ),
     ("mode(a)", "The most frequent value, of several the least. Also `mode() WITHIN GROUP (ORDER BY a [DESC])`."),
     (
         "median(a), percentile(a, p)",
         (
-            "What is at a fraction p of the way through the values, in proportion between two of them: a double, or an "
-            "interval. An array of fractions gives an array."
+            "The value at the fraction p of the sorted values, interpolated between two of them: a double, or an "
+            "interval. An array of fractions returns an array."
         ),
     ),
     (
         "percentile_cont(p) WITHIN GROUP (ORDER BY a [DESC])",
-        "As `percentile(a, p)`. `percentile_disc` gives the first value that a fraction p is not behind.",
+        "Like `percentile(a, p)`. `percentile_disc`: the first value with at least the fraction p of values up to it.",
     ),
     (
         "percentile_approx(a, p), approx_percentile(a, p)",
-        "The least value that a fraction p of the values is not above, exact here, whatever accuracy is asked for.",
+        "The least value with at least the fraction p of the values up to it; exact here, with any accuracy.",
     ),
     ("collect_list(a), array_agg(a)", "Every value that is not null, in the order of the values."),
     ("collect_set(a)", "Every distinct value that is not null, in order."),
     (
         "listagg([DISTINCT] a[, delimiter]) [WITHIN GROUP (ORDER BY b [DESC], …)], string_agg(…)",
-        "The texts of the values that are not null joined, in the order of b and then of the values.",
+        "The texts of the non-null values, joined in the order of b and then of the values.",
     ),
-    ("count_if(a)", "Number of rows on which it is true."),
-    ("bool_and(a), every(a)", "Whether it is true wherever it is not null."),
-    ("bool_or(a), any(a), some(a)", "Whether it is true anywhere."),
-    ("bit_and(a), bit_or(a), bit_xor(a)", "The bits that all, some or an odd number of whole numbers have."),
+    ("count_if(a)", "Number of rows on which a is true."),
+    ("bool_and(a), every(a)", "Whether a is true on every row on which it is not null."),
+    ("bool_or(a), any(a), some(a)", "Whether a is true on some row."),
+    ("bit_and(a), bit_or(a), bit_xor(a)", "The bits set in all, in some, or in an odd number of the whole numbers."),
 )
 """How aggregates are written, for docs/functions.md."""

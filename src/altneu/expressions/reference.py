@@ -13,13 +13,13 @@ from altneu.expressions.window import FUNCTIONS as WINDOW_FUNCTIONS
 _HEAD = """\
 # Functions and operators
 
-Written from the registry by `python -m altneu.expressions.reference`; do not edit.
+`python -m altneu.expressions.reference` generates this page from the registry of functions; do not edit it by hand.
 
 Expressions are Spark SQL with ANSI semantics (Spark 4.3), in the session time zone UTC. Tests compare every group below
-with Spark itself, on nulls, NaN, infinities, extremes, empty and odd texts, leap days and far dates. A row on which an
-expression fails is an error in the view's error collection, under Spark's error class; `TRY_CAST` and the `try_`
-functions give NULL instead. Branches that a row does not take (`CASE`, `if`, `coalesce`, the right side of `AND` and
-`OR`) cannot fail it.
+with Spark itself, on nulls, NaN, infinities, extreme values, empty and unusual texts, leap days and distant dates. If
+an expression fails on a row, the view's errors get a row with Spark's error class; `TRY_CAST` and the `try_`
+functions return NULL instead. Only the branch that a row takes is evaluated (of `CASE`, `if`, `coalesce`, `AND` and
+`OR`), so other branches cannot fail.
 """
 
 _WRITTEN_WITH_OTHERS = (
@@ -31,50 +31,52 @@ _WRITTEN_WITH_OTHERS = (
 )
 
 _WINDOWS = """\
-In `window(…)` and in SQL, each with `OVER (…)`, as every aggregate may have it
-([window_functions.md](window_functions.md)). `IGNORE NULLS` follows all but the ranks."""
+Use these functions in `window(…)`, and in SQL with `OVER (…)`, like any aggregate
+([window_functions.md](window_functions.md)). All but the ranks accept `IGNORE NULLS`."""
 
 _AGGREGATE_COST = (
-    "Counts, sums, averages, variances and their kin and bits keep a few numbers per group and cost the change, unless "
-    "they are DISTINCT; every other aggregate keeps the group's rows, which are read and ranked again when the group "
-    "changes: percentiles then find their place in O(log n), `mode` looks at every value, lists and joined texts are "
-    "made anew."
+    "Counts, sums, averages, variances and the related statistics, and bits keep a few numbers per group, so the cost "
+    "of a step is in proportion to the change, unless they are DISTINCT. Every other aggregate keeps the group's rows, "
+    "and reads and ranks them again when the group changes. Percentiles then find their position in O(log n); `mode` "
+    "reads every value; lists and joined texts are built again."
 )
 
 _TAIL = """\
-## What is refused, and what differs
+## Unsupported functions, and differences from Spark
 
-* Refused when the plan is built: functions that are not listed (by name, with near matches), those whose result would
-  differ when a row is retracted (`rand`, `uuid`, `current_timestamp` …), window functions and subqueries inside an
-  expression, aggregates outside of `agg`, and aggregates that depend on the order of arrival (`first`, `last`,
-  `histogram_numeric`); sketches.
-* Where Spark leaves the choice open, the values decide: ties of `mode`, `max_by` and `min_by`, the order of lists and
-  joined texts, `any_value`. What Spark's `approx_` aggregates come near to is exact here.
-* Sums, and variances and their kin, are computed from exact sums and rounded at the end: they do not overflow on the
-  way (Spark's `try_sum` may be null where this is a number), and differ from Spark's in the last digits.
-* Regular expressions are RE2's, which differ from Java's: no look-around, no back references, no possessive
-  quantifiers. `$` is the end of the text only. Inside a class `[` and `&&` are characters and `[:alpha:]` is a POSIX
-  class; there is no intersection. `(?i)` folds case for all of Unicode, `\\b` knows ASCII letters only, `\\s` has no
-  vertical tab, `.` stops at `\\n` alone.
+* altneu refuses some functions when the plan is built: functions that are not listed here (the error suggests similar
+  names); functions whose result would differ when a row is retracted (`rand`, `uuid`, `current_timestamp` …); window
+  functions and subqueries inside an expression; aggregates outside of `agg`; aggregates that depend on the order of
+  arrival (`first`, `last`, `histogram_numeric`); and sketches.
+* Where Spark does not define the result, altneu decides by the values: ties of `mode`, `max_by` and `min_by`, the order
+  of lists and joined texts, `any_value`. The `approx_` aggregates, approximate in Spark, are exact here.
+* altneu computes sums exactly and rounds at the end, also for variances and the related statistics. So intermediate
+  sums do not overflow (Spark's `try_sum` may be null where altneu returns a number), and the last digits may differ
+  from Spark's.
+* Regular expressions are those of RE2, which differ from Java's: there is no look-around, no back reference and no
+  possessive quantifier. `$` matches only at the end of the text. Inside a class `[` and `&&` are characters and
+  `[:alpha:]` is a POSIX class; there is no intersection. `(?i)` folds case for all of Unicode, `\\b` knows ASCII
+  letters only, `\\s` does not match a vertical tab, and only `\\n` stops `.`.
 * Formats must be constants, and so must the second argument of `round`, `ceil` and `floor`. Patterns may be columns:
-  each distinct pattern of a batch is compiled once, and a row whose pattern is not a regular expression is an error
-  row.
-* Floats print as from Java 19 on (the shortest digits that read back), and -0.0 is 0.0 everywhere.
-* Where Spark silently wraps around, altneu gives an error: `div` of decimals beyond bigint, decimals beyond the range
+  altneu compiles each distinct pattern of a batch once, and a row whose pattern is not a regular expression becomes an
+  error row.
+* Floats print as in Java 19 and later (the shortest digits that read back), and -0.0 equals 0.0 everywhere.
+* Where Spark silently wraps around, altneu reports an error: `div` of decimals beyond bigint, decimals beyond the range
   of timestamps. `-x` and `abs(x)` of decimals of more than 34 digits are exact.
-* The entries of a map are in the order of their keys, whatever order they came in, so that a map is retracted as it was
-  inserted; `map_keys`, `map_values`, `map_entries` and a cast to a text show it. Spark keeps the order of making.
-* Functions that make rows are verbs: `.explode("xs")`, `.unnest`, `.generate_series`. A series by months adds to the
-  value before, and Spark's `sequence` to the start ([linear.md](linear.md#counts)).
-* As in Spark, dates reach the year 5881580 and timestamps the year 294247, and as far back. Python's own types only
-  cover the years 1 to 9999. For values beyond them, `to_pylist`, subscriptions, database sinks, pages and error rows
-  give the text of a cast to string (`'+10000-01-01'`); the same text may be inserted and retracted. A row with such a
-  value that reaches a Python function becomes an error row (PYTHON_VALUE). `to_arrow` and Parquet files hold the
+* altneu sorts the entries of a map by their keys, so that a map can be retracted with its entries in any order;
+  `map_keys`, `map_values`, `map_entries` and a cast to a text show this order. Spark keeps the order of construction.
+* Functions that produce several rows are verbs: `.explode("xs")`, `.unnest`, `.generate_series`. A series by months
+  adds each step to the previous value, Spark's `sequence` to the start ([linear.md](linear.md#counts)).
+* As in Spark, dates range to the year 5881580 and timestamps to the year 294247, and as far back. Python's own types
+  only cover the years 1 to 9999. For values beyond them, `to_pylist`, subscriptions, database sinks, pages and error
+  rows show the result of a cast to string (`'+10000-01-01'`); you may insert and retract the same text. A row with such
+  a value that reaches a Python function becomes an error row (PYTHON_VALUE). `to_arrow` and Parquet files contain the
   value itself.
 * As in Spark, a value has at most 2,147,483,647 bytes and an array at most 2,147,483,632 elements. A row whose value
-  would be larger is an error row (VALUE_TOO_LARGE, COLLECTION_SIZE_LIMIT_EXCEEDED), whatever function
-  would make it. No memory is taken for the value, but by `regexp_replace`, `translate`, `hex` and `base64`.
-* A text that is a time of day without a date (`'12:00:00'`) is no timestamp: Spark takes today's date.
+  would be larger becomes an error row (VALUE_TOO_LARGE, COLLECTION_SIZE_LIMIT_EXCEEDED), whichever function
+  produces it. altneu checks the size before it allocates memory, except in `regexp_replace`, `translate`, `hex` and
+  `base64`.
+* A time of day without a date (`'12:00:00'`) is not a timestamp: Spark would use today's date.
 """
 
 
@@ -85,7 +87,7 @@ def page() -> str:
     for group, members in groupby(ordered, key=lambda f: f.group):
         parts.append(f"## {group}\n\n| | |\n|---|---|\n" + "\n".join(_line(f) for f in members) + "\n")
     others = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in _WRITTEN_WITH_OTHERS)
-    parts.append(f"## Written with others\n\n| | |\n|---|---|\n{others}\n")
+    parts.append(f"## Shorthand for other expressions\n\n| | |\n|---|---|\n{others}\n")
     rows = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in AGGREGATES)
     parts.append(
         f"## Aggregates\n\nIn `group_by(…).agg(…)`, each with `FILTER (WHERE …)`. {_AGGREGATE_COST}\n\n"

@@ -22,11 +22,11 @@ from altneu.expressions.rules import accept, expect_count
 FUNCTIONS = (
     ("row_number()", "The row's number in the partition, from 1."),
     ("rank(), dense_rank()", "Its rank; `rank` leaves gaps after ties."),
-    ("percent_rank(), cume_dist()", "Rows before it of the others, and rows up to it of all, as doubles."),
-    ("ntile(n)", "Which of n parts of equal size it is in."),
+    ("percent_rank(), cume_dist()", "The share of the other rows before it; the share of all rows up to it. Doubles."),
+    ("ntile(n)", "The number of the row's part, of n parts of equal size."),
     (
         "lag(a), lag(a, n), lag(a, n, default), lead(…)",
-        "The value n rows before it or after it (1 unless told); `default`, or null, where there is no such row.",
+        "The value n rows before it or after it (default 1); `default`, or null, where there is no such row.",
     ),
     ("first_value(a), first(a), any_value(a)", "The value on the first row of its frame."),
     ("last_value(a), last(a)", "The value on the last row of its frame."),

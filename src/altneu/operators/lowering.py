@@ -1,6 +1,6 @@
 """What lowering a node is given: the plan under construction, and where the rows of its inputs are.
 
-An operator's lowering stands in its folder, in ``lowering.py``: from its node to its operations, and to the
+An operator's lowering is in its folder, in ``lowering.py``: from its node to its operations, and to the
 arrangements that they read. ``altneu.plan.lower`` makes the plan.
 """
 
@@ -78,7 +78,7 @@ class Lowering(Protocol):
         """Append an operation, in the innermost scope of its inputs where none is given; its number."""
 
     def once(self, name: str, make: Callable[[], int]) -> int:
-        """The operation of a name, made when it is first asked for."""
+        """The operation of a name, made at the first call."""
 
     def arrange(
         self,
@@ -93,7 +93,7 @@ class Lowering(Protocol):
         """The arrangement of a port by a key, made once; ``origin`` names the collection across processes."""
 
     def arranged_already(self, lowered: Lowered, state: int) -> None:
-        """Note that an operation keeps the rows of a port by the key that they are spread by, and is read instead."""
+        """Note that an operation arranges the rows of a port by the key that partitions them, and is read instead."""
 
     def host_of(self, node: Node) -> Hosting | None:
         """The operation of a node that is lowered, if it takes over logic and has one reader."""
@@ -136,7 +136,7 @@ class Lowering(Protocol):
         """The scope that a scope is in."""
 
     def results_of(self, loop: Loop, make: Callable[[str], tuple[Lowered, ...]]) -> tuple[Lowered, ...]:
-        """What the variables of a loop come to outside it, made once, for its name."""
+        """The results of a loop's variables outside it, made once for its name."""
 
     def lattice_in(self, scope: int) -> Lattice:
         """The times of a scope."""
@@ -160,22 +160,22 @@ def group_label(key: Key) -> str:
 def spread_after(logic: BoundLogic, spread: Key | None) -> Key | None:
     """By which columns rows are still spread after linear logic."""
     for step in logic.steps:
-        made = projections(step)
-        if spread is None or made is None:
+        outputs_of = projections(step)
+        if spread is None or outputs_of is None:
             return None
-        if made:
-            spreads = {_carried(outputs, spread) for outputs in made}
+        if outputs_of:
+            spreads = {_carried(outputs, spread) for outputs in outputs_of}
             spread = spreads.pop() if len(spreads) == 1 else None
     return spread
 
 
 def _carried(outputs: Outputs, spread: Key) -> Key | None:
     """The names that columns have after a projection; None when one of them is not handed on."""
-    kept: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, expression in outputs:
         if expression.is_column:
-            kept.setdefault(expression.column_name, name)
-    return tuple(kept[k] for k in spread) if all(k in kept for k in spread) else None
+            names.setdefault(expression.column_name, name)
+    return tuple(names[k] for k in spread) if all(k in names for k in spread) else None
 
 
 def by_row(to: Lowering, node: Node, operation: Operation, label: str) -> Lowered:

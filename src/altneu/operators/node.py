@@ -1,6 +1,6 @@
-"""What every logical node is: a collection, described, with the facts about it that rules, lowering and provenance ask.
+"""Logical nodes: descriptions of collections, with the facts that rules, lowering and provenance need of them.
 
-Nodes know nothing of rows. An operator's node stands in its folder, in ``node.py``; ``altneu.plan.ir`` has all of them.
+Nodes know nothing of rows. An operator's node is in its folder, in ``node.py``; ``altneu.plan.ir`` has all of them.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ Outputs = tuple[tuple[str, int, str], ...]
 def inputs_first(function: Callable[[Any], T]) -> Callable[[Any], T]:
     """A function of a node that calls itself on the node's inputs: computed once a node, inputs before the node.
 
-    So a plan may be of any depth, and what is shared costs once. The result is kept with the node, which never changes.
+    So a plan may be of any depth, and what is shared costs once. Results are stored with the nodes, which never change.
 
-    Cost:   one call of ``function`` for each node that has not been asked before.
+    Cost:   one call of ``function`` for each node that it was not called with before.
     """
     place = f"#{function.__module__}.{function.__qualname__}"
 
     @wraps(function)
-    def found(node: Any) -> T:
-        known = node.__dict__
-        if place not in known:
+    def stored(node: Any) -> T:
+        results = node.__dict__
+        if place not in results:
             if all(place in below.__dict__ for below in node.inputs):
-                known[place] = function(node)
+                results[place] = function(node)
             else:
                 for below in ordered(node, without=lambda n: place in n.__dict__):
                     below.__dict__[place] = function(below)
-        result: T = known[place]
+        result: T = results[place]
         return result
 
-    return found
+    return stored
 
 
 class Node(ABC):
@@ -70,7 +70,7 @@ class Node(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """One line that tells this node from any other over the same inputs."""
+        """One line that distinguishes this node from any other over the same inputs."""
 
     @property
     @inputs_first
@@ -84,6 +84,11 @@ class Node(ABC):
         """One line for a reader of explanations."""
         return type(self).__name__.lower()
 
+    @property
+    def noun(self) -> str:
+        """What messages about other operators call one like it."""
+        return "another operator"
+
     def over(self, inputs: Sequence[Node]) -> Node:
         """The node over other inputs, in the order of ``inputs``; itself when they are those it has."""
         if all(new is old for new, old in zip(inputs, self.inputs, strict=True)):
@@ -96,14 +101,14 @@ class Node(ABC):
     def lineage(self, i: int) -> Mapping[str, str]:
         """For columns of the node, those of an input that have the same values on every row that counts.
 
-        A test of these columns may be asked of the input instead: what fails it there makes nothing here that passes.
+        A test of these columns may be applied to the input instead: what fails there makes no row here that passes.
         """
 
     @abstractmethod
     def decides(self, i: int, known: Columns) -> Mapping[str, str]:
         """Which rows of an input decide rows of the node of which some columns are known.
 
-        They agree with these on the columns of the input that are named here, each with the node's column that says so.
+        They agree with these on the columns of the input that are named here, each with the node's column of its value.
         """
 
     # which columns are read -----------------------------------------------------------------------------------------
@@ -113,36 +118,36 @@ class Node(ABC):
         """The columns of an input that the node reads when these are needed of it."""
 
     def at_least(self, needed: Columns) -> Columns:
-        """What is kept of the node when these are needed: one column at least, so that its rows remain rows."""
+        """The columns that the node retains when these are needed: at least one, so that its rows remain rows."""
         return needed or frozenset(self.schema.names[:1])
 
     @property
     def picks(self) -> bool:
-        """Whether it picks columns of its input itself, so that one who cuts the input to them gains nothing."""
+        """Whether it reads single columns of its input itself, so that cutting the input to them gains nothing."""
         return False
 
     def keeping(self, needed: Columns, inputs: Sequence[Node]) -> Node:  # nothing is left out
         """The node over inputs that have what it reads, without columns that are not needed of it."""
         return self.over(inputs)
 
-    # what is kept ---------------------------------------------------------------------------------------------------
+    # what is retained -----------------------------------------------------------------------------------------------
 
     def arrangement(self, i: int) -> Hashable | None:  # no input is arranged
-        """What tells arrangements of an input apart, None where none is kept of it."""
+        """What distinguishes the arrangement of an input from others of it; None where it is not arranged."""
         return None
 
     # what its rows are ----------------------------------------------------------------------------------------------
 
     @abstractmethod
     def is_nothing(self, empty: Sequence[bool]) -> bool:
-        """Whether the node is known to be empty, whatever sources hold, when it is known which of its inputs are."""
+        """Whether the node is empty whatever rows sources have, given which of its inputs are."""
 
     def is_set(self, inputs: Sequence[bool]) -> bool:  # nothing is known
-        """Whether every row is there once, when it is known of which inputs that is so."""
+        """Whether every row has multiplicity 1, given for which inputs that is so."""
         return False
 
     def is_consolidated(self, inputs: Sequence[bool]) -> bool:  # nothing is known
-        """Whether no two updates have equal row and time, when it is known of which inputs that is so."""
+        """Whether no two updates have equal row and time, given for which inputs that is so."""
         return False
 
     @property
@@ -152,7 +157,7 @@ class Node(ABC):
 
     @property
     def hands_on(self) -> bool:
-        """Whether its rows are those of its input, asked for by name: rules leave what is below as it is."""
+        """Whether its rows are those of its input, requested by name: rules leave what is below as it is."""
         return False
 
     @property
@@ -167,17 +172,17 @@ class Node(ABC):
 
     @property
     def arrival_verb(self) -> str | None:
-        """The verb of a node that takes one time, outside loops, because it is about when rows come."""
+        """The verb of a node that depends on when rows arrive, and so is refused in loops and over two times."""
         return None
 
     @property
     def is_by_arrival(self) -> bool:
-        """Whether what the node gives depends on when the rows came that are there, and not on them alone."""
+        """Whether its rows depend on when the rows of its input arrived, and not on these rows alone."""
         return False
 
     @property
     def reads_times(self) -> bool:
-        """Whether what it gives depends on what the times of its rows are, and not on their order alone."""
+        """Whether its rows depend on the times of its input as values, and not on their order alone."""
         return self.is_by_arrival
 
     @property
@@ -192,11 +197,11 @@ class Node(ABC):
 
     @property
     def arranged_by(self) -> Key | None:
-        """The columns by which its rows are kept whether another node reads them or not."""
+        """The columns by which its rows are arranged whether another node reads them or not."""
         return None
 
     def same_as(self, sets: Sequence[bool], consolidated: Sequence[bool]) -> Node | None:  # nothing is known
-        """The collection that it is equal to, when it is known which of its inputs are sets, and which consolidated."""
+        """The collection that it equals, given which of its inputs are sets, and which are consolidated."""
         return None
 
     def without(self, empty: Sequence[bool]) -> Node:  # each is needed
@@ -206,7 +211,7 @@ class Node(ABC):
     def shown(self, i: int) -> Mapping[str, str]:
         """Of columns of an input, the node's columns that show their values for the row that a row comes from.
 
-        It is about rows that ``decides`` has found already, and tells those that a row rests on from the others.
+        Of the rows that ``decides`` selects, it selects those that a row of the node rests on.
         """
         return {c: c for c in self.schema.names}
 
@@ -231,13 +236,13 @@ class Node(ABC):
         return below
 
 
-def _changed(node: Node, given: Iterator[Node]) -> Iterator[tuple[str, Any]]:
+def _changed(node: Node, inputs: Iterator[Node]) -> Iterator[tuple[str, Any]]:
     for field in fields(node):  # type: ignore[arg-type]
         value = getattr(node, field.name)
         if isinstance(value, Node):
-            yield field.name, next(given)
+            yield field.name, next(inputs)
         elif isinstance(value, tuple) and value and all(isinstance(v, Node) for v in value):
-            yield field.name, tuple(next(given) for _ in value)
+            yield field.name, tuple(next(inputs) for _ in value)
 
 
 class Leaf(Node):
@@ -294,7 +299,7 @@ class Unary(Derived):
 
 
 class Whole(Derived):
-    """A collection whose rows are told apart by all of their columns: rules leave its inputs as they are."""
+    """A collection whose rows are distinguished by all of their columns: rules leave its inputs as they are."""
 
     def lineage(self, i: int) -> Mapping[str, str]:
         """None."""
@@ -331,7 +336,7 @@ def up_to(below: Node, fixed: Columns, needed: Columns) -> Columns:
 
 
 def own_columns(outputs: Outputs, known: Columns) -> list[dict[str, str]]:
-    """What is known of both sides of a node: columns of each, with the output that says so."""
+    """Of both sides of a node the columns whose values are known, each with the output that has the value."""
     own: list[dict[str, str]] = [{}, {}]
     for name, side, column in outputs:
         if name in known:

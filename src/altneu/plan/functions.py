@@ -21,11 +21,11 @@ Recorded = Mapping[str, Any]
 
 def functions_of(root: ir.Node) -> list[Function]:
     """The functions of a plan, each digest once, in the order of its nodes."""
-    found: dict[str, Function] = {}
+    by_digest: dict[str, Function] = {}
     for node in ir.walk(root):
         for function in node.functions():
-            found.setdefault(function.digest, function)
-    return list(found.values())
+            by_digest.setdefault(function.digest, function)
+    return list(by_digest.values())
 
 
 def with_functions(root: ir.Node, change: Change) -> ir.Node:
@@ -46,9 +46,9 @@ def checked(root: ir.Node) -> ir.Node:
     return transform(root, lambda new, _: new if new.hands_on else new.with_functions(twice))
 
 
-def titles(told: Sequence[Recorded]) -> list[str]:
+def titles(records: Sequence[Recorded]) -> list[str]:
     """What the program's functions are called, by what was recorded of them."""
-    return [str(r["name"]) for r in told if not str(r["name"]).startswith("altneu.")]
+    return [str(r["name"]) for r in records if not str(r["name"]).startswith("altneu.")]
 
 
 # what a store knows of them -------------------------------------------------------------------------------------------
@@ -64,50 +64,50 @@ def recorded(root: ir.Node) -> list[dict[str, Any]]:
 
 def _bounded(parts: Mapping[str, str]) -> dict[str, str]:
     listed = list(parts.items())
-    kept = dict(listed[:MOST_RECORDED])
+    bounded = dict(listed[:MOST_RECORDED])
     if rest := sorted(listed[MOST_RECORDED:]):
-        kept["what else it reads"] = Function.digest_of(str(rest))
-    return kept
+        bounded["what else it reads"] = Function.digest_of(str(rest))
+    return bounded
 
 
-def aliases(own: Sequence[Function], told: Sequence[Recorded] | None) -> Iterator[dict[str, str]]:
+def aliases(own: Sequence[Function], records: Sequence[Recorded] | None) -> Iterator[dict[str, str]]:
     """Under which digests a store may know a plan's functions: one mapping from their own digests for each guess.
 
-    ``told`` is what was recorded with a view, in the same order; a store of before recorded nothing, and knows them by
+    ``records`` were stored with a view, in the same order; older stores recorded nothing, and know them by
     what they are called today or by what they were called then.
     """
-    if told is not None:
-        if len(told) == len(own):
-            yield {f.digest: str(r["digest"]) for f, r in zip(own, told, strict=True)}
+    if records is not None:
+        if len(records) == len(own):
+            yield {f.digest: str(r["digest"]) for f, r in zip(own, records, strict=True)}
         return
     yield {}
     yield {f.digest: f.former_digest for f in own}
 
 
-def changes(own: Sequence[Function], told: Sequence[Recorded]) -> list[str]:
+def changes(own: Sequence[Function], records: Sequence[Recorded]) -> list[str]:
     """What has changed of each function since it was recorded, a sentence each; none for one that has not."""
-    return [said for f, r in zip(own, told, strict=True) if (said := _change(f, r))]
+    return [sentence for f, r in zip(own, records, strict=True) if (sentence := _change(f, r))]
 
 
-def _change(function: Function, told: Recorded) -> str:
-    before, now = dict(told["parts"]), _bounded(function.parts)
+def _change(function: Function, record: Recorded) -> str:
+    before, now = dict(record["parts"]), _bounded(function.parts)
     if "version" in now and "version" not in before:  # a version that is new is taken for a function that is not
         now = _bounded(function.read())
     if before == now:
         return ""
     name = function.title
     if "version" in before:
-        given = f"version {now['version']}" if "version" in now else "none"
-        return f"{name}: it had version {before['version']} and has {given}"
-    if told["python"] != running_python():
+        now_declared = f"version {now['version']}" if "version" in now else "none"
+        return f"{name}: it had version {before['version']} and has {now_declared}"
+    if record["python"] != running_python():
         return (
-            f"{name} was compiled by Python {told['python']}, and this is {running_python()}, whose code cannot be "
+            f"{name} was compiled by Python {record['python']}, and this is {running_python()}, whose code cannot be "
             "compared with it"
         )
     labels = [label for label in {**before, **now} if before.get(label) != now.get(label)]
     shown = ", ".join(_shown(label) for label in labels[:MOST_TOLD])
     more = f" and {len(labels) - MOST_TOLD} more" if len(labels) > MOST_TOLD else ""
-    renamed = f" (it was {told['name']})" if told["name"] != name else ""
+    renamed = f" (it was {record['name']})" if record["name"] != name else ""
     return f"{name}{renamed}: {shown}{more}"
 
 

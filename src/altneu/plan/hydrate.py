@@ -77,11 +77,11 @@ class _Cutter:
         if loop := self.plan.loop_around(node.scope):
             inside = self.loops[loop]
             return [p.node for j in inside for p in self.plan.nodes[j].inputs if p.node not in inside]
-        if not self.plan.has_moments(node) and (self._is_given(node) or i in self.readers or self.wider(i)):
+        if not self.plan.has_moments(node) and (self._is_readable(node) or i in self.readers or self.wider(i)):
             return []
         return [p.node for p in node.inputs]
 
-    def _is_given(self, node: PhysicalNode) -> bool:
+    def _is_readable(self, node: PhysicalNode) -> bool:
         return isinstance(node.operation, ArrangeOp) and node.operation.arrangement in self.existing
 
     def _make(self, i: int) -> int | None:
@@ -100,10 +100,10 @@ class _Cutter:
             read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=label, scope=node.scope)
             return self.add(replace(read, identity=node.identity), ())
         if not moments and (wider := self.wider(i)) is not None:
-            kept, logic = wider
-            if kept not in self.made:
-                self.made[kept] = self._make(kept)
-            rows = self.made[kept]
+            at, logic = wider
+            if at not in self.made:
+                self.made[at] = self._make(at)
+            rows = self.made[at]
             assert rows is not None
             return self.add(replace(node, operation=LinearOp(logic)), (Port(rows),))
         if isinstance(operation, SourceOp):
@@ -112,16 +112,16 @@ class _Cutter:
             return self.add(node, ())
         if isinstance(operation, ConstantOp):
             return self.add(node, ())
-        ports = [Port(made, port.output) for port in node.inputs if (made := self.made[port.node]) is not None]
+        ports = [Port(number, port.output) for port in node.inputs if (number := self.made[port.node]) is not None]
         return self.add(node, tuple(ports))
 
     def _lacking(self, i: int, name: str) -> str:
         """What is said where the rows of a source are needed and nothing keeps them."""
         readers = [(at, n) for at, n in enumerate(self.plan.nodes) if Port(i) in n.inputs]
-        kept = sorted({c for at, n in readers if at in self.readers for c in n.schema.names})
-        found = ", ".join(map(repr, self._without(i)))
-        nobody = f"no view keeps them (view {found} was made without contents)" if found else "no view keeps them"
-        what = f"only columns {', '.join(kept)} of some rows are retained" if kept else nobody
+        columns = sorted({c for at, n in readers if at in self.readers for c in n.schema.names})
+        views = ", ".join(map(repr, self._without(i)))
+        nobody = f"no view keeps them (view {views} was made without contents)" if views else "no view keeps them"
+        what = f"only columns {', '.join(columns)} of some rows are retained" if columns else nobody
         first = f"maintain view {self.view!r} in a session into which its rows are inserted anew"
         if name in self.called:
             first = (
@@ -138,14 +138,14 @@ class _Cutter:
     def _without(self, source: int) -> list[str]:
         """The other views that are made of a source and keep no contents."""
         plan = self.plan
-        made = {n: p for n, p in plan.views.items() if p.changes_only and n != self.view}
-        return [n for n, p in made.items() if source in plan.upstream(Port(plan.arrangements[p.contents]))]
+        views = {n: p for n, p in plan.views.items() if p.changes_only and n != self.view}
+        return [n for n, p in views.items() if source in plan.upstream(Port(plan.arrangements[p.contents]))]
 
     def _make_loop(self, loop: int) -> None:
-        """The whole of a loop, from what enters it: its rounds are run again, even those that were kept."""
+        """The whole of a loop, from what enters it: its rounds are run again, even those whose state is stored."""
         for i in self.loops[loop]:
             node = self.plan.nodes[i]
-            ports = [Port(made, p.output) for p in node.inputs if (made := self.made[p.node]) is not None]
+            ports = [Port(number, p.output) for p in node.inputs if (number := self.made[p.node]) is not None]
             self.made[i] = self.add(node, tuple(ports))
             keeps = node.operation.keeps
             if keeps is not None and keeps[0] in self.existing:
@@ -154,16 +154,16 @@ class _Cutter:
     @cached_property
     def loops(self) -> dict[int, dict[int, None]]:
         """The nodes of each outermost loop, in order."""
-        found: dict[int, dict[int, None]] = {}
+        by_loop: dict[int, dict[int, None]] = {}
         for i, node in enumerate(self.plan.nodes):
             if loop := self.plan.loop_around(node.scope):
-                found.setdefault(loop, {})[i] = None
-        return found
+                by_loop.setdefault(loop, {})[i] = None
+        return by_loop
 
     @cached_property
     def readers(self) -> dict[int, str]:
-        """For a node, an existing arrangement that holds all rows of its output."""
-        found: dict[int, str] = {}
+        """For a node, an existing arrangement that has all rows of its output."""
+        arrangements: dict[int, str] = {}
         for node in self.plan.nodes:
             operation = node.operation
             if not isinstance(operation, ArrangeOp) or operation.arrangement not in self.existing:
@@ -171,48 +171,48 @@ class _Cutter:
             if len(node.inputs) == 1 and not node.inputs[0].output and not operation.transforms:
                 below = node.inputs[0].node
                 if not isinstance(self.plan.nodes[below].operation, ExplodeOp | ArrangeOp):
-                    found.setdefault(below, operation.arrangement)
-        return found
+                    arrangements.setdefault(below, operation.arrangement)
+        return arrangements
 
     @cached_property
-    def kept_logic(self) -> dict[int, list[int]]:
-        """For a source that nothing keeps, the logic right above it whose rows are kept."""
-        found: dict[int, list[int]] = {}
+    def retained_logic(self) -> dict[int, list[int]]:
+        """For a source that is not arranged, the logic directly above it whose rows are."""
+        by_source: dict[int, list[int]] = {}
         for i in self.readers:
             if isinstance(self.plan.nodes[i].operation, LinearOp):
                 below = self.plan.nodes[i].inputs[0].node
                 if isinstance(self.plan.nodes[below].operation, SourceOp) and below not in self.readers:
-                    found.setdefault(below, []).append(i)
-        return {source: sorted(above) for source, above in found.items()}
+                    by_source.setdefault(below, []).append(i)
+        return {source: sorted(above) for source, above in by_source.items()}
 
     def wider(self, i: int) -> tuple[int, BoundLogic] | None:
-        """For logic right above a source that nothing keeps: other such logic whose rows are kept, and what is left.
+        """For logic directly above a source that is not arranged: other such logic whose rows are, and what is left.
 
         What views keep of a source has the columns that they read, and the rows that all of them may want.
 
-        Cost:   looked for where it is needed, once, among what is kept right above the source.
+        Cost:   searched where it is needed, once, among what is arranged directly above the source.
         """
         if i not in self.left:
             node = self.plan.nodes[i]
             source = node.inputs[0].node if isinstance(node.operation, LinearOp) else -1
-            found = ((kept, self._left(source, i, kept)) for kept in self.kept_logic.get(source, ()))
-            self.left[i] = next(((kept, left) for kept, left in found if left is not None), None)
+            candidates = ((at, self._left(source, i, at)) for at in self.retained_logic.get(source, ()))
+            self.left[i] = next(((at, left) for at, left in candidates if left is not None), None)
         return self.left[i]
 
-    def _left(self, source: int, i: int, kept: int) -> BoundLogic | None:
-        """The logic that makes of kept rows what a node makes of a source's; None where they lack what it reads."""
-        schema, held = self.plan.nodes[source].schema, self.plan.nodes[kept].schema
-        wanted, applied = self.plan.nodes[i].operation, self.plan.nodes[kept].operation
-        assert isinstance(wanted, LinearOp)
+    def _left(self, source: int, i: int, at: int) -> BoundLogic | None:
+        """The logic that makes of arranged rows what a node makes of a source's; None where they lack what it reads."""
+        schema, available = self.plan.nodes[source].schema, self.plan.nodes[at].schema
+        needed, applied = self.plan.nodes[i].operation, self.plan.nodes[at].operation
+        assert isinstance(needed, LinearOp)
         assert isinstance(applied, LinearOp)
         if applied.logic.delay or not all(map(_only_leaves_out, applied.logic.steps)):
             return None
-        if not wanted.logic.columns_read(schema) <= {*held.names}:
+        if not needed.logic.columns_read(schema) <= {*available.names}:
             return None
         tests = Cut(applied.logic, schema).asked_first()
-        if tests and (wanted.logic.can_fail or not {*tests} <= {*Cut(wanted.logic, schema).asked_first()}):
+        if tests and (needed.logic.can_fail or not {*tests} <= {*Cut(needed.logic, schema).asked_first()}):
             return None  # a row that was left out may be one that fails, or passes
-        return wanted.logic if wanted.logic.output(held).equals(wanted.logic.output(schema)) else None
+        return needed.logic if needed.logic.output(available).equals(needed.logic.output(schema)) else None
 
 
 def _only_leaves_out(step: Step) -> bool:
@@ -247,8 +247,8 @@ def hydration_plan(
         if isinstance(o := plan.nodes[i].operation, ArrangeOp) and n in cutter.read
     }
     nodes, schedule = scheduled(cutter.nodes, plan.scopes)
-    made = Plan(plan.lattice, nodes, read_layouts=layouts, scopes=plan.scopes, schedule=schedule)
-    return made, frozenset(cutter.given), frozenset(cutter.anew)
+    hydration = Plan(plan.lattice, nodes, read_layouts=layouts, scopes=plan.scopes, schedule=schedule)
+    return hydration, frozenset(cutter.given), frozenset(cutter.anew)
 
 
 def missing(plan: Plan, existing: Mapping[str, object] | Collection[str]) -> list[str]:

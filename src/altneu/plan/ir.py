@@ -1,6 +1,6 @@
 """Logical plans: what a query means, as immutable nodes that know their schema and their fingerprint.
 
-Each node stands with its operator, in ``operators/*/node.py``; here they are under one name, with what is asked of
+Each node is with its operator, in ``operators/*/node.py``; here they are under one name, with what is needed of
 whole plans. Nodes know nothing of rows. Few are primitive (source, linear, concat, join, reduce, consolidate, inspect);
 the front ends derive the rest from them (semijoin, antijoin, outer joins, distinct, count …).
 """
@@ -74,6 +74,7 @@ __all__ = [
     "Variable",
     "WindowCall",
     "WindowFunctions",
+    "arrival_verb_in_loop",
     "coordinates",
     "free_level",
     "free_levels",
@@ -83,7 +84,6 @@ __all__ = [
     "open_schema",
     "ordered",
     "read_from_outside",
-    "told_by_arrival_in_loop",
     "walk",
 ]
 
@@ -93,15 +93,15 @@ def coordinates(node: Node) -> tuple[str, str] | None:
     """What the two times of a collection are called, None when it has one: it has two when any of its sources has."""
     if isinstance(node, Source):
         return node.coordinates
-    return next((found for found in map(coordinates, node.inputs) if found is not None), None)
+    return next((names for names in map(coordinates, node.inputs) if names is not None), None)
 
 
 @inputs_first
-def told_by_arrival_in_loop(node: Node) -> str | None:
+def arrival_verb_in_loop(node: Node) -> str | None:
     """The verb of a node by arrival, here or below, that reads the variable of a loop; None where there is none."""
     if node.arrival_verb and free_level(node) is not None:
         return node.arrival_verb
-    return next((found for found in map(told_by_arrival_in_loop, node.inputs) if found), None)
+    return next((verb for verb in map(arrival_verb_in_loop, node.inputs) if verb), None)
 
 
 def free_level(node: Node) -> int | None:
@@ -135,8 +135,8 @@ def moments(node: Node) -> Mapping[int, int]:
 
     What one input is in all others enter; a loop leaves those of its own level.
     """
-    found: dict[int, int] = {}
+    depths: dict[int, int] = {}
     for below in node.inputs:
         for level, depth in moments(below).items():
-            found[level] = max(depth, found.get(level, 0))
-    return {level: depth for level, depth in node.moments(found).items() if depth}
+            depths[level] = max(depth, depths.get(level, 0))
+    return {level: depth for level, depth in node.moments(depths).items() if depth}

@@ -1,7 +1,7 @@
 """Lower logical plans to physical ones: place arrangements, share them, cut stages where rows must change shard.
 
 Sharing is by construction: every logical node is lowered once per fingerprint, and an arrangement is made once per
-(port, key). An exchange is left out where the rows are already spread by the key that is asked for.
+(port, key). An exchange is left out where the rows are already partitioned by the requested key.
 """
 
 from __future__ import annotations
@@ -119,25 +119,25 @@ class Lowering:
         Raises:
             PlanError: they are not.
         """
-        asked = set(scopes)
-        found = max(asked, key=self._depth, default=0)
-        around = [found]
+        needed = set(scopes)
+        deepest = max(needed, key=self._depth, default=0)
+        around = [deepest]
         while around[-1]:
             around.append(self.scopes[around[-1]].parent)
-        if not asked <= {*around}:
+        if not needed <= {*around}:
             raise PlanError(
                 "what was differentiated, or delayed to neu, has moments of one time, and is used beside a source that "
                 "has two; declare its source with two times as well, or integrate it first"
             )
-        return found
+        return deepest
 
     def _moments(self, around: int) -> int:
         """The scope of the moments of a scope's times."""
-        found = next((i for i, s in enumerate(self.scopes) if s.kind == "moment" and s.parent == around), None)
-        if found is None:
-            found = len(self.scopes)
+        scope = next((i for i, s in enumerate(self.scopes) if s.kind == "moment" and s.parent == around), None)
+        if scope is None:
+            scope = len(self.scopes)
             self.scopes.append(Scope(around, self._depth(around) + 1, "moment"))
-        return found
+        return scope
 
     def moment_scope(self, lowered: Lowered, level: int, depth: int) -> int:
         """The scope of the moments, so many inside one another, of the times of a loop, or (-1) of the outer times."""
@@ -188,13 +188,13 @@ class Lowering:
         return self.arranged[place]
 
     def once(self, name: str, make: Callable[[], int]) -> int:
-        """The operation of a name, made when it is first asked for."""
+        """The operation of a name, made at the first call."""
         if name not in self.named:
             self.named[name] = make()
         return self.named[name]
 
     def arranged_already(self, lowered: Lowered, state: int) -> None:
-        """Note that an operation keeps the rows of a port by the key that they are spread by, and is read instead."""
+        """Note that an operation arranges the rows of a port by the key that partitions them, and is read instead."""
         assert lowered.spread is not None
         self.arranged[lowered.port, lowered.spread, (), False] = state
         self.commanded[state] = lowered.port.node
@@ -224,7 +224,7 @@ class Lowering:
         return self.done[name]
 
     def _noted(self, lowered: Lowered) -> Lowered:
-        """Note for the plan how the rows of a port are spread."""
+        """Note for the plan how the rows of a port are partitioned."""
         self.spreads.pop(lowered.port, None)  # an operation that took over logic has other columns than before
         if lowered.spread is not None:
             self.spreads[lowered.port] = lowered.spread
@@ -242,13 +242,13 @@ class Lowering:
     def view(self, node: ir.Node, *, changes_only: bool = False) -> ViewPorts:
         """Keep a collection's contents, and the errors of everything it is computed from, each origin once.
 
-        With ``changes_only`` an arrangement of its own takes the place of the contents, which keeps none of them.
+        With ``changes_only`` an arrangement of its own replaces the contents; it retains none of them.
         """
-        asked = node.key if isinstance(node, ir.ArrangedBy) else None
+        index = node.key if isinstance(node, ir.ArrangedBy) else None
         while isinstance(node, ir.ArrangedBy):
             node = node.input
         lowered = self.lower(node)
-        key = asked or lowered.spread or tuple(node.schema.names)  # of the empty key: by row, in all the shards
+        key = index or lowered.spread or tuple(node.schema.names)  # of the empty key: by row, in all the shards
         label = "changes" if changes_only else "contents"
         contents = self.arrange(lowered, key, node.fingerprint, label, changes_only=changes_only)
         return ViewPorts(self._arrangement(contents), self._errors(node), node.schema, changes_only)
@@ -271,11 +271,11 @@ class Lowering:
 
     def event_scope(self) -> int:
         """The scope of what has a second time."""
-        found = next((i for i, s in enumerate(self.scopes) if s.kind == "event"), None)
-        if found is None:
-            found = len(self.scopes)
+        scope = next((i for i, s in enumerate(self.scopes) if s.kind == "event"), None)
+        if scope is None:
+            scope = len(self.scopes)
             self.scopes.append(Scope(0, 1, "event"))
-        return found
+        return scope
 
     def may_fail(self, node: ir.Node, errors: Lowered) -> None:
         """Note that an operation has errors: each origin keeps its own."""
@@ -294,7 +294,7 @@ class Lowering:
         return lowered
 
     def results_of(self, loop: ir.Loop, make: Callable[[str], tuple[Lowered, ...]]) -> tuple[Lowered, ...]:
-        """What the variables of a loop come to outside it, made once, for its name."""
+        """The results of a loop's variables outside it, made once for its name."""
         name = self.name_of(loop)
         if name not in self.results:
             self.results[name] = make(name)
@@ -381,20 +381,20 @@ def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
     That is the name of their arrangement or of their logical node; what has neither, or is lowered once for each loop
     that it is in, is called after what it reads.
     """
-    found: list[PhysicalNode] = []
+    identified: list[PhysicalNode] = []
     seen: Counter[str] = Counter()
     for node in nodes:
-        told = [node.operation.tag]
+        parts = [node.operation.tag]
         if isinstance(node.operation, ArrangeOp | CommandsOp | FeedOp | FeedbackOp):
-            told.append(node.operation.arrangement)
+            parts.append(node.operation.arrangement)
         else:
-            told += [node.logical] if node.logical else [node.label]
+            parts += [node.logical] if node.logical else [node.label]
             if node.scope or not node.logical:
-                told += [f"{found[port.node].identity}.{port.output}" for port in node.inputs]
-        name = hashlib.blake2b("|".join(told).encode(), digest_size=6).hexdigest()
+                parts += [f"{identified[port.node].identity}.{port.output}" for port in node.inputs]
+        name = hashlib.blake2b("|".join(parts).encode(), digest_size=6).hexdigest()
         seen[name] += 1
-        found.append(replace(node, identity=name if seen[name] == 1 else f"{name}-{seen[name]}"))
-    return tuple(found)
+        identified.append(replace(node, identity=name if seen[name] == 1 else f"{name}-{seen[name]}"))
+    return tuple(identified)
 
 
 def lower(
@@ -404,9 +404,9 @@ def lower(
     sources: Iterable[ir.Source] = (),
     changes_only: Collection[str] = (),
 ) -> Plan:
-    """Lower every view of a session, and ``sources`` whose rows are kept, into one plan that shares what is common.
+    """Lower every view of a session, and ``sources`` whose rows are retained, into one plan that shares what is common.
 
-    ``changes_only`` names the views of which no contents are kept.
+    ``changes_only`` names the views that have no contents.
     """
     readers = Counter(node.fingerprint for node in views.values())
     for node in ir.walk(*views.values()):

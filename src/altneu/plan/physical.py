@@ -28,7 +28,7 @@ from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds, outside
 from altneu.trace.batch import Layout
 
 MOST_WAYS = 8
-"""By more ways than these a row does not come to a sum without being added up there."""
+"""A sum that a row reaches by more ways than these consolidates."""
 _ROOTS = 16  # nodes of whose rows the ways are counted; in a sum of more those with the most
 
 
@@ -36,7 +36,7 @@ _ROOTS = 16  # nodes of whose rows the ways are counted; in a sum of more those 
 class PhysicalNode:
     """An operation with its inputs and its place.
 
-    ``exchange`` is the key by which the input must be spread before it gets here (None: it may come as it is);
+    ``exchange`` is the key by which the input must be partitioned (None: it may lie anyhow);
     ``logical`` the fingerprint of the logical node it was made for; ``schema`` of output 0. ``identity`` is what the
     operation is called in every plan of this session that has it.
     """
@@ -49,7 +49,7 @@ class PhysicalNode:
     label: str = ""
     logical: str = ""
     scope: int = 0
-    notes: tuple[str, ...] = ()  # what EXPLAIN says beside the label, a line each
+    notes: tuple[str, ...] = ()  # EXPLAIN's notes, a line each
     identity: str = ""
 
 
@@ -70,7 +70,7 @@ class Scope:
     kind: ScopeKind = "loop"
     names: tuple[str, ...] = ()
     max_rounds: int = 0
-    notes: tuple[str, ...] = ()  # what EXPLAIN says where something leaves it
+    notes: tuple[str, ...] = ()  # EXPLAIN's notes where something leaves it
 
 
 ROOT = Scope(-1, 0, "root")
@@ -108,7 +108,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class ViewPorts:
-    """Where a view's contents and errors are kept; with ``changes_only`` it has changes and no contents."""
+    """The arrangements of a view's contents and errors; with ``changes_only`` it has changes and no contents."""
 
     contents: str
     errors: tuple[str, ...]
@@ -165,11 +165,11 @@ class Plan:
 
     def loop_around(self, scope: int) -> int:
         """The outermost loop that a scope is in, 0 when it is in none."""
-        found = 0
+        outermost = 0
         while scope:
-            found = scope if self.scopes[scope].kind == "loop" else found
+            outermost = scope if self.scopes[scope].kind == "loop" else outermost
             scope = self.scopes[scope].parent
-        return found
+        return outermost
 
     @cached_property
     def depth(self) -> int:
@@ -188,53 +188,53 @@ class Plan:
 
     @cached_property
     def layouts(self) -> dict[str, Layout]:
-        """The layout of every state that a step reads or makes, also of what it notes for its own later rounds only."""
-        found = dict(self.read_layouts)
+        """The layout of every state that a step reads or writes, also of what it only writes for its later rounds."""
+        layouts = dict(self.read_layouts)
         for i, node in enumerate(self.nodes):
             if (keeps := node.operation.keeps) is not None:
-                found[keeps[0]] = keeps[1]
+                layouts[keeps[0]] = keeps[1]
             elif isinstance(node.operation, ReduceOp) and node.scope:
                 operation = self.nodes[node.inputs[0].node].operation
                 assert isinstance(operation, ArrangeOp)
                 layout = operation.layout
-                found[pended(i)] = Layout(layout.key_schema, layout.key, layout.lattice)
-        return found
+                layouts[pended(i)] = Layout(layout.key_schema, layout.key, layout.lattice)
+        return layouts
 
     @cached_property
     def holders(self) -> dict[int, tuple[str, ...]]:
-        """For each stage the states with a hold that it takes from."""
-        return {stage: tuple(name for name, _ in found) for stage, found in self.takers.items()}
+        """For each stage the states with future updates that it takes from."""
+        return {stage: tuple(name for name, _ in pairs) for stage, pairs in self.takers.items()}
 
     @cached_property
     def takers(self) -> dict[int, tuple[tuple[str, int], ...]]:
         """The same, each with the node that takes from it."""
-        found: dict[int, tuple[tuple[str, int], ...]] = {}
+        by_stage: dict[int, tuple[tuple[str, int], ...]] = {}
         for i, node in enumerate(self.nodes):
             if (name := node.operation.takes_from) is not None:
-                found[node.stage] = (*found.get(node.stage, ()), (name, i))
+                by_stage[node.stage] = (*by_stage.get(node.stage, ()), (name, i))
             elif isinstance(node.operation, ReduceOp) and node.scope:
-                found[node.stage] = (*found.get(node.stage, ()), (pended(i), i))
-        return found
+                by_stage[node.stage] = (*by_stage.get(node.stage, ()), (pended(i), i))
+        return by_stage
 
     @cached_property
     def starters(self) -> dict[int, tuple[int, ...]]:
         """For each stage the nodes that may make something of no input, in a step that fills views."""
-        found: dict[int, tuple[int, ...]] = {}
+        by_stage: dict[int, tuple[int, ...]] = {}
         for i, node in enumerate(self.nodes):
             if node.operation.starts:
-                found[node.stage] = (*found.get(node.stage, ()), i)
-        return found
+                by_stage[node.stage] = (*by_stage.get(node.stage, ()), i)
+        return by_stage
 
     def states_of(self, stages: Stages) -> set[str]:
         """The states that stages read or make."""
-        found: set[str] = set()
+        states: set[str] = set()
         for i in (i for stage in stages for i in self.stages[stage]):
             for operation in (self.nodes[i].operation, *(self.nodes[p.node].operation for p in self.nodes[i].inputs)):
                 keeps = operation.keeps
                 names = (keeps and keeps[0], operation.takes_from, operation.reads)
-                found.update(name for name in names if name)
-            found.add(pended(i))
-        return found & self.layouts.keys()
+                states.update(name for name in names if name)
+            states.add(pended(i))
+        return states & self.layouts.keys()
 
     @cached_property
     def in_one_shard(self) -> Plan:
@@ -242,15 +242,15 @@ class Plan:
         numbers, stage_of = count(), dict[int, int]()
 
         def fused(schedule: Schedule) -> Schedule:
-            found: list[Stages | LoopUnit] = []
+            units: list[Stages | LoopUnit] = []
             for unit in schedule:
                 if isinstance(unit, LoopUnit):
-                    found.append(LoopUnit(unit.scope, fused(unit.units)))
+                    units.append(LoopUnit(unit.scope, fused(unit.units)))
                 else:
                     stage = next(numbers)
-                    found.append((stage,))
+                    units.append((stage,))
                     stage_of.update(dict.fromkeys(unit, stage))
-            return tuple(found)
+            return tuple(units)
 
         schedule = fused(self.schedule)
         nodes = tuple(replace(n, stage=stage_of[n.stage], exchange=None) for n in self.nodes)
@@ -264,13 +264,13 @@ class Plan:
     @cached_property
     def channels(self) -> tuple[Channel, ...]:
         """Every passage from one stage to another."""
-        found: dict[Channel, None] = {}
+        channels: dict[Channel, None] = {}
         for node in self.nodes:
             for port in node.inputs:
                 channel = self._channel(node, port)
                 if channel is not None:
-                    found[channel] = None
-        return tuple(found)
+                    channels[channel] = None
+        return tuple(channels)
 
     def _channel(self, node: PhysicalNode, port: Port) -> Channel | None:
         producer = self.nodes[port.node]
@@ -286,12 +286,12 @@ class Plan:
 
         A channel without a key carries rows that lie by a key already.
         """
-        found = {i: c.key if c.key is not None else self.spreads.get(c.port) for i, c in enumerate(self.channels)}
+        keys = {i: c.key if c.key is not None else self.spreads.get(c.port) for i, c in enumerate(self.channels)}
         for (node, port), channel in self.inlets.items():
             lies = self.nodes[node].operation.lies_by()
             if lies is not None and port == self.nodes[node].inputs[0]:
-                found[channel] = lies
-        return {i: key for i, key in found.items() if key is not None}
+                keys[channel] = lies
+        return {i: key for i, key in keys.items() if key is not None}
 
     def shard_key(self, arrangement: str) -> tuple[str, ...]:
         """The columns of an arrangement whose hash decides where its rows are; settled errors lie anyhow."""
@@ -319,10 +319,10 @@ class Plan:
     @cached_property
     def stages(self) -> tuple[tuple[int, ...], ...]:
         """Positions of the nodes of each stage, in topological order."""
-        found: list[list[int]] = [[] for _ in range(self.depth)]
+        by_stage: list[list[int]] = [[] for _ in range(self.depth)]
         for i, node in enumerate(self.nodes):
-            found[node.stage].append(i)
-        return tuple(map(tuple, found))
+            by_stage[node.stage].append(i)
+        return tuple(map(tuple, by_stage))
 
     @cached_property
     def overlapping(self) -> frozenset[int]:
@@ -332,7 +332,7 @@ class Plan:
         summed up, so that no more updates pass than the rows times ``MOST_WAYS`` squared.
         """
         ways: list[dict[int, int]] = []
-        found: set[int] = set()
+        sums: set[int] = set()
         for i, node in enumerate(self.nodes):
             if not isinstance(node.operation, LinearOp | ConcatOp):
                 ways.append({i: 1})
@@ -342,22 +342,22 @@ class Plan:
                 for root, many in ways[port.node].items():
                     total[root] = total.get(root, 0) + many
             if isinstance(node.operation, ConcatOp) and max(total.values(), default=0) > MOST_WAYS:
-                found.add(i)
+                sums.add(i)
                 total = {i: 1}
             ways.append(total if len(total) <= _ROOTS else dict(sorted(total.items(), key=lambda t: -t[1])[:_ROOTS]))
-        return frozenset(found)
+        return frozenset(sums)
 
     @cached_property
     def inlets(self) -> dict[tuple[int, Port], int]:
         """For a node and one of its inputs that comes from an earlier stage: the number of its channel."""
         number = {c: i for i, c in enumerate(self.channels)}
-        found = {}
+        numbers = {}
         for i, node in enumerate(self.nodes):
             for port in node.inputs:
                 channel = self._channel(node, port)
                 if channel is not None:
-                    found[i, port] = number[channel]
-        return found
+                    numbers[i, port] = number[channel]
+        return numbers
 
     @cached_property
     def wires(self) -> tuple[tuple[tuple[Port, int | None], ...], ...]:
@@ -367,27 +367,27 @@ class Plan:
     @cached_property
     def readers(self) -> dict[Port, tuple[int, ...]]:
         """The nodes that read each port in the stage that it belongs to."""
-        found: dict[Port, tuple[int, ...]] = {}
+        by_port: dict[Port, tuple[int, ...]] = {}
         for i, wires in enumerate(self.wires):
             for port in dict.fromkeys(port for port, channel in wires if channel is None):
-                found[port] = (*found.get(port, ()), i)
-        return found
+                by_port[port] = (*by_port.get(port, ()), i)
+        return by_port
 
     @cached_property
     def listeners(self) -> tuple[tuple[int, ...], ...]:
         """The nodes that read each channel."""
-        found: list[tuple[int, ...]] = [() for _ in self.channels]
+        by_channel: list[tuple[int, ...]] = [() for _ in self.channels]
         for (node, _), channel in self.inlets.items():
-            found[channel] = (*found[channel], node)
-        return tuple(found)
+            by_channel[channel] = (*by_channel[channel], node)
+        return tuple(by_channel)
 
     @cached_property
     def outlets(self) -> dict[Port, tuple[int, ...]]:
         """The channels that each port feeds."""
-        found: dict[Port, tuple[int, ...]] = {}
+        by_port: dict[Port, tuple[int, ...]] = {}
         for i, channel in enumerate(self.channels):
-            found[channel.port] = (*found.get(channel.port, ()), i)
-        return found
+            by_port[channel.port] = (*by_port.get(channel.port, ()), i)
+        return by_port
 
     def stage_label(self, stage: int) -> str:
         """Names of what a stage does, for people."""

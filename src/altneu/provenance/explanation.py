@@ -30,7 +30,7 @@ class InputRows:
     times: tuple[str, ...]
 
     def to_arrow(self) -> pa.Table:
-        """The rows with their times and diffs, as ``view.changes()`` shows updates; where not kept, what is known."""
+        """The rows with their times and diffs, as ``view.changes()`` shows updates; where not kept, known columns."""
         if not self.kept:
             return pa.Table.from_batches([self.updates.rows.to_batch()])
         return updates_table(self.updates, self.times[: len(self.updates.times)], "diff")

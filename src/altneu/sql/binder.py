@@ -45,7 +45,7 @@ class Binder:
         """Any query.
 
         Raises:
-            PlanError: what is not supported, by name.
+            PlanError: something that is not supported, by name.
         """
         binder = with_recursive(self, tree) if tree.args.get("with_") else self
         match tree:

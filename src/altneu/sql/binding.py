@@ -33,7 +33,7 @@ class QueryBinder(Protocol):
         """Any query.
 
         Raises:
-            PlanError: what is not supported, by name.
+            PlanError: something that is not supported, by name.
         """
 
     def table(self, tree: exp.Table) -> Relation:

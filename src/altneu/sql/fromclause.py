@@ -88,7 +88,7 @@ class FromClause:
         """Whether a join keeps rows without what stands before it."""
         return any((join.side or "").upper() in ("RIGHT", "FULL") for join in self.joins)
 
-    # what is joined -------------------------------------------------------------------------------------------------
+    # joins ----------------------------------------------------------------------------------------------------------
 
     def _item(self, item: exp.Expr) -> Relation | None:
         """A table, a view or a query in FROM, under its alias; None: one that reads the outer query."""
@@ -336,9 +336,9 @@ class FromClause:
     # the outer query -----------------------------------------------------------------------------------------------
 
     def _equated(self, items: dict[int, Relation]) -> dict[str, exp.Expr] | None:
-        """What each column of the outer query is equal to, if that is all that is said of them; else None.
+        """The expression that each outer column is equal to, if equalities are its only uses; else None.
 
-        The conditions that say so are taken out of WHERE.
+        These conditions are taken out of WHERE.
         """
         if not self.around or not self.around.taken:
             return None
@@ -363,7 +363,7 @@ class FromClause:
         return equal_to
 
     def _equality(self, condition: exp.Expr, local: Scope, items: Iterable[Relation]) -> tuple[str, exp.Expr] | None:
-        """A column of the outer query and what it is equal to, of the same type: else several values may be."""
+        """An outer column and the expression that it is equal to, of the same type: another may have equal values."""
         if not isinstance(condition, exp.EQ) or self.around is None:
             return None
         for a, b in ((condition.this, condition.expression), (condition.expression, condition.this)):

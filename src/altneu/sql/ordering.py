@@ -26,7 +26,7 @@ def computed_keys(
 ) -> list[tuple[exp.Ordered, exp.Expr]]:
     """The keys of a SELECT that are computed as its outputs are, each with its expression over what FROM gives.
 
-    These are aggregates, windows, subqueries, and over groups whatever is not made of outputs alone. A key that is an
+    These are aggregates, windows, subqueries, and over groups all keys that do not read outputs alone. A key that is an
     output, as it is written there, becomes the number of that.
 
     Raises:

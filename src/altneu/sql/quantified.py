@@ -30,7 +30,7 @@ _OPPOSITE: dict[type[exp.Expr], type[exp.Expr]] = {
 }
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 COMPARISONS = tuple(_OPPOSITE)
-_MOST = 32  # restrictions that NOT IN of several columns may come to
+_MOST = 32  # antijoins that NOT IN of several columns may need
 
 
 # before anything is bound ---------------------------------------------------------------------------------------------
@@ -219,9 +219,9 @@ def subsets(places: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def open_pairs(here: Sequence[bool], there: Sequence[bool]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """How two rows of values that may be null, here and there, may come to be equal or to leave it open.
+    """The ways in which two rows with nulls, here and there, are equal or may be.
 
-    Each pair are the places that are null here, and among the others those that are null there; what is left is equal.
+    Each pair has the places that are null here, and among the others those that are null there; the rest is equal.
 
     Raises:
         PlanError: there are too many.

@@ -1,4 +1,4 @@
-"""The way in: a query's text or tree, over named collections."""
+"""Entry points: a query's text or tree, bound over named collections."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection
 
     Raises:
         ExpressionSyntaxError: it does not parse; with the place.
-        UnknownColumnError: a name that is no column, or one of several tables.
-        PlanError: what is not supported, by name.
+        UnknownColumnError: a name that is not a column, or is ambiguous.
+        PlanError: something that is not supported, by name.
 
     >>> import altneu as an
     >>> flights = an.source("flights", "carrier string, delay long")
@@ -50,7 +50,7 @@ def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection
 
 @dataclass(frozen=True)
 class Shown:
-    """A query whose rows are shown: its collection, what its columns are called, of which several may have one name.
+    """A query whose rows are shown: its collection, and the names of its columns, which may be equal.
 
     ``columns`` are those of the collection that are shown, ``order`` keys among all of them: name, descending, nulls
     first.

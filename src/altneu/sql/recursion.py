@@ -44,7 +44,7 @@ def with_recursive(binder: B, tree: exp.Expr) -> B:
 
 
 def _read_in_order(tree: exp.Expr, clause: exp.With) -> list[str]:
-    """The names of WITH that a query reads, or what it reads of them, each behind those that it is made of."""
+    """The names of WITH that a query reads, directly or through others, each after those that it reads."""
     bodies = {cte.alias.lower(): cte.this for cte in clause.expressions}
     queries = [part for key, part in tree.args.items() if key != "with_"]
     read = {n for part in queries for p in (part if isinstance(part, list) else [part]) for n in _tables_in(p)}
@@ -59,7 +59,7 @@ def _tables_in(tree: object) -> set[str]:
 
 
 def _named(binder: QueryBinder, cte: exp.CTE, *, recursive: bool) -> Callable[[], Relation]:
-    """What a name of WITH means, bound where it is first read."""
+    """The relation of a name of WITH, bound when it is first read."""
     cache: list[Relation] = []
 
     def relation() -> Relation:
@@ -87,7 +87,7 @@ def _reads(tree: exp.Expr, name: str) -> bool:
 
 
 def _recursive(binder: QueryBinder, cte: exp.CTE) -> Relation:
-    """A query that begins with one side of a UNION and goes on with the other, until that gives nothing new."""
+    """A query that begins with one side of a UNION and repeats the other until it adds no row."""
     union = opened(cte.this)
     if not isinstance(union, exp.Union) or _reads(union.this, cte.alias):
         raise PlanError(
@@ -112,7 +112,7 @@ def _recursive(binder: QueryBinder, cte: exp.CTE) -> Relation:
 
 
 def _check_linear(step: exp.Expr, name: str) -> None:
-    """Refuse what makes the rows of all rounds other than those of each round together, as SQL means it.
+    """Refuse operations that are not linear: SQL applies them to each round's rows, a loop to those of all rounds.
 
     Raises:
         PlanError: naming it.
@@ -150,7 +150,7 @@ def _as(relation: Relation, schema: pa.Schema, what: str) -> Collection:
     """A relation with the names and types of a schema.
 
     Raises:
-        SchemaError: other columns, or such as cannot be cast.
+        SchemaError: a different number of columns, or one that cannot be cast.
     """
     if len(relation.shown) != len(schema):
         columns = ", ".join(f.name for f in relation.shown)

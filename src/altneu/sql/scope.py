@@ -38,8 +38,8 @@ class Field:
 class Relation:
     """Rows of a plan with what names mean in them.
 
-    ``carried`` are the columns that tell for which row of the outer query each row is: by the outer column's name.
-    They are ``plain`` where they were found by equality, so that null is none of them.
+    ``carried`` are the columns that identify the row of the outer query to which a row belongs, by the outer column's
+    name. They are ``plain`` where they come from equalities, so that none is null.
     """
 
     node: ir.Node

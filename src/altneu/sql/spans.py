@@ -1,4 +1,4 @@
-"""Spark's ``window(time, length[, slide[, start]])``: the spans of time that each row is in, tumbling or hopping."""
+"""Spark's ``window(time, length[, slide[, start]])``: the tumbling or hopping windows of each row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def with_spans(tree: exp.Select) -> exp.Select:
     the length in several.
 
     Raises:
-        PlanError: calls that differ, or arguments that are no spans of time.
+        PlanError: calls that differ, or arguments that are not spans of time.
 
     >>> import altneu as an
     >>> clicks = {"clicks": an.source("clicks", "user string, at timestamp")}

@@ -1,4 +1,4 @@
-"""Relations without a source: VALUES, one row of nothing, and what table functions make of each row."""
+"""Relations without a source: VALUES, a single row, and table functions of each row."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def values(tree: exp.Values) -> Relation:
 
 @dataclass(frozen=True)
 class Generator:
-    """A call of a table function: how it is named, and whether rows without elements stay."""
+    """A call of a table function, with its alias, and whether rows without elements stay."""
 
     call: exp.Anonymous
     table: str = ""
@@ -83,7 +83,7 @@ class Generator:
         return str(self.call.name).lower()
 
     def applied(self, binder: QueryBinder, scope: Scope) -> Relation:
-        """The rows of a relation, each with what the function makes of it.
+        """The rows of a relation, each joined with the rows that the function returns for it.
 
         Raises:
             PlanError: no such table function, or arguments that do not fit.

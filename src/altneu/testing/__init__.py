@@ -6,8 +6,8 @@ rows; ``histories`` is a Hypothesis strategy, ``replay`` plays a history in step
 every time with a computation from scratch (docs/testing.md).
 """
 
+from altneu.testing.against_spark import assert_same_as_spark
 from altneu.testing.asserting import assert_changes, assert_contents
-from altneu.testing.beside_spark import assert_same_as_spark
 from altneu.testing.replaying import History, assert_incremental, cuts, histories, replay
 from altneu.testing.tables import table, to_text
 

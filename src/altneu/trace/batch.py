@@ -215,7 +215,7 @@ class Block:
         Cost:   O(probes log n); about 10 microseconds for one probe, 100 ns each for many sorted ones.
         Law:    tests/laws/test_batch.py (against comparing every pair).
         """
-        hits, _ = _search((self,), self.table, key_hash, keys)
+        hits, _, _ = _search((self,), self.table, key_hash, keys)
         probe, rows = expand(hits, _ONE_BLOCK)
         return np.bincount(probe, minlength=len(key_hash)).astype(np.int64, copy=False), rows
 
@@ -629,7 +629,15 @@ def runs_of(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> tuple[Int
 
     Shape:  lines by probe, for each older blocks first.
     """
-    return _search(*_all_blocks(batches), key_hash, keys)
+    hits, used, _ = _search(*_all_blocks(batches), key_hash, keys)
+    return hits, used
+
+
+def chains_of(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> tuple[Ints, list[Block], Ints]:
+    """What ``runs_of`` finds, and which batch each block is of: runs of one batch follow each other."""
+    blocks, table = _all_blocks(batches)
+    hits, used, which = _search(blocks, table, key_hash, keys)
+    return hits, used, blocks.batches_of(which)
 
 
 def matches_of(hits: Ints, used: Sequence[Block], layout: Layout) -> Matches:
@@ -670,7 +678,7 @@ def probe(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> Probed:
 
     Cost:   O(probes log n); about 10 microseconds for one probe.
     """
-    return Probed(*_search(*_all_blocks(batches), key_hash, keys))
+    return Probed(*runs_of(batches, key_hash, keys))
 
 
 class _Blocks:
@@ -686,6 +694,10 @@ class _Blocks:
         batch = bisect_right(self._starts, index) - 1
         return self._batches[batch].blocks[index - self._starts[batch]]
 
+    def batches_of(self, blocks: Ints) -> Ints:
+        """The number of the batch that each of some blocks is of."""
+        return np.searchsorted(np.array(self._starts), blocks, side="right") - 1
+
 
 def _all_blocks(batches: Sequence[Batch]) -> tuple[_Blocks, Ints]:
     batches = [b for b in batches if b.blocks]
@@ -693,8 +705,10 @@ def _all_blocks(batches: Sequence[Batch]) -> tuple[_Blocks, Ints]:
     return _Blocks(batches), np.concatenate(tables) if tables else np.empty((0, 4), np.int64)
 
 
-def _search(blocks: _Blocks | tuple[Block, ...], table: Ints, key_hash: Hashes, keys: Rows) -> tuple[Ints, list[Block]]:
-    """Runs of rows that have the probes' keys, as lines (probe, block, start, stop), and the blocks they number."""
+def _search(
+    blocks: _Blocks | tuple[Block, ...], table: Ints, key_hash: Hashes, keys: Rows
+) -> tuple[Ints, list[Block], Ints]:
+    """Runs of rows with the probes' keys, as lines (probe, block, start, stop), the blocks these number, and which."""
     order = _NO_INTS
     probes = key_hash
     if len(probes) > 1 and not (probes[1:] >= probes[:-1]).all():
@@ -702,14 +716,15 @@ def _search(blocks: _Blocks | tuple[Block, ...], table: Ints, key_hash: Hashes, 
         probes = probes[order]
     hits = locate_all(table, probes)
     if not len(hits):
-        return hits, []
-    used = [blocks[i] for i in renumber(hits, len(table)).tolist()]
+        return hits, [], _NO_INTS
+    which = renumber(hits, len(table))
+    used = [blocks[i] for i in which.tolist()]
     if len(hits) > 1 or len(order):
         hits = by_probe(hits, order)
     schema = used[0].layout.key_schema
     if is_injective(schema) and not (probes == NULL_HASH).any():
-        return hits, used
-    return _verified(hits, used, keys, schema), used
+        return hits, used, which
+    return _verified(hits, used, keys, schema), used, which
 
 
 def _verified(hits: Ints, used: list[Block], keys: Rows, schema: pa.Schema) -> Ints:

@@ -45,7 +45,7 @@ def _by_stamp(to: Lowering, lowered: Lowered, key: Key, side: Node, stamp: str) 
 
 
 def _locked(to: Lowering, node: AsOf, left: Lowered, right: Lowered) -> Lowered:
-    """What left rows have met is kept where the right rows of their key are, whatever the key is that it is by."""
+    """Matches of left rows lie in the shard of the right rows of their key, whatever key they are arranged by."""
     if node.stamps is None:
         label = arrange_label(node.right_key)
         state = to.arrange(right, node.right_key, to.name_of(node.right), label)
@@ -58,20 +58,20 @@ def _locked(to: Lowering, node: AsOf, left: Lowered, right: Lowered) -> Lowered:
     label = f"as-of join on {', '.join(node.left_key)}, locked in"
     inputs = (left.port, Port(state))
     logical = node.fingerprint
-    kept = to.add(operation, inputs, layout.schema, exchange=exchange, label=f"keep {label}", logical=logical)
-    return _joined(to, node, to.add(LockedOp(spec), (Port(kept),), node.schema, label=label, logical=logical))
+    locked = to.add(operation, inputs, layout.schema, exchange=exchange, label=f"keep {label}", logical=logical)
+    return _joined(to, node, to.add(LockedOp(spec), (Port(locked),), node.schema, label=label, logical=logical))
 
 
 def lower_update_time(to: Lowering, node: UpdateTime) -> Lowered:
-    """Kept by the whole row, wherever its input lies, so that the state is the same however that is computed."""
+    """Arranged by the whole row, so that the state is the same however the input is computed and partitioned."""
     below = to.lower(node.input)
     spec = times_spec(node.input.schema, node.schema)
     layout = locked_layout(spec, to.lattice)
     operation = ArrangeOp(arrangement_id(f"update time|{node.fingerprint}", layout.key), layout, locked=spec)
     exchange = None if below.spread == layout.key else layout.key
     logical, label = node.fingerprint, "update_time()"
-    kept = to.add(operation, (below.port,), layout.schema, exchange=exchange, label=f"keep {label}", logical=logical)
-    number = to.add(LockedOp(spec), (Port(kept),), node.schema, label=label, logical=logical)
+    locked = to.add(operation, (below.port,), layout.schema, exchange=exchange, label=f"keep {label}", logical=logical)
+    number = to.add(LockedOp(spec), (Port(locked),), node.schema, label=label, logical=logical)
     to.may_fail(node, Lowered(Port(number, 1), None))
     return Lowered(Port(number), layout.key)
 
@@ -80,8 +80,8 @@ def _joined(to: Lowering, node: AsOf, number: int) -> Lowered:
     """The output of an as-of join: spread as the left side's key is."""
     to.may_fail(node, Lowered(Port(number, 1), None))
     name_of = {column: name for name, side, column in node.outputs if side == 0}
-    known = all(k in name_of for k in node.left_key)
-    return Lowered(Port(number), tuple(name_of[k] for k in node.left_key) if known else None)
+    has_key = all(k in name_of for k in node.left_key)
+    return Lowered(Port(number), tuple(name_of[k] for k in node.left_key) if has_key else None)
 
 
 def asof_spec_of(node: AsOf) -> AsofSpec:
@@ -125,10 +125,10 @@ def mixed(node: AsOf) -> Node:
     called = dict(shown)
     rule = replace(node.rule, ties=tuple((called[column], *how) for column, *how in node.rule.ties))
     reducer = AsOfReduce(MixedSides("#side", "#stamp", names[0], names[1], shown, rule, node.keeps))
-    made = Reduce(Concat(tuple(parts)), grouped, reducer)
+    joined = Reduce(Concat(tuple(parts)), grouped, reducer)
     place = [dict(zip(s.schema.names, n, strict=True)) for s, n in zip(sides, names, strict=True)]
     return Linear(
-        made, BoundLogic((Project(tuple((name, _column(made, place[i][c])) for name, i, c in node.outputs)),))
+        joined, BoundLogic((Project(tuple((name, _column(joined, place[i][c])) for name, i, c in node.outputs)),))
     )
 
 

@@ -1,4 +1,4 @@
-"""What as-of joins, and the time at which a row came, mean."""
+"""What as-of joins mean, and the time at which a row arrived."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from altneu.operators.node import Columns, Derived, Key, Node, Outputs, Unary, W
 
 @dataclass(frozen=True, eq=False)
 class AsOf(Derived, tag="AsOf"):
-    """Each left row with right rows of equal key as of its timestamp, or as of when it came.
+    """Each left row with right rows of equal key as of its timestamp, or as of its arrival.
 
     ``rule`` with the columns ``stamps`` chooses the one right row that is nearest; without, all of the key are met.
     With ``keeps`` a left row that meets nothing has nulls. With ``locked`` a left row meets what is there at its own
@@ -73,7 +73,7 @@ class AsOf(Derived, tag="AsOf"):
         return {r: left[k] for k, r in zip(self.left_key, self.right_key, strict=True) if k in left}
 
     def reads(self, i: int, needed: Columns) -> Columns:
-        """One that is locked tells left rows apart by all of their columns; right rows tie by all of theirs."""
+        """A locked one distinguishes left rows by all of their columns; right rows tie by all of theirs."""
         wanted = frozenset(c for n, side, c in self.outputs if side == i and n in needed)
         fixed = frozenset((self.left_key, self.right_key)[i]) | frozenset((self.stamps or ())[i : i + 1])
         if i == 0:
@@ -123,7 +123,7 @@ class AsOf(Derived, tag="AsOf"):
 
 @dataclass(frozen=True, eq=False)
 class UpdateTime(Unary, Whole, tag="UpdateTime"):
-    """The same rows with the time at which each copy came; of copies of a row the first to come is the first to go.
+    """The same rows with the time at which each copy arrived; of copies the first to arrive is the first removed.
 
     What it gives depends on its input's history, so rules change nothing below it for the sake of what is above: two
     views that are written over one such collection say the same of a row.

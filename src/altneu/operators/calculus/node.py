@@ -65,7 +65,7 @@ class _Entering(Moments):
 
 @dataclass(frozen=True, eq=False)
 class Differentiate(_Entering, tag="Differentiate"):
-    """The changes of a collection, each there at the earlier moment of its time and gone at the later one."""
+    """The changes of a collection, each present at the earlier moment of its time and removed at the later one."""
 
     def is_consolidated(self, inputs: Sequence[bool]) -> bool:
         """As the input."""

@@ -29,6 +29,11 @@ class Concat(Derived, tag="Concat"):
             [f.with_nullable(any(p.schema.field(i).nullable for p in self.parts)) for i, f in enumerate(first)]
         )
 
+    @property
+    def noun(self) -> str:
+        """A sum."""
+        return "a sum (an outer join is one)"
+
     def describe(self) -> str:
         """Nothing beside the parts."""
         return ""
@@ -60,8 +65,8 @@ class Concat(Derived, tag="Concat"):
 
     def without(self, empty: Sequence[bool]) -> Node:
         """Without empty parts, unless a column then is not nullable that was."""
-        made = Concat(tuple(part for part, is_empty in zip(self.parts, empty, strict=True) if not is_empty))
-        return made if made.schema.equals(self.schema) else self
+        sum_of_others = Concat(tuple(part for part, is_empty in zip(self.parts, empty, strict=True) if not is_empty))
+        return sum_of_others if sum_of_others.schema.equals(self.schema) else self
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +113,7 @@ class Consolidate(_SameRows, tag="Consolidate"):
 
 @dataclass(frozen=True, eq=False)
 class Named(_SameRows):
-    """The same collection, which is asked for by name."""
+    """The same collection, requested by name."""
 
     def reads(self, i: int, needed: Columns) -> Columns:
         """All columns."""

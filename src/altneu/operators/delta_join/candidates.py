@@ -1,4 +1,4 @@
-"""What relations offer to prefixes: runs of rows in their blocks, counted, listed and confirmed without being built."""
+"""What relations offer to prefixes: runs of rows in their blocks, counted, listed and validated without being built."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Offer:
     """A relation's part in an extension, over the inputs of an operation.
 
     ``at`` is the input that offers by the part's key; its value columns are called ``values``, which are what the
-    extension adds and what is the relation's own. ``confirms`` is the input that confirms, by the part's other key,
+    extension adds and what is the relation's own. ``validates`` is the input that validates, by the part's other key,
     what another relation proposed, when it has something of its own; else it is ``at``. With ``fresh``, what is new in
     this step counts.
     """
@@ -38,13 +38,13 @@ class Offer:
     at: int
     values: tuple[str, ...]
     fresh: bool
-    confirms: int = -1
+    validates: int = -1
 
     @property
     def alone(self) -> Offer:
         """The lookup of a relation's own variables when all others are bound."""
-        own = Part(self.part.relation, self.part.confirm_key, self.part.own)
-        return Offer(own, self.confirms, own.own, self.fresh)
+        own = Part(self.part.relation, self.part.validate_key, self.part.own)
+        return Offer(own, self.validates, own.own, self.fresh)
 
 
 def seen(arranged: Arranged, fresh: bool) -> tuple[Batch, ...]:
@@ -106,17 +106,17 @@ class Offered:
         return hash_rows(self.added(self.stack.take(rows), adds)).view(np.int64)
 
     def added(self, values: Rows, adds: tuple[str, ...]) -> Rows:
-        """The columns of values that others confirm."""
+        """The columns of values that others validate."""
         names = values.schema.names
         return values.select([names[self.offer.values.index(v)] for v in adds])
 
     def verified(
-        self, at: Ints, hashes: Ints, confirmed: Sequence[tuple[Offered, Ints]], adds: tuple[str, ...]
+        self, at: Ints, hashes: Ints, validated: Sequence[tuple[Offered, Ints]], adds: tuple[str, ...]
     ) -> Ints | None:
         """Which candidates really are what others have, hashes aside; None when all are."""
         found: Ints | None = None
         values = self.added(self.stack.take(at), adds)
-        for other, rows in confirmed:
+        for other, rows in validated:
             some = equal_values(values, other, rows, hashes)
             if some is not None:
                 found = some if found is None else np.intersect1d(found, some)
@@ -144,7 +144,7 @@ def by_key_and_value(offer: Offer, adds: tuple[str, ...]) -> Search:
         hashes = hash_rows(values).view(np.int64)
         all_probes = np.arange(probes.count)
         stack = offered.stack
-        which, rows = confirmed_in(all_probes, hashes, found.hits, offered.starts, offered.value_hashes, stack.starts)
+        which, rows = validated_in(all_probes, hashes, found.hits, offered.starts, offered.value_hashes, stack.starts)
         real = equal_values(values.take(which), offered, rows, hashes[which])
         if real is not None:
             which, rows = which[real], rows[real]
@@ -221,7 +221,7 @@ def repeated(at: Ints, hashes: Ints, diffs: Ints) -> Any:
 
 
 @compiled
-def confirmed_in(at: Ints, hashes: Ints, hits: Ints, starts: Ints, addresses: Ints, bases: Ints) -> tuple[Ints, Ints]:
+def validated_in(at: Ints, hashes: Ints, hits: Ints, starts: Ints, addresses: Ints, bases: Ints) -> tuple[Ints, Ints]:
     """For candidates of probes, rows of another relation's hits with equal value hash: candidate, number in the stack.
 
     The rows of a hit are in the order of their value hashes.

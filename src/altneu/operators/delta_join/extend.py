@@ -6,7 +6,7 @@ their times. No time is compared, so this is right for every lattice, in loops, 
 updates into steps and chunks, and under any compaction up to ``lower``.
 
 An extension counts the candidates that every relation offers a prefix, takes those of the relation that has the fewest,
-and keeps those that the others confirm: count, propose, validate. All three are searches in arrangements. Prefixes go
+and keeps those that the others validate: count, propose, validate. All three are searches in arrangements. Prefixes go
 through a path in chunks, depth first, so that only what a chunk may grow to is ever there at once.
 """
 
@@ -27,11 +27,11 @@ from altneu.operators.delta_join.candidates import (
     Offer,
     Offered,
     by_key_and_value,
-    confirmed_in,
     equal_values,
     expanded,
     repeated,
     seen,
+    validated_in,
 )
 from altneu.operators.join.pairs import JoinSpec, Matcher, Meter, Search, by_key, together
 from altneu.operators.linear.logic import run_logic
@@ -135,7 +135,7 @@ def named(rows: Rows, outputs: Sequence[tuple[str, str]], schema: pa.Schema) -> 
     return Rows(schema, tuple([rows.column(variable) for _, variable in outputs]), rows.count)
 
 
-def news(arranged: Arranged, schema: pa.Schema, lattice: Lattice) -> Updates:
+def new_updates(arranged: Arranged, schema: pa.Schema, lattice: Lattice) -> Updates:
     """What is new of a relation, its columns called by their variables, at times of ``lattice``."""
     updates = arranged.new.updates()
     times = lifted(updates.times, arranged.layout.lattice, lattice)
@@ -149,7 +149,7 @@ def _along(path: PathSpec, inputs: Sequence[Arranged], lattice: Lattice, meter: 
     start = inputs[path.at].new
     if not len(start):
         return
-    yield from _deeper(news(inputs[path.at], path.start, lattice), path.extensions, inputs, lattice, meter)
+    yield from _deeper(new_updates(inputs[path.at], path.start, lattice), path.extensions, inputs, lattice, meter)
 
 
 def _deeper(
@@ -229,29 +229,29 @@ def _extended(
     inputs: Sequence[Arranged],
     lattice: Lattice,
 ) -> Updates:
-    """Candidates of one relation for some prefixes that others confirm; only what they confirm is built."""
+    """Candidates of one relation for some prefixes that others validate; only what they validate is built."""
     at, rows = expanded(offered.found.hits, offered.starts, chosen, offered.stack.starts)
     if not others:
         return _built(prefixes, at, offered, rows, [], spec, lattice)
     hashes = offered.hashes(rows, spec.adds)
     often = repeated(at, hashes, offered.controls(rows)[0])
     parts = []
-    if often.any():  # a history on either side: what is confirmed is not to be a match for every pair of changes
+    if often.any():  # a history on either side: what is validated is not to be a match for every pair of changes
         made = _built(prefixes, at[often], offered, rows[often], [], spec, lattice)
         for other in others:
             made = _sifted(made, other.offer, spec.adds, inputs, lattice)
         parts.append(made)
         at, rows, hashes = at[~often], rows[~often], hashes[~often]
-    confirmed: list[tuple[Offered, Ints]] = []
+    validated: list[tuple[Offered, Ints]] = []
     for other in others:
-        index, theirs = confirmed_in(at, hashes, other.found.hits, other.starts, other.value_hashes, other.stack.starts)
+        index, theirs = validated_in(at, hashes, other.found.hits, other.starts, other.value_hashes, other.stack.starts)
         at, rows, hashes = at[index], rows[index], hashes[index]
-        confirmed = [*((o, r[index]) for o, r in confirmed), (other, theirs)]
-    some = offered.verified(rows, hashes, confirmed, spec.adds)
+        validated = [*((o, r[index]) for o, r in validated), (other, theirs)]
+    some = offered.verified(rows, hashes, validated, spec.adds)
     if some is not None:
         at, rows = at[some], rows[some]
-        confirmed = [(o, r[some]) for o, r in confirmed]
-    made = _built(prefixes, at, offered, rows, confirmed, spec, lattice)
+        validated = [(o, r[some]) for o, r in validated]
+    made = _built(prefixes, at, offered, rows, validated, spec, lattice)
     return Updates.concat([*parts, made], made.schema, lattice.width) if parts else made
 
 
@@ -260,13 +260,13 @@ def _built(
     at: Ints,
     offered: Offered,
     rows: Ints,
-    confirmed: Sequence[tuple[Offered, Ints]],
+    validated: Sequence[tuple[Offered, Ints]],
     spec: ExtensionSpec,
     lattice: Lattice,
 ) -> Updates:
     """Prefixes ``at`` with the values of a relation's rows, as far as known; times joined, diffs multiplied."""
     times, diffs, churned = prefixes.times.take(at, axis=1), prefixes.diffs[at], False
-    for one, theirs in ((offered, rows), *confirmed):
+    for one, theirs in ((offered, rows), *validated):
         more, when = one.controls(theirs)
         times = lattice.join(times, lifted(when, one.lattice, lattice))
         diffs = difference.multiply(diffs, more)
@@ -282,7 +282,7 @@ def _by_name(rows: Rows) -> dict[str, pa.Array]:
     return dict(zip(rows.schema.names, rows.columns, strict=True))
 
 
-def confirm(
+def validate(
     prefixes: Updates, offer: Offer, adds: tuple[str, ...], inputs: Sequence[Arranged], lattice: Lattice
 ) -> Updates:
     """Of prefixes in which ``adds`` are bound, those that a relation has."""
@@ -292,7 +292,7 @@ def confirm(
         return prefixes.take(some)
     bound = prefixes.rows.select(adds)
     hashes = hash_rows(bound).view(np.int64)[some]
-    index, rows = confirmed_in(
+    index, rows = validated_in(
         some, hashes, offered.found.hits, offered.starts, offered.value_hashes, offered.stack.starts
     )
     at = some[index]

@@ -19,7 +19,7 @@ from altneu.operators.concat.operation import ConcatOp
 from altneu.operators.delta_join.candidates import Offer
 from altneu.operators.delta_join.extend import BY, LEAST, DeltaSpec, ExtensionSpec, PathSpec
 from altneu.operators.delta_join.node import MultiJoin
-from altneu.operators.delta_join.operation import ConfirmOp, CountOp, DeltaJoinOp, NewsOp, ProposeOp
+from altneu.operators.delta_join.operation import CountOp, DeltaJoinOp, DeltaScanOp, ProposeOp, ValidateOp
 from altneu.operators.delta_join.paths import Extension, Keyed, Part, Path, Variables, delta_paths
 from altneu.operators.linear.operation import LinearOp
 from altneu.operators.lowering import Lowered, Lowering, Port, arrange_label
@@ -54,8 +54,8 @@ class Relations:
     def field(self, variable: str) -> pa.Field:
         """A variable as a column."""
         at = next(i for i, variables in enumerate(self.node.variables) if variable in variables)
-        found = self.node.parts[at].schema.field(self.node.variables[at].index(variable))
-        return found.with_name(variable).with_nullable(True)
+        column = self.node.parts[at].schema.field(self.node.variables[at].index(variable))
+        return column.with_name(variable).with_nullable(True)
 
     def column(self, variable: str) -> Column:
         """A variable as an expression."""
@@ -68,9 +68,9 @@ class Relations:
         before = start = pa.schema([self.field(v) for v in self.node.variables[path.relation]])
         extensions = []
         for extension in path.extensions:
-            made = self._extension_spec(extension, before, path.relation)
-            extensions.append(made)
-            before = made.after
+            spec = self._extension_spec(extension, before, path.relation)
+            extensions.append(spec)
+            before = spec.after
         return PathSpec(at, start, tuple(extensions))
 
     def _extension_spec(self, extension: Extension, before: pa.Schema, start: int) -> ExtensionSpec:
@@ -81,9 +81,9 @@ class Relations:
     def _offer(self, part: Part, start: int) -> Offer:
         variables = self.node.variables[part.relation]
         at = self._input(part.relation, part.key)
-        confirms = self._input(part.relation, part.confirm_key) if part.confirm_key else at
+        validates = self._input(part.relation, part.validate_key) if part.validate_key else at
         values = tuple(v for v in variables if v not in part.key)
-        return Offer(part, at, values, part.relation < start, confirms)
+        return Offer(part, at, values, part.relation < start, validates)
 
     def describe(self, path: Path) -> str:
         """A line for EXPLAIN: what new rows of a relation meet, by which keys, and what of it was there before."""
@@ -151,7 +151,7 @@ class _Path:
     def made(self, relations: Relations, path: Path) -> Port:
         """The operations, and the port at the end of them."""
         spec = relations.path_spec(path)
-        at = self.builder.add(NewsOp(), (self.inputs[spec.at],), spec.start, label="start", scope=self.scope)
+        at = self.builder.add(DeltaScanOp(), (self.inputs[spec.at],), spec.start, label="start", scope=self.scope)
         stream = _Stream(Port(at))
         for extension in spec.extensions:
             stream = self._extended(stream, extension)
@@ -174,19 +174,19 @@ class _Path:
         offer = spec.offers[proposer]
         after = pa.schema([*spec.before, *(spec.after.field(v) for v in (*spec.adds, *offer.part.own))])
         alone = ExtensionSpec(spec.before, after, spec.adds, (replace(offer, at=0),))
-        made = self._lookup(ProposeOp(alone, number), stream, offer.part.key, offer.at, after, "propose")
+        extended = self._lookup(ProposeOp(alone, number), stream, offer.part.key, offer.at, after, "propose")
         for other in (o for i, o in enumerate(spec.offers) if i != proposer):
             if not other.part.own:
-                confirming = ConfirmOp(replace(other, at=0), spec.adds)
-                made = self._lookup(confirming, made, other.part.key, other.at, after, "validate")
+                validation = ValidateOp(replace(other, at=0), spec.adds)
+                extended = self._lookup(validation, extended, other.part.key, other.at, after, "validate")
                 continue
             before, after = after, pa.schema([*after, *(spec.after.field(v) for v in other.part.own)])
-            looking = ProposeOp(ExtensionSpec(before, after, (), (replace(other.alone, at=0),)))
-            made = self._lookup(looking, made, other.part.confirm_key, other.confirms, after, "look up")
+            lookup = ProposeOp(ExtensionSpec(before, after, (), (replace(other.alone, at=0),)))
+            extended = self._lookup(lookup, extended, other.part.validate_key, other.validates, after, "look up")
         if after.names == spec.after.names:
-            return made
+            return extended
         return self._projected(
-            made, tuple((f.name, Column(f.name, f.type, f.nullable)) for f in spec.after), spec.after
+            extended, tuple((f.name, Column(f.name, f.type, f.nullable)) for f in spec.after), spec.after
         )
 
     def _lookup(

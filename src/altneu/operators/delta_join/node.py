@@ -15,7 +15,7 @@ class MultiJoin(Node, tag="MultiJoin"):
     """Equijoin of several collections at once, without intermediate results; what a tree of ``Join`` may become.
 
     ``variables`` names the columns of each part: those of one name are equal, and not null when they are several.
-    ``outputs`` lists (name, variable); ``schema`` is that of the tree. ``reason`` is what EXPLAIN says of the choice,
+    ``outputs`` lists (name, variable); ``schema`` is that of the tree. ``reason`` is EXPLAIN's note on the choice,
     and ``reused`` are the parts and keys that had been arranged when it was made.
     """
 
@@ -45,10 +45,10 @@ class MultiJoin(Node, tag="MultiJoin"):
         return {}
 
     def decides(self, i: int, known: Columns) -> Mapping[str, str]:
-        """Rows that agree on the variables that outputs tell."""
-        told = {variable: name for name, variable in self.outputs if name in known}
+        """Rows that agree on the variables that known outputs have."""
+        shown = {variable: name for name, variable in self.outputs if name in known}
         columns = zip(self.parts[i].schema.names, self.variables[i], strict=True)
-        return {column: told[variable] for column, variable in columns if variable in told}
+        return {column: shown[variable] for column, variable in columns if variable in shown}
 
     def reads(self, i: int, needed: Columns) -> Columns:
         """All columns: it is made when columns have been pruned."""

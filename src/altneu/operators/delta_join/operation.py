@@ -10,11 +10,11 @@ from altneu.operators.delta_join.candidates import Offer
 from altneu.operators.delta_join.extend import (
     DeltaSpec,
     ExtensionSpec,
-    confirm,
     counted,
     delta_join_pieces,
-    news,
+    new_updates,
     proposed,
+    validate,
 )
 from altneu.operators.join.pairs import Meter
 
@@ -43,12 +43,12 @@ class DeltaJoinOp(Hosting, tag="DeltaJoinOp", kind="delta join"):
 
 
 @dataclass(frozen=True)
-class NewsOp(Operation, tag="NewsOp", kind="path"):
+class DeltaScanOp(Operation, tag="NewsOp", kind="path"):
     """What is new in this step of an arrangement, its columns called by their variables: where a delta path starts."""
 
     def step(self, here: Here) -> Outputs:
         """The updates of its new batch."""
-        return [news(here.arranged(), here.schema, here.lattice)]
+        return [new_updates(here.arranged(), here.schema, here.lattice)]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class ProposeOp(Operation, tag="ProposeOp", kind="path"):
 
 
 @dataclass(frozen=True)
-class ConfirmOp(Operation, tag="ConfirmOp", kind="path"):
+class ValidateOp(Operation, tag="ConfirmOp", kind="path"):
     """Prefixes, the first input, that an arrangement, the second, has too."""
 
     offer: Offer
@@ -100,7 +100,7 @@ class ConfirmOp(Operation, tag="ConfirmOp", kind="path"):
     def step(self, here: Here) -> Outputs:
         """Those prefixes."""
         prefixes, others = here.one(), [here.arranged(1)]
-        return [None if prefixes is None else confirm(prefixes, self.offer, self.adds, others, here.lattice)]
+        return [None if prefixes is None else validate(prefixes, self.offer, self.adds, others, here.lattice)]
 
     def lies_by(self) -> tuple[str, ...]:
         """The key that is looked up."""

@@ -3,7 +3,7 @@
 A join of several relations is written with *variables*: each column of a relation is one, and columns that must be
 equal are the same. For every relation there is a path, which starts with an update of it and binds the variables of the
 others in *extensions*. An extension binds one set of variables, and every relation that has them and is otherwise bound
-takes part: the one with the fewest candidates proposes, the others confirm. With one such relation this is a delta
+takes part: the one with the fewest candidates proposes, the others validate. With one such relation this is a delta
 join; with several it is what makes joins of cyclic patterns worst-case optimal: no intermediate result is greater than
 the greatest answer that relations of these sizes can have.
 
@@ -27,19 +27,19 @@ class Part:
     """A relation's part in an extension.
 
     It offers candidates from its arrangement by ``key``; ``own`` are the variables that it binds beside the common
-    ones. A candidate of another is confirmed in the same arrangement when it binds nothing of its own, else by
-    ``confirm_key``.
+    ones. A candidate of another is validated in the same arrangement when it binds nothing of its own, else by
+    ``validate_key``.
     """
 
     relation: int
     key: Variables
     own: Variables = ()
-    confirm_key: Variables = ()
+    validate_key: Variables = ()
 
     @property
     def arrangements(self) -> tuple[Keyed, ...]:
         """What it reads."""
-        keys = (self.key, self.confirm_key) if self.confirm_key else (self.key,)
+        keys = (self.key, self.validate_key) if self.validate_key else (self.key,)
         return tuple((self.relation, key) for key in keys)
 
 
@@ -75,7 +75,7 @@ class Path:
 def delta_paths(relations: Sequence[Variables]) -> tuple[Path, ...]:
     """A path for every relation; where there is a choice, along arrangements that earlier ones read.
 
-    What a session has arranged for others is no matter, so that a plan is the same whenever it is made.
+    They do not depend on what a session has arranged for others, so that a plan is the same whenever it is made.
 
     >>> triangle = [("a", "b"), ("b", "c"), ("a", "c")]
     >>> for path in delta_paths(triangle):
@@ -88,24 +88,24 @@ def delta_paths(relations: Sequence[Variables]) -> tuple[Path, ...]:
     """
     counts = Counter(v for variables in relations for v in dict.fromkeys(variables))
     shared = {v for v, times in counts.items() if times > 1}
-    known: set[Keyed] = set()
+    read: set[Keyed] = set()
     paths = []
     for start in range(len(relations)):
-        path = _path(relations, start, shared, known)
-        known |= path.arrangements
+        path = _path(relations, start, shared, read)
+        read |= path.arrangements
         paths.append(path)
     return tuple(paths)
 
 
-def _path(relations: Sequence[Variables], start: int, shared: set[str], known: set[Keyed]) -> Path:
+def _path(relations: Sequence[Variables], start: int, shared: set[str], read: set[Keyed]) -> Path:
     bound = set(relations[start])
     rest = [i for i in range(len(relations)) if i != start]
     extensions = []
     while rest:
-        found = [e for e in _extensions(relations, rest, bound, shared) if _is_connected(e)]
-        if not found:
+        candidates = [e for e in _extensions(relations, rest, bound, shared) if _is_connected(e)]
+        if not candidates:
             raise ValueError(f"the relations {rest} have no variable in common with {sorted(bound)}")
-        best = max(found, key=lambda e: _worth(e, known))
+        best = max(candidates, key=lambda e: _worth(e, read))
         extensions.append(best)
         bound.update(best.binds)
         done = {part.relation for part in best.parts}
@@ -117,28 +117,28 @@ def _is_connected(extension: Extension) -> bool:
     return all(part.key for part in extension.parts)
 
 
-def _worth(extension: Extension, known: set[Keyed]) -> tuple[bool, int, int, int]:
+def _worth(extension: Extension, read: set[Keyed]) -> tuple[bool, int, int, int]:
     """What binds nothing first, then what most take part in, then what exists already."""
     reads = {a for part in extension.parts for a in part.arrangements}
-    return not extension.adds, len(extension.parts), -len(reads - known), -len(extension.binds)
+    return not extension.adds, len(extension.parts), -len(reads - read), -len(extension.binds)
 
 
 def _extensions(
     relations: Sequence[Variables], rest: Sequence[int], bound: set[str], shared: set[str]
 ) -> list[Extension]:
-    """Everything that may come next: relations that lack the same shared variables go together."""
+    """All possible next extensions: relations that lack the same shared variables are extended together."""
     groups: dict[Variables, list[int]] = {}
     for i in rest:
         groups.setdefault(tuple(v for v in relations[i] if v not in bound and v in shared), []).append(i)
-    found = []
+    extensions = []
     for adds, lacking in groups.items():
         together = [i for i in lacking if not bound.isdisjoint(relations[i])] or lacking
         if not adds:  # nothing is proposed: each is looked up by all that is bound of it
-            found += [Extension((), (_part(relations[i], i, bound, shared, ()),)) for i in together]
+            extensions += [Extension((), (_part(relations[i], i, bound, shared, ()),)) for i in together]
         else:
             parts = [_part(relations[i], i, bound, shared, adds if len(together) > 1 else ()) for i in together]
-            found.append(Extension(adds, tuple(parts)))
-    return found
+            extensions.append(Extension(adds, tuple(parts)))
+    return extensions
 
 
 def _part(variables: Variables, number: int, bound: set[str], shared: set[str], adds: Variables) -> Part:
@@ -159,10 +159,10 @@ def is_cyclic(relations: Sequence[Variables]) -> bool:
     while True:
         counts = Counter(v for e in edges for v in e)
         trimmed = [{v for v in e if counts[v] > 1} for e in edges]
-        kept: list[set[str]] = []
+        remaining: list[set[str]] = []
         for i, e in enumerate(trimmed):
             if not any(e <= other for j, other in enumerate(trimmed) if j != i and (e != other or j < i)):
-                kept.append(e)
-        if kept == edges:
-            return len(kept) > 1
-        edges = kept
+                remaining.append(e)
+        if remaining == edges:
+            return len(remaining) > 1
+        edges = remaining

@@ -15,7 +15,7 @@ class Join(Derived, tag="Join"):
     """Equijoin: pairs with equal, non-null keys; times joined, diffs multiplied.
 
     ``outputs`` lists (name, side, column): side 0 is the left input, 1 the right. Where it is the last of a tree of
-    joins, ``reason`` is what EXPLAIN says of its staying one.
+    joins, ``reason`` is EXPLAIN's note on why it is one.
     """
 
     left: Node
@@ -55,13 +55,13 @@ class Join(Derived, tag="Join"):
         return {n: c if side == i else same[c] for n, side, c in self.outputs if side == i or c in same}
 
     def decides(self, i: int, known: Columns) -> Mapping[str, str]:
-        """Rows that agree on the side's own columns, and on the key where the other side's tells it."""
+        """Rows that agree on the side's own columns, and on the key where a column of the other side has its value."""
         own, keys = own_columns(self.outputs, known), (self.left_key, self.right_key)
-        told = dict(own[i])
+        decided = dict(own[i])
         for mine, theirs in zip(keys[i], keys[1 - i], strict=True):
             if theirs in own[1 - i]:
-                told.setdefault(mine, own[1 - i][theirs])
-        return told
+                decided.setdefault(mine, own[1 - i][theirs])
+        return decided
 
     def reads(self, i: int, needed: Columns) -> Columns:
         """The key, and what is handed on."""

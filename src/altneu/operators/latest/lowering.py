@@ -11,7 +11,7 @@ from altneu.trace.batch import Layout
 
 
 def lower_latest(to: Lowering, node: Latest) -> Lowered:
-    """What is kept is the latest event of each key and time."""
+    """The arrangement has the latest event of each key and time."""
     below = to.lower(node.input)
     layout = Layout(kept_schema(node.schema), node.key, to.lattice)
     operation = ArrangeOp(arrangement_id(f"latest|{node.fingerprint}", node.key), layout, node.order)

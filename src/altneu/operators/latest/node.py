@@ -44,7 +44,7 @@ class Latest(Unary, tag="Latest"):
 
     @property
     def moves_times(self) -> bool:
-        """An event goes when a later one comes."""
+        """An event is removed when a later one arrives."""
         return True
 
     @property

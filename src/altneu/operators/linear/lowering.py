@@ -9,7 +9,7 @@ from altneu.operators.lowering import Lowered, Lowering, Port, spread_after
 
 
 def lower_linear(to: Lowering, node: Linear) -> Lowered:
-    """Logic goes into the join or reduce below it when nobody else reads that; else it is an operation.
+    """Logic runs inside the join or reduce below it when nothing else reads that; else it is an operation.
 
     So it is where a table function follows a reduce, whose rows are few: what it makes can then flow.
     The names of arrangements do not depend on which it is, for another view may change it.

@@ -91,7 +91,7 @@ class Linear(Unary, tag="Linear"):
         return all(isinstance(s, kinds) for s in self.logic.steps) and not self.logic.delay
 
     def _narrowed(self, needed: Columns) -> BoundLogic:
-        made = self.schema
-        if needed.issuperset(made.names):
+        schema = self.schema
+        if needed.issuperset(schema.names):
             return self.logic
-        return normalise(self.logic.followed_by(BoundLogic((projection(made, needed),))), self.input.schema)
+        return normalise(self.logic.followed_by(BoundLogic((projection(schema, needed),))), self.input.schema)

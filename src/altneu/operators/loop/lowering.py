@@ -53,7 +53,7 @@ def _lowered(to: Lowering, loop: Loop, name: str) -> tuple[Lowered, ...]:
 
 
 def _variable(to: Lowering, loop: Loop, i: int, first: Lowered, feed: str, scope: int) -> Lowered:
-    """What a variable began as, and what has come round since."""
+    """The initial rows of a variable, and what the rounds fed back."""
     schema, label = loop.variable(i).schema, loop.names[i]
     back = to.add(FeedbackOp(feed), (), schema, label=f"{label} of the round before", scope=scope)
     at = to.add(ConcatOp(), (first.port, Port(back)), schema, label=f"variable {label}", scope=scope)
@@ -61,7 +61,7 @@ def _variable(to: Lowering, loop: Loop, i: int, first: Lowered, feed: str, scope
 
 
 def _feed(to: Lowering, loop: Loop, i: int, feed: str, first: Lowered, result: Lowered) -> None:
-    """What a body makes, less what the variable began as, comes round: together that is what it made."""
+    """Feed back the rows of a body less the initial ones, so that the variable has the rows of the body."""
     schema, scope, label = loop.variable(i).schema, to.scope_of(result), loop.names[i]
     removed = to.add(LinearOp(BoundLogic((Negate(),))), (first.port,), schema, label="negate")
     change = to.add(ConcatOp(), (result.port, Port(removed)), schema, label=f"change of {label}")

@@ -17,7 +17,7 @@ def open_schema(schema: pa.Schema) -> pa.Schema:
 
 @dataclass(frozen=True, eq=False)
 class Variable(Leaf, tag="Variable"):
-    """What a variable of a loop holds at the start of a round.
+    """The contents of a variable of a loop at the start of a round.
 
     ``level`` counts the loops around it that were being written when its own was, so that of two loops one inside the
     other each knows its variables.
@@ -63,7 +63,7 @@ class Loop(Whole, tag="Loop"):
 
     No collection itself: ``Result`` is what a variable comes to. ``max_rounds`` bounds the rounds; with ``stops`` the
     variables then are what they are, else a loop that needs more fails. ``unread`` numbers variables that no
-    body reads, so that nothing of them comes round; ``hoisted`` is what EXPLAIN says of those that were taken out.
+    body reads, so that nothing of them is fed back; ``hoisted`` are EXPLAIN's notes on those that were taken out.
     """
 
     names: tuple[str, ...]
@@ -89,7 +89,7 @@ class Loop(Whole, tag="Loop"):
         return Variable(self.level, index, open_schema(self.initial[index].schema))
 
     def describe(self) -> str:
-        """Names and bounds; the bound that is the default is told as it was when the first stores were written."""
+        """Names and bounds; the default bound is written as it was when the first stores were made."""
         limit = _FIRST_MAX_ROUNDS if self.max_rounds == MAX_ROUNDS and not self.stops else self.max_rounds
         return f"{self.names} {self.level} {limit} {self.stops}" + f" {self.unread}" * bool(self.unread)
 

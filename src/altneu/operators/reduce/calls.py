@@ -127,7 +127,7 @@ class WindowCall:
         return frozenset((*self.call.arguments, *(c for c, _, _ in self.order), *(b for b in bounds if type(b) is str)))
 
     @property
-    def asks_for_ties(self) -> bool:
+    def reads_ties(self) -> bool:
         """Whether it tells rows apart that are equal in the order, which all of their columns decide then."""
         if self.frame is None:
             return self.call.function not in ("rank", "dense_rank", "percent_rank", "cume_dist")

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from altneu.columnar.ranking import Order
+from altneu.columnar.ranking import Order, order_text
 from altneu.linear import Function
 from altneu.operators.asof.revising import UnionSpec
 from altneu.operators.asof.rule import MixedSides
-from altneu.operators.lowering import Lowered, Lowering, Port, arrange_label, group_label
+from altneu.operators.lowering import Lowered, Lowering, Port, arrange_label, arrangement_id, group_label
 from altneu.operators.reduce.accumulable import AggregatesSpec, CountOfSpec, DistinctSpec, ThresholdSpec
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.calls import Aggregate, WindowCall
-from altneu.operators.reduce.node import Reduce
-from altneu.operators.reduce.operation import ExplodeOp, ReduceOp
+from altneu.operators.reduce.node import WHOLE, Reduce
+from altneu.operators.reduce.operation import BelowZeroOp, ExplodeOp, ReduceOp
 from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.operators.reduce.ranked import GeneralSpec
 from altneu.operators.reduce.spec import ReduceSpec
@@ -32,10 +32,31 @@ def lower_reduce(to: Lowering, node: Reduce) -> Lowered:
         combined = to.once(origin, lambda: to.add(ExplodeOp(sums), (below.port,), sums.slot_schema, label="combine"))
         below = Lowered(Port(combined), below.spread if below.spread == node.key else None)
         label = group_label(node.key)
-    state = to.arrange(below, node.key, origin, label)
-    number = to.add(ReduceOp(spec), (Port(state),), node.schema, label=str(node.reducer), logical=node.fingerprint)
+    inputs: tuple[Port, ...]
+    order = node.reducer.state_order(node.input.schema, node.key)
+    if not order or not to.lattice_in(to.scope_of(below)).is_total:
+        ends, inputs = WHOLE, (Port(to.arrange(below, node.key, origin, label)),)
+    else:
+        ends, inputs = node.reducer.ends, _in_order(to, node, below, order)
+    operation = ReduceOp(spec, ends)
+    number = to.add(operation, inputs, node.schema, label=str(node.reducer), logical=node.fingerprint)
     to.may_fail(node, Lowered(Port(number, 1), None))
     return Lowered(Port(number), node.key)
+
+
+def _in_order(to: Lowering, node: Reduce, below: Lowered, order: tuple[Order, ...]) -> tuple[Port, ...]:
+    """Two arrangements by the key: of the rows in an order, and of how many of a group have a count below zero."""
+    text = order_text(order)
+    label = f"{arrange_label(node.key)} in order of {text}"
+    state = Port(to.arrange(below, node.key, to.name_of(node.input), label, order))
+    name = f"below zero|{to.name_of(node.input)}|by {text}"
+    schema = pa.schema([node.input.schema.field(k) for k in node.key])
+    operation = BelowZeroOp(arrangement_id(name, node.key))
+    number = to.once(
+        f"{name}|{node.key}", lambda: to.add(operation, (state,), schema, label="rows below zero", logical=name)
+    )
+    numbers = to.arrange(Lowered(Port(number), node.key), node.key, name, "groups with rows below zero")
+    return state, Port(numbers)
 
 
 def spec_of(node: Reduce) -> ReduceSpec:

@@ -49,8 +49,24 @@ class Families(Protocol[F_co]):
         """The left rows of the group, joined with the right ones."""
 
 
+@dataclass(frozen=True)
+class Ends:
+    """How many rows, counted as often as they are there, a function needs from the front and the back of an order.
+
+    If ``valued``, nulls come first in the order, and the front begins behind them.
+    """
+
+    first: int = 0
+    last: int = 0
+    valued: bool = False
+
+
+WHOLE = Ends()
+"""No ends: the whole group."""
+
+
 class Reducer(ABC):
-    """What becomes of each group of rows; fingerprints are made of its repr, which tells it from all others."""
+    """What becomes of each group of rows; fingerprints are made of its repr, which distinguishes it from all others."""
 
     is_whole: ClassVar[bool] = False
     """Whether groups are equal rows."""
@@ -70,7 +86,7 @@ class Reducer(ABC):
 
     @property
     def accumulated(self) -> Hashable:
-        """What tells the numbers from those of other reducers; all that count rows have the same."""
+        """What distinguishes its sums from those of other reducers; all that count rows have the same."""
         return "counts"
 
     @property
@@ -82,6 +98,19 @@ class Reducer(ABC):
     def consolidates(self) -> bool:
         """Whether no two updates of the result have equal row and time."""
         return False
+
+    def with_order(self) -> Reducer:  # most read their groups whole
+        """The same over groups whose rows are in order, if few of them then have to be read."""
+        return self
+
+    def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
+        """The order in which the rows of a group are to lie; none where it makes no difference."""
+        return ()
+
+    @property
+    def ends(self) -> Ends:
+        """How many rows from the ends of that order are read."""
+        return WHOLE
 
     @property
     def keeps_sets(self) -> bool:
@@ -118,7 +147,7 @@ class Reducer(ABC):
         return needed
 
     def fewer(self, node: Reduce, needed: Columns) -> Node:  # nothing is left out
-        """A node with this reducer without what nobody reads of it."""
+        """A node with this reducer, without columns that are not needed."""
         return node
 
 
@@ -135,6 +164,11 @@ class Reduce(Unary, tag="Reduce"):
         return f"{self.reducer}, group by {', '.join(self.key)}" if self.key else f"{self.reducer}, one group"
 
     @property
+    def noun(self) -> str:
+        """An aggregate."""
+        return "an aggregate or distinct"
+
+    @property
     def accumulable(self) -> bool:
         """Whether the state is a few numbers per group and not the group."""
         return self.reducer.accumulable
@@ -149,7 +183,7 @@ class Reduce(Unary, tag="Reduce"):
         return f"{self.key} {self.reducer!r}"
 
     def arrangement(self, i: int) -> Hashable:
-        """The key, and the numbers that are kept of each group."""
+        """The key, and the sums that are the state of each group."""
         return (self.key, self.reducer.accumulated) if self.accumulable else self.key
 
     def lineage(self, i: int) -> Mapping[str, str]:
@@ -175,7 +209,7 @@ class Reduce(Unary, tag="Reduce"):
         return self.accumulable
 
     def keeping(self, needed: Columns, inputs: Sequence[Node]) -> Node:
-        """Without what nobody reads."""
+        """Without what is not needed."""
         return self.reducer.fewer(replace(self, input=inputs[0]), needed)
 
     def is_nothing(self, empty: Sequence[bool]) -> bool:
@@ -204,7 +238,7 @@ class Reduce(Unary, tag="Reduce"):
 
     @property
     def moves_times(self) -> bool:
-        """What a group makes goes when its rows change."""
+        """The results of a group are removed when its rows change."""
         return True
 
     @property

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from altneu.operators.base import ArrangementState, Here, Hosting, Kind, Operation, Outputs
+from altneu.operators.kernels.below_zero import below_zero
+from altneu.operators.kernels.ends import read_ends
 from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.node import WHOLE, Ends
 from altneu.operators.reduce.rounds import reduce_in_round
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
@@ -28,10 +31,32 @@ class ExplodeOp(Operation, tag="ExplodeOp", kind="combine"):
 
 
 @dataclass(frozen=True)
+class BelowZeroOp(Operation, tag="BelowZeroOp", kind="count"):
+    """How many rows of each group of an ordered arrangement have a count below zero, into an arrangement by the key."""
+
+    arrangement: str
+
+    def step(self, here: Here) -> Outputs:
+        """The changes of these numbers."""
+        state = here.stored(self.arrangement)
+        changes = below_zero(here.arranged(), () if state is None else state.spine.batches)
+        return [changes if len(changes) else None]
+
+    @property
+    def reads(self) -> str:
+        """The numbers as they were before the step."""
+        return self.arrangement
+
+
+@dataclass(frozen=True)
 class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
-    """A function of each group of an arrangement."""
+    """A function of each group of an arrangement.
+
+    Of an arrangement in an order it reads ``ends``, and its second input is how many rows of each group are below zero.
+    """
 
     spec: ReduceSpec
+    ends: Ends = WHOLE
 
     def step(self, here: Here) -> Outputs:
         """The changes of what the function makes of the groups that have changed."""
@@ -40,7 +65,8 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
             return self._in_round(arranged, here)
         if not len(arranged.new):
             return [None, None]
-        made = self.spec.reduce(arranged, here.label)
+        groups = read_ends(arranged, self.ends, here.arranged(1)) if arranged.layout.order else arranged
+        made = self.spec.reduce(groups, here.label)
         return self.finished(made.oks, made.errs)
 
     @property

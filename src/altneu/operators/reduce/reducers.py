@@ -14,7 +14,7 @@ from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
 from altneu.operators.reduce.calls import Aggregate, WindowCall
-from altneu.operators.reduce.node import F_co, Families, Reduce, Reducer
+from altneu.operators.reduce.node import Ends, F_co, Families, Reduce, Reducer
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,11 @@ class Aggregates(Reducer):
 
     calls: tuple[Aggregate, ...]
     default_row: bool = False
+    ordered: bool = False
 
     def __repr__(self) -> str:
-        return f"Aggregates(calls={self.calls!r}, default_row={self.default_row!r})"
+        ordered = ", ordered=True" * self.ordered
+        return f"Aggregates(calls={self.calls!r}, default_row={self.default_row!r}{ordered})"
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.calls))
@@ -56,6 +58,21 @@ class Aggregates(Reducer):
         """One row a group; the row of an empty collection is made beside."""
         return not self.default_row
 
+    def with_order(self) -> Aggregates:
+        """Over groups in the order of a column, where the least and the greatest of its values are all that is read."""
+        columns = {call.arguments for call in self.calls}
+        extremes = len(columns) == 1 and all(call.is_extreme for call in self.calls)
+        return replace(self, ordered=True) if extremes and not self.ordered else self
+
+    def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
+        """That of the column, nulls first."""
+        return ((self.calls[0].arguments[0], False, True),) if self.ordered else ()
+
+    @property
+    def ends(self) -> Ends:
+        """The last row says whether there is any; nulls are of no value."""
+        return Ends(first=int(any(call.function == "min" for call in self.calls)), last=1, valued=True)
+
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """The key, then ``#i`` of each call."""
         return [*key, *(pa.field(f"#{i}", c.type) for i, c in enumerate(self.calls))]
@@ -72,12 +89,12 @@ class Aggregates(Reducer):
 
     def fewer(self, node: Reduce, needed: Columns) -> Node:
         """Without the aggregates that nobody reads, the others in the columns that they had."""
-        kept = self._needed(needed)
-        if len(kept) == len(self.calls):
+        needed_calls = self._needed(needed)
+        if len(needed_calls) == len(self.calls):
             return node
-        made = replace(node, reducer=replace(self, calls=tuple(self.calls[i] for i in kept)))
-        names = [*node.key, *(f"#{i}" for i in kept)]
-        return _named(made, [n if n in needed else "" for n in names])
+        reduced = replace(node, reducer=replace(self, calls=tuple(self.calls[i] for i in needed_calls)))
+        names = [*node.key, *(f"#{i}" for i in needed_calls)]
+        return _named(reduced, [n if n in needed else "" for n in names])
 
     def _needed(self, needed: Columns) -> list[int]:
         return [i for i in range(len(self.calls)) if f"#{i}" in needed]
@@ -175,16 +192,35 @@ class Threshold(Reducer):
 
 @dataclass(frozen=True)
 class TopK(Reducer):
-    """The first k rows of each group in an order of columns, ties decided by value."""
+    """The first k rows of each group in an order of columns, ties decided by value.
+
+    With ``ordered`` it reads them from the front of a group whose rows lie in that order.
+    """
 
     k: int
     order: tuple[Order, ...]
+    ordered: bool = False
 
     def __repr__(self) -> str:
-        return f"TopK(k={self.k!r}, order={self.order!r})"
+        return f"TopK(k={self.k!r}, order={self.order!r}{', ordered=True' * self.ordered})"
 
     def __str__(self) -> str:
         return f"top {self.k} by " + ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
+
+    def with_order(self) -> TopK:
+        """Over groups in its order."""
+        return self if self.ordered else replace(self, ordered=True)
+
+    def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
+        """Its own; where that is decided by the key, or says nothing, the order of all columns decides."""
+        values: list[Order] = [(name, False, True) for name in schema.names if name not in key]
+        own = tuple(column for column in self.order if column[0] not in key)
+        return (own or tuple(values[:1])) if self.ordered else ()
+
+    @property
+    def ends(self) -> Ends:
+        """The first k."""
+        return Ends(first=self.k)
 
     def of_family(self, families: Families[F_co]) -> F_co:
         """First rows."""
@@ -227,20 +263,20 @@ class WindowFunctions(Reducer):
     def reads(self, below: Node, key: Key, needed: Columns) -> Columns:
         """What the calls read; where one tells rows apart that are equal in the order, all that decides it."""
         calls = [self.calls[i] for i in self._needed(needed)]
-        wanted = frozenset(n for n in below.schema.names if n in needed).union(*(call.columns for call in calls))
-        tied = [frozenset(column for column, _, _ in call.order) for call in calls if call.asks_for_ties]
+        columns = frozenset(n for n in below.schema.names if n in needed).union(*(call.columns for call in calls))
+        tied = [frozenset(column for column, _, _ in call.order) for call in calls if call.reads_ties]
         fixed = frozenset(key)
-        return up_to(below, fixed | frozenset.intersection(*tied), wanted) if tied else fixed | wanted
+        return up_to(below, fixed | frozenset.intersection(*tied), columns) if tied else fixed | columns
 
     def fewer(self, node: Reduce, needed: Columns) -> Node:
         """Without the window functions that nobody reads; with none it is its input."""
-        kept = self._needed(needed)
-        if len(kept) == len(self.calls):
+        needed_calls = self._needed(needed)
+        if len(needed_calls) == len(self.calls):
             return node
-        made: Node = node.input
-        if kept:
-            made = replace(node, reducer=replace(self, calls=tuple(self.calls[i] for i in kept)))
-        return _named(made, [*node.input.schema.names, *(f"#w{i}" for i in kept)])
+        reduced: Node = node.input
+        if needed_calls:
+            reduced = replace(node, reducer=replace(self, calls=tuple(self.calls[i] for i in needed_calls)))
+        return _named(reduced, [*node.input.schema.names, *(f"#w{i}" for i in needed_calls)])
 
     def _needed(self, needed: Columns) -> list[int]:
         return [i for i in range(len(self.calls)) if f"#w{i}" in needed]

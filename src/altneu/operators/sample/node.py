@@ -10,7 +10,7 @@ from altneu.operators.node import Columns, Key, Unary, same_columns
 
 @dataclass(frozen=True, eq=False)
 class Sample(Unary, tag="Sample"):
-    """The rows of a share of the values of some columns: of one value all rows or none, whenever they come."""
+    """The rows of a share of the values of some columns: of one value all rows or none, whenever they arrive."""
 
     key: Key
     fraction: float

@@ -1,4 +1,4 @@
-"""Sources and constants as operations, and the arrangements that are kept of sources."""
+"""Sources and constants as operations, and the arrangements of sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from altneu.trace.batch import Layout
 
 
 def lower_source(to: Lowering, node: Source) -> Lowered:
-    """Rows as they come; where rows take each other's place, as commands."""
+    """Rows as they were inserted; where rows replace each other, as commands."""
     if node.commanded_by is not None:
         return _commanded(to, node, node.commanded_by)
     scope = to.event_scope() if node.coordinates else 0

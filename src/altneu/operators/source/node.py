@@ -12,9 +12,9 @@ from altneu.operators.node import Columns, Leaf, Node
 
 @dataclass(frozen=True, eq=False)
 class Source(Leaf, tag="Source"):
-    """Rows that a session inserts and retracts; with ``keep``, an arrangement of them is kept for late views.
+    """Rows that a session inserts and retracts; with ``keep``, they are arranged for late views.
 
-    With a ``key``, or ``distinct``, what comes in are commands, and an arrangement of the rows that are there is kept.
+    With a ``key``, or ``distinct``, the input is commands, and the rows that they make are arranged.
     """
 
     name: str
@@ -25,24 +25,24 @@ class Source(Leaf, tag="Source"):
     distinct: bool = False
 
     def describe(self) -> str:
-        """The name, whether all of it is kept, the coordinates of its times when they are two, and its key."""
+        """The name, whether all rows are retained, the coordinates of its times when they are two, and its key."""
         kept = f"{self.name} kept" if self.keep else self.name
         timed = kept if self.coordinates is None else f"{kept} {self.coordinates}"
         return timed if self.commanded_by is None else f"{timed} {f'key {self.key}' if self.key else 'distinct'}"
 
     @property
     def commanded_by(self) -> tuple[str, ...] | None:
-        """The columns by which rows take each other's place, None where rows only add up."""
+        """The columns by which rows replace each other, None where rows only add up."""
         return self.key or (tuple(self.schema.names) if self.distinct else None)
 
     @property
     def arranged_by(self) -> tuple[str, ...] | None:
-        """The columns by which all of its rows are kept, None where they are not."""
+        """The columns by which all of its rows are arranged, None where they are not."""
         return self.commanded_by or (tuple(self.schema.names) if self.keep else None)
 
     @property
     def stays(self) -> bool:
-        """Where its rows are kept for late views."""
+        """Where its rows are retained for late views."""
         return self.keep
 
     @property

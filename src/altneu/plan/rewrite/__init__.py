@@ -1,9 +1,9 @@
 """Rewriting of logical plans: rules, one a file, applied in the order of ``RULES``.
 
-Rules are of two kinds. Some hold for every operator, and ask nodes for facts (``altneu.operators.node``): columns that
-nobody reads, tests on their way down, nothing, identities. The others are about one pattern of named operators, and
-match on their classes: linear logic above linear logic, distincts below a distinct, joins of joins, first rows of a
-window, loops. A new operator has to state its facts, and is no part of the patterns.
+Rules are of two kinds. Some are right for every operator, and use facts of nodes (``altneu.operators.node``): columns
+that are not needed, tests on their way down, empty collections, identities. The others are about one pattern of named
+operators, and match on their classes: linear logic above linear logic, distincts below a distinct, joins of joins,
+first rows of a window, loops. A new operator states its facts, and the patterns need not know it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from altneu.plan.rewrite.hoist_bindings import hoist_bindings
 from altneu.plan.rewrite.limit_windows import limit_windows
 from altneu.plan.rewrite.merge_distinct import merge_distinct
 from altneu.plan.rewrite.merge_linear import merge_linear
+from altneu.plan.rewrite.order_groups import order_groups
 from altneu.plan.rewrite.prune_columns import prune_columns
 from altneu.plan.rewrite.push_bounds import push_bounds
 from altneu.plan.rewrite.push_filters import push_filters
@@ -40,9 +41,11 @@ RULES: tuple[Rule, ...] = (
     limit_windows,
     use_indexes,
     prune_columns,
+    order_groups,
 )
-NEWER: tuple[Rule, ...] = (hoist_bindings, merge_distinct)
-"""Rules that came after a release: views of older stores were computed without them, and keep their plans."""
+NEWER: tuple[tuple[Rule, ...], ...] = ((order_groups,), (order_groups, hoist_bindings, merge_distinct))
+"""Rules that came after a release, the latest first: views of older stores were computed without them, and have the
+plans of then."""
 
 
 def optimise(node: Node, without: Collection[Rule] = ()) -> Node:
@@ -51,15 +54,15 @@ def optimise(node: Node, without: Collection[Rule] = ()) -> Node:
     What is below an ``update_time()`` is rewritten by itself, and what is above does not see it: another view that is
     written over the same collection then reads the same times. So a filter stays above it.
 
-    Cost:   once a plan: what is made of it is kept with it, as a view is looked for more than once while it is added,
+    Cost:   once a plan: the result is stored with it, as a view is looked for more than once while it is added,
             and again when a store is opened.
     Law:    the plans before and after give the same updates (tests/golden/test_rewrite.py).
     """
     rules = tuple(rule for rule in RULES if rule not in without)
-    known: dict[tuple[Rule, ...], Node] = node.__dict__.setdefault("#optimised", {})
-    if rules not in known:
-        known[rules] = _rewritten(node, rules)
-    return known[rules]
+    optimised: dict[tuple[Rule, ...], Node] = node.__dict__.setdefault("#optimised", {})
+    if rules not in optimised:
+        optimised[rules] = _rewritten(node, rules)
+    return optimised[rules]
 
 
 def _rewritten(node: Node, rules: tuple[Rule, ...]) -> Node:
@@ -68,22 +71,22 @@ def _rewritten(node: Node, rules: tuple[Rule, ...]) -> Node:
         return _settled(node, rules)
     stands: dict[str, Node] = {}  # by the fingerprint of what it stands for, as that was written
     means: dict[str, Node] = {}  # by that of the stand-in
-    for found in timed:
-        below = _settled(replaced(found.input, stands), rules)
+    for update_time in timed:
+        below = _settled(replaced(update_time.input, stands), rules)
         if isinstance(below, Constant) and not below.rows:
-            stands[found.fingerprint] = Constant((), found.schema)
+            stands[update_time.fingerprint] = Constant((), update_time.schema)
             continue
-        made = UpdateTime(replaced(below, means))
-        stand = stands[found.fingerprint] = Source(f"{UPDATE_TIME} {made.fingerprint}", made.schema)
-        means[stand.fingerprint] = made
+        rewritten = UpdateTime(replaced(below, means))
+        stand = stands[update_time.fingerprint] = Source(f"{UPDATE_TIME} {rewritten.fingerprint}", rewritten.schema)
+        means[stand.fingerprint] = rewritten
     return replaced(_settled(replaced(node, stands), rules), means)
 
 
 def _settled(node: Node, rules: tuple[Rule, ...]) -> Node:
     while True:
-        made = node
+        rewritten = node
         for rule in rules:
-            made = rule(made)
-        if made.fingerprint == node.fingerprint:
-            return made
-        node = made
+            rewritten = rule(rewritten)
+        if rewritten.fingerprint == node.fingerprint:
+            return rewritten
+        node = rewritten

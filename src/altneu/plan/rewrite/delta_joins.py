@@ -33,17 +33,16 @@ from altneu.linear import (
 from altneu.linear.mapping import mapped
 from altneu.linear.normal import normalise
 from altneu.operators.delta_join.paths import Keyed, delta_paths, is_cyclic
-from altneu.plan.ir import Concat, Join, Linear, MultiJoin, Node, Reduce, UpdateTime, inputs_first, walk
+from altneu.plan.ir import Join, Linear, MultiJoin, Node, UpdateTime, inputs_first, walk
 from altneu.plan.rewrite.transform import readers, replaced
 
 Joins = Literal["auto", "delta", "binary"]
 Exists = Callable[[Node, tuple[str, ...]], bool]
 """Whether a node is arranged by these columns already."""
 MOST_RELATIONS = 32
-"""Collections that are joined at once unless more are asked for: paths through n of them have n * n steps."""
+"""Collections that are joined at once unless more are requested: paths through n of them have n * n steps."""
 _LIFTED = "+"  # behind the fingerprint of a join of which steps between the joins of its tree come after it
 _REMEDY = 'leave joins="auto", or compute it after the last join'
-_ENDS: dict[type[Node], str] = {Concat: "a sum (an outer join is one)", Reduce: "an aggregate or distinct"}
 LIMIT = 200
 """Collections that are joined at once at most."""
 
@@ -51,8 +50,8 @@ LIMIT = 200
 def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
     """The plan with trees of joins as delta joins; ``joins`` says which: those that are worth it, all, or none.
 
-    A join that others read, too, is kept as it is: it would be computed twice. Filters of intermediate results are
-    asked of the whole; rows that one fails on may thereby be dropped by a join first.
+    A join that others read, too, stays as it is: it would be computed twice. Filters of intermediate results are
+    applied to the whole; rows that one fails on may thereby be dropped by a join first.
 
     Law:    the plans before and after give the same updates (tests/golden/test_delta_joins.py).
     """
@@ -71,8 +70,8 @@ def chosen_joins(root: Node, exists: Exists, joins: Joins | Collection[str] = "a
             below, more = _chosen_above(replaced(node.input, instead), _nothing, joins)
             instead[node.fingerprint] = UpdateTime(below)
             chosen += more
-    made, more = _chosen_above(replaced(root, instead) if instead else root, exists, joins)
-    return made, [*chosen, *more]
+    plan, more = _chosen_above(replaced(root, instead) if instead else root, exists, joins)
+    return plan, [*chosen, *more]
 
 
 def _nothing(_node: Node, _key: tuple[str, ...]) -> bool:
@@ -82,7 +81,7 @@ def _nothing(_node: Node, _key: tuple[str, ...]) -> bool:
 def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) -> tuple[Node, list[str]]:
     """The same for what is above each ``update_time()``."""
     counts = readers(root)
-    made: dict[str, Node] = {}
+    changed: dict[str, Node] = {}
     done: dict[str, Node] = {}
     inner: set[str] = set()  # joins of trees that were looked at already
     chosen: list[str] = []
@@ -96,8 +95,8 @@ def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) ->
         if joins == "delta" and lifted.blocked:
             raise PlanError(f'joins="delta" is not possible for {_called(node)}: {lifted.blocked[0]}; {_REMEDY}')
         if lifted.is_lifted and _is_worth_lifting(lifted, joins, place):
-            asked: Joins | Collection[str] = joins if isinstance(joins, str) else [place]
-            joined = _joined(node, lifted, columns, exists, asked)
+            requested: Joins | Collection[str] = joins if isinstance(joins, str) else [place]
+            joined = _joined(node, lifted, columns, exists, requested)
             if not isinstance(joined, Join):
                 chosen.append(f"{place}{_LIFTED}")
                 inner.update(lifted.joins)
@@ -109,7 +108,7 @@ def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) ->
         elif not joined.reason and lifted.blocked and joins == "auto":
             joined = replace(joined, reason=f"binary joins: {lifted.blocked[0]}")
         elif node.fingerprint in inner:
-            joined = node  # the join at the root tells of it
+            joined = node  # the join at the root has the reason
         elif not joined.reason and joins == "delta":
             joined = replace(joined, reason=f"binary joins: {_why_binary(tree)}")
         inner.update(tree.joins)
@@ -120,19 +119,19 @@ def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) ->
         node, is_entered = todo.pop()
         place = node.fingerprint
         if is_entered:
-            done[place] = made[place].over([done[i.fingerprint] for i in made[place].inputs])
-        elif place not in made:
-            made[place] = change(node)
+            done[place] = changed[place].over([done[i.fingerprint] for i in changed[place].inputs])
+        elif place not in changed:
+            changed[place] = change(node)
             if isinstance(node, UpdateTime):
                 done[place] = node
                 continue
             todo.append((node, True))
-            todo += [(below, False) for below in reversed(made[place].inputs)]
+            todo += [(below, False) for below in reversed(changed[place].inputs)]
     return done[root.fingerprint], chosen
 
 
 def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, joins: Joins | Collection[str]) -> Node:
-    """The join of all that a tree joins; where the tree is better the node, which then says so."""
+    """The join of all that a tree joins; where the tree is better the node, with the reason."""
     if tree.is_cut:
         if joins == "delta":
             raise PlanError(
@@ -143,9 +142,9 @@ def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, jo
     if len(variables) < 3 or any(len(set(part)) < len(part) for part in variables):
         return node
     read = {keyed for path in delta_paths(variables) for keyed in path.arrangements}
-    known = frozenset((i, key) for i, key in read if exists(tree.parts[i], tree.columns(i, key)))
+    existing = frozenset((i, key) for i, key in read if exists(tree.parts[i], tree.columns(i, key)))
     if isinstance(joins, str):
-        chosen, why = _chosen(tree, variables, read - known, exists, joins)
+        chosen, why = _chosen(tree, variables, read - existing, exists, joins)
     else:
         chosen, why = ("delta" if node.fingerprint in joins else "binary"), ", as when the view was first maintained"
     if chosen == "binary":
@@ -153,10 +152,10 @@ def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, jo
     reason = f"delta join{why}"
     parts, outputs = tuple(tree.parts), tuple((name, tree.name(columns[name])) for name in node.schema.names)
     if not tree.steps:
-        return MultiJoin(parts, variables, outputs, node.schema, reason, known)
+        return MultiJoin(parts, variables, outputs, node.schema, reason, existing)
     columns_of = tree.fields(variables)
     named = tuple((f.name, v) for v, f in columns_of.items())
-    made = MultiJoin(parts, variables, named, pa.schema(columns_of.values()), reason, known)
+    joined = MultiJoin(parts, variables, named, pa.schema(columns_of.values()), reason, existing)
     shown = columns_of | tree.made_fields()
     project = Project(
         tuple(
@@ -164,11 +163,11 @@ def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, jo
         )
     )
     logic = BoundLogic((*(tree.lifted(step, shown) for step in tree.steps), project))
-    return Linear(made, normalise(logic, made.schema) if tree.is_lifted else logic)
+    return Linear(joined, normalise(logic, joined.schema) if tree.is_lifted else logic)
 
 
 def _is_worth_lifting(tree: _Tree, joins: Joins | Collection[str], place: str) -> bool:
-    """Whether what is between the joins of a tree should come after it: where that was asked for, or is cyclic."""
+    """Whether what is between the joins of a tree comes after it: on request, or where the pattern is cyclic."""
     if not isinstance(joins, str):
         return f"{place}{_LIFTED}" in joins
     if joins != "auto":
@@ -198,8 +197,8 @@ class _Tree:
     """The relations of a tree of joins; each of their columns is a variable, and equal ones lead to one of them.
 
     ``binary`` are the arrangements of the tree: a node and its key. Of more than ``limit`` relations it is only known
-    that they are more: the tree ``is_cut``. ``steps`` are asked of the whole, in order; only one that ``lifts`` has
-    others than filters, and says what ``blocked`` it. ``made`` are the columns that steps make.
+    that they are more: the tree ``is_cut``. ``steps`` are applied to the whole, in order; only one that ``lifts`` has
+    others than filters, and lists what ``blocked`` it. ``made`` are the columns that steps make.
     """
 
     limit: int
@@ -233,13 +232,13 @@ class _Tree:
                 for left, right in zip(node.left_key, node.right_key, strict=True):
                     self._leads[self._end(sides[1][right])] = self._end(sides[0][left])
                 return {name: sides[side][column] for name, side, column in node.outputs}
-            if isinstance(node, Linear) and (found := _picked(node)) is not None and _is_join(node.input, counts):
-                below = self.add(node.input, counts, {found.names[k] for k in keys})
-                self.steps += [_Step(test, below) for test in found.filters]
-                return {name: below[column] for name, column in found.names.items()}
+            if isinstance(node, Linear) and (picked := _picked(node)) is not None and _is_join(node.input, counts):
+                below = self.add(node.input, counts, {picked.names[k] for k in keys})
+                self.steps += [_Step(test, below) for test in picked.filters]
+                return {name: below[column] for name, column in picked.names.items()}
             if self.lifts and isinstance(node, Linear) and isinstance(node.input, Join):
-                if found is not None or counts[node.input.fingerprint] > 1:
-                    return self._leaf(node)  # it is kept for others, too
+                if picked is not None or counts[node.input.fingerprint] > 1:
+                    return self._leaf(node)  # others read it, too
                 why = _why_not_lifted(node, keys)
                 if why is None:
                     return self._lift(node, counts, keys)
@@ -266,15 +265,15 @@ class _Tree:
                 self.steps.append(_Step(step, before, fresh))
         return {n: columns[n] for n in node.schema.names}
 
-    def _fresh(self, made: pa.Field) -> int:
+    def _fresh(self, column: pa.Field) -> int:
         self._leads.append(len(self._leads))
-        self.made[self._leads[-1]] = made
+        self.made[self._leads[-1]] = column
         return self._leads[-1]
 
     def _leaf(self, node: Node) -> dict[str, int]:
-        if isinstance(node, Linear) and (found := _picked(node)) is not None and found.renames(node.input):
+        if isinstance(node, Linear) and (picked := _picked(node)) is not None and picked.renames(node.input):
             below = self._leaf(node.input)  # called otherwise, and arranged as it is called there
-            return {name: below[column] for name, column in found.names.items()}
+            return {name: below[column] for name, column in picked.names.items()}
         first = len(self._leads)
         fresh = list(range(first, first + len(node.schema)))
         self._leads += fresh
@@ -318,20 +317,20 @@ class _Tree:
                     taken.add(labels[self.name(v)])
         return labels
 
-    def lifted(self, found: _Step, columns: dict[str, pa.Field]) -> Step:
+    def lifted(self, inner: _Step, columns: dict[str, pa.Field]) -> Step:
         """A step on an intermediate result as one on the whole."""
-        fields = {name: columns[self.name(v)] for name, v in found.columns.items()}
+        fields = {name: columns[self.name(v)] for name, v in inner.columns.items()}
         instead: dict[str, Expr] = {n: Column(f.name, f.type, f.nullable) for n, f in fields.items()}
-        step = mapped(found.step, lambda e: e.substitute(instead))
-        names = {name: columns[self.name(v)].name for name, v in found.made.items()}
+        step = mapped(inner.step, lambda e: e.substitute(instead))
+        names = {name: columns[self.name(v)].name for name, v in inner.made.items()}
         match step:
             case Extend(outputs):
                 return replace(step, outputs=tuple((names[n], e) for n, e in outputs))
             case GenerateSeries(name):
                 return replace(step, name=names[name])
-            case Unnest(_, made, ordinality):
+            case Unnest(_, columns_made, ordinality):
                 numbered = None if ordinality is None else names[ordinality]
-                return replace(step, names=tuple(names[n] for n in made), ordinality=numbered)
+                return replace(step, names=tuple(names[n] for n in columns_made), ordinality=numbered)
             case _:
                 return step
 
@@ -366,9 +365,9 @@ def _handed_on(node: Linear) -> dict[str, str]:
     for step in node.logic.steps:
         if isinstance(step, Project | Extend):
             same = {n: names[e.column_name] for n, e in step.outputs if e.is_column and e.column_name in names}
-            gone = {n for n, _ in step.outputs}
-            kept = {n: c for n, c in names.items() if n not in gone} if isinstance(step, Extend) else {}
-            names = kept | same
+            replaced = {n for n, _ in step.outputs}
+            others = {n: c for n, c in names.items() if n not in replaced} if isinstance(step, Extend) else {}
+            names = others | same
     return names
 
 
@@ -395,7 +394,7 @@ def _why_binary(tree: _Tree) -> str:
         if isinstance(below, Join):
             return f"something else reads {_called(below)}, too"
         if _has_join(below):
-            return f"{_ENDS.get(type(below), 'another operator')} ends the pattern below"
+            return f"{below.noun} ends the pattern below"
     return "only two collections are joined"
 
 

@@ -1,8 +1,8 @@
-"""Tests on their way down a plan: what nobody wants above is not kept below.
+"""Tests on their way down a plan: rows that every reader drops are not arranged below.
 
-A test is *wanted* of a node when every reader of the node drops the rows that fail it. So it may be asked at the node,
-or below it, and then it is *known* above and need not be asked again. Each reader passes tests on to its inputs, in the
-columns that those have; what several read gets only what all of them want, so that it is still one.
+A test is *wanted* of a node when every reader of the node drops the rows that fail it. So it may be applied at the
+node, or below it, and then it is *known* above and need not be applied again. Each reader passes tests on to its
+inputs, in the columns that those have; what several read gets only what all of them want, so that it is still one.
 
 Tests that can fail go down as tolerant copies: the rows on which they fail pass, and become errors where the test was
 written if they get there.
@@ -24,20 +24,20 @@ from altneu.plan.rewrite.merge_linear import merge_linear
 from altneu.plan.rewrite.questions import Answering, Questions, Test
 from altneu.plan.rewrite.transform import transform
 
-Wanted = dict[Test, bool]  # and whether it has passed something that keeps state, for whose sake it goes down
+Wanted = dict[Test, bool]  # and whether it has passed an operator with state, for whose sake it moves down
 Kinds = tuple[type[Test], ...]
 
 
 def push(root: Node, kinds: Kinds) -> Node:
     """The plan with all tests of some kinds as far down as they may go.
 
-    Tests do not go into an arrangement that another operator of the plan reads without them: it would be kept twice.
+    Tests do not move into an arrangement that another operator of the plan reads without them: there would be two.
     """
     while True:
-        made = merge_linear(transform(root, _Flow.of(root, kinds).rebuilt))
-        if made.fingerprint == root.fingerprint:
+        pushed = merge_linear(transform(root, _Flow.of(root, kinds).rebuilt))
+        if pushed.fingerprint == root.fingerprint:
             return root
-        root = made
+        root = pushed
 
 
 @dataclass
@@ -82,7 +82,7 @@ class _Flow:
         return {t: True for t in (test_below(node, i, t) for t in wanted) if t is not None}
 
     def rebuilt(self, new: Node, old: Node) -> Node:
-        """A node over its new inputs, with the tests that are asked there."""
+        """A node over its new inputs, with the tests that are applied there."""
         if isinstance(new, Linear):
             below, cut = new.input, new.cut
             for test, kept in self.wanted[old.fingerprint].items():
@@ -92,7 +92,7 @@ class _Flow:
         return new.over([self._fitted(old, i, below) for i, below in enumerate(new.inputs)])
 
     def _fitted(self, old: Node, i: int, below: Node) -> Node:
-        """An input with the tests that could not go into it, unless that would keep an arrangement twice."""
+        """An input with the tests that could not move into it, unless that would make two of one arrangement."""
         place = old.inputs[i].fingerprint, old.arrangement(i)
         passed = self.arranged[place] if place[1] is not None else self.edges[old.fingerprint, i]
         tests = [t for t, kept in passed.items() if (kept or not t.tolerant) and not self.is_known(below, t)]
@@ -121,7 +121,7 @@ def test_below(node: Node, i: int, test: Test) -> Test | None:
 
 
 def _reaches_state(node: Node, test: Test) -> Answering:
-    """Whether a test of a node's rows gets past something that keeps state."""
+    """Whether a test of a node's rows gets past an operator with state."""
     if isinstance(node, Linear):
         before = node.cut.ask(test).before
         for part in () if before is None else parts_of(before):
@@ -129,8 +129,8 @@ def _reaches_state(node: Node, test: Test) -> Answering:
                 return True
         return False
     for i, below in enumerate(node.inputs):
-        asked = test_below(node, i, test)
-        if asked is not None and (not node.is_sum or (yield below, asked)):
+        test_of_input = test_below(node, i, test)
+        if test_of_input is not None and (not node.is_sum or (yield below, test_of_input)):
             return True
     return False
 
@@ -142,14 +142,14 @@ def _over(test: Test, columns: dict[str, Expr]) -> Test:
 def _is_known(node: Node, test: Test) -> Answering:
     """Whether all rows of a node are known to pass a test."""
     if isinstance(node, Linear):
-        asked = node.cut.ask(test)
-        return asked.known or (asked.before is not None and (yield node.input, asked.before))
+        answer = node.cut.ask(test)
+        return answer.known or (answer.before is not None and (yield node.input, answer.before))
     if node.hands_on:
         return (yield node.inputs[0], test)
     one_is_enough = node.needs_every_input
     for i, below in enumerate(node.inputs):
-        asked_below = test_below(node, i, test)
-        passed = asked_below is not None and (yield below, asked_below)
+        test_of_input = test_below(node, i, test)
+        passed = test_of_input is not None and (yield below, test_of_input)
         if passed == one_is_enough:
             return passed
     return bool(node.inputs) and not one_is_enough

@@ -14,8 +14,8 @@ def fold_constants(node: Node) -> Node:
     source or shows a collection to a function stays too, for that is asked for by name. So does everything where only
     what would go has two times: the view is read at both.
     """
-    made = transform(node, lambda new, _: _folded(new))
-    return made if coordinates(made) == coordinates(node) else node
+    folded = transform(node, lambda new, _: _folded(new))
+    return folded if coordinates(folded) == coordinates(node) else node
 
 
 def _folded(node: Node) -> Node:

@@ -63,12 +63,12 @@ class _Parts:
 def _results(loop: Loop) -> tuple[Node, ...]:
     """What each variable of a loop comes to."""
     parts = _parts_of(loop)
-    found = {i: _opened(loop, i, loop.bodies[i]) for i in parts.constant}
+    results = {i: _opened(loop, i, loop.bodies[i]) for i in parts.constant}
     if parts.kept:
         smaller = _without(loop, parts)
-        found |= {i: Result(smaller, place) for place, i in enumerate(parts.kept)}
-    rest = {i: _opened(loop, i, _of_results(loop, i, found)) for i in parts.after}
-    return tuple((found | rest)[i] for i in range(len(loop.names)))
+        results |= {i: Result(smaller, place) for place, i in enumerate(parts.kept)}
+    rest = {i: _opened(loop, i, _of_results(loop, i, results)) for i in parts.after}
+    return tuple((results | rest)[i] for i in range(len(loop.names)))
 
 
 def _parts_of(loop: Loop) -> _Parts:
@@ -101,7 +101,7 @@ def _enters_late(loop: Loop, i: int) -> bool:
 
 
 def _is_after(loop: Loop, i: int) -> bool:
-    """Whether a body is a function of what the other variables come to."""
+    """Whether a body is a function of the results of the other variables."""
     body = loop.bodies[i]
     if any(isinstance(n, Differentiate | ToNeu) and n.level == loop.level for n in _inside(loop, body)):
         return False
@@ -122,9 +122,9 @@ def _without(loop: Loop, parts: _Parts) -> Loop:
         same = loop.initial[old.index].fingerprint == loop.bodies[old.index].fingerprint
         return body if same else EnterAt(body, Literal(1, T.LONG), loop.level)
 
-    told = [f"{loop.names[i]} (reads no variable)" for i in parts.constant]
-    told += [f"{loop.names[i]} (no variable reads it)" for i in parts.after]
-    if not told and loop.unread == parts.unread:
+    notes = [f"{loop.names[i]} (reads no variable)" for i in parts.constant]
+    notes += [f"{loop.names[i]} (no variable reads it)" for i in parts.after]
+    if not notes and loop.unread == parts.unread:
         return loop
     return replace(
         loop,
@@ -132,30 +132,30 @@ def _without(loop: Loop, parts: _Parts) -> Loop:
         initial=tuple(loop.initial[i] for i in parts.kept),
         bodies=tuple(_rebuilt(loop.bodies[i], loop.level, change, {}) for i in parts.kept),
         unread=tuple(place[i] for i in parts.unread),
-        hoisted=(*loop.hoisted, *told),
+        hoisted=(*loop.hoisted, *notes),
     )
 
 
-def _of_results(loop: Loop, i: int, found: Mapping[int, Node]) -> Node:
-    """A body computed of what the variables ``found`` come to, in the place of those of a round."""
-    known = {loop.bodies[j].fingerprint: made for j, made in found.items()}
+def _of_results(loop: Loop, i: int, results: Mapping[int, Node]) -> Node:
+    """A body computed of the ``results`` of variables in the place of what they have in a round."""
+    replaced = {loop.bodies[j].fingerprint: result for j, result in results.items()}
 
     def change(new: Node, old: Node) -> Node:
         match old:
             case Variable(level, index) if level == loop.level and not loop.stops:
-                return found[index]
+                return results[index]
             case EnterAt(level=level) if level == loop.level and not loop.stops:
                 assert isinstance(new, EnterAt)
                 return new.input
             case _:
                 return new
 
-    return _rebuilt(loop.bodies[i], loop.level, change, known)
+    return _rebuilt(loop.bodies[i], loop.level, change, replaced)
 
 
-def _rebuilt(root: Node, level: int, change: Callable[[Node, Node], Node], known: Mapping[str, Node]) -> Node:
+def _rebuilt(root: Node, level: int, change: Callable[[Node, Node], Node], replaced: Mapping[str, Node]) -> Node:
     """A plan with every node that reads a variable of ``level`` changed, inputs first; ``known`` ones are replaced."""
-    done, waiting = dict(known), [root]
+    done, waiting = dict(replaced), [root]
     while waiting:
         node = waiting[-1]
         if node.fingerprint in done:
@@ -165,8 +165,8 @@ def _rebuilt(root: Node, level: int, change: Callable[[Node, Node], Node], known
         elif below := [i for i in node.inputs if i.fingerprint not in done]:
             waiting += below
         else:
-            made = node.over([done[i.fingerprint] for i in node.inputs])
-            done[waiting.pop().fingerprint] = change(made, node)
+            rebuilt = node.over([done[i.fingerprint] for i in node.inputs])
+            done[waiting.pop().fingerprint] = change(rebuilt, node)
     return done[root.fingerprint]
 
 

@@ -73,7 +73,7 @@ def _long_runs(root: Node, counts: Counter[str]) -> dict[str, int]:
 
 
 def _merged_run(last: Linear, length: int) -> Node:
-    """A run of linear nodes as one: neighbours are merged, then what came of them, so that each is seldom moved."""
+    """A run of linear nodes as one: neighbours are merged, then the results, so that each is seldom moved."""
     parts: list[tuple[pa.Schema, BoundLogic]] = []
     node: Node = last
     for _ in range(length):

@@ -1,4 +1,4 @@
-"""Columns that nobody reads are cut back to the sources: they are not read, exchanged or kept."""
+"""Columns that are not needed are cut back to the sources: they are not read, exchanged or arranged."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def prune_columns(node: Node) -> Node:
     in, it tells left rows apart by all they have. Rows that become equal add up; counts that are not negative stay so.
     """
     while True:
-        made = merge_linear(transform(node, _Needs.of(node).rebuilt))
-        if made.fingerprint == node.fingerprint:
+        pruned = merge_linear(transform(node, _Needs.of(node).rebuilt))
+        if pruned.fingerprint == node.fingerprint:
             return node
-        node = made
+        node = pruned
 
 
 @dataclass
@@ -55,7 +55,7 @@ class _Needs:
         return needs
 
     def rebuilt(self, new: Node, old: Node) -> Node:
-        """A node over its new inputs, without what nobody reads of it."""
+        """A node over its new inputs, without columns that are not needed."""
         needed = self.nodes[old.fingerprint]
         inputs = new.inputs if old.picks else [self._cut(old, i, below, needed) for i, below in enumerate(new.inputs)]
         return old.keeping(needed, inputs)

@@ -1,4 +1,4 @@
-"""Rows that a filter drops are dropped before they are joined, grouped and kept."""
+"""Rows that a filter drops are dropped before they are joined, grouped and arranged."""
 
 from __future__ import annotations
 

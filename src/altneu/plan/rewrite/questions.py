@@ -20,11 +20,11 @@ MOST = 4
 
 @dataclass
 class Questions:
-    """Answers by a rule, each kept: a plan that is shared along many paths is asked once for each node and test.
+    """Answers by a rule, each stored: in a plan that is shared along many paths each node and test is answered once.
 
     A question that would lead to more tests of one node than ``MOST`` is answered with no there.
 
-    Cost:   ``MOST`` visits of each node below the one that is asked about, at most, and none for what was asked before.
+    Cost:   ``MOST`` visits of each node below the one in question, at most, and none for a question that was answered.
     """
 
     rule: Callable[[Node, Test], Answering]
@@ -34,7 +34,7 @@ class Questions:
         """The answer for a node and a test."""
         if (id(node), test) in self._found:
             return self._found[id(node), test][1]
-        asked = Counter([id(node)])
+        visits = Counter([id(node)])
         open_questions = [(node, test, self.rule(node, test))]
         answer: bool | None = None
         while open_questions:
@@ -46,12 +46,12 @@ class Questions:
                 self._found[id(node), test] = node, answer
                 open_questions.pop()
                 continue
-            known = self._found.get((id(below), needed))
-            answer = None if known is None else known[1]
-            if known is None and asked[id(below)] >= MOST:
+            stored = self._found.get((id(below), needed))
+            answer = None if stored is None else stored[1]
+            if stored is None and visits[id(below)] >= MOST:
                 answer = False
-            elif known is None:
-                asked[id(below)] += 1
+            elif stored is None:
+                visits[id(below)] += 1
                 open_questions.append((below, needed, self.rule(below, needed)))
         assert answer is not None
         return answer

@@ -11,7 +11,7 @@ from altneu.plan.ir import Node, ordered, walk
 def transform(root: Node, change: Callable[[Node, Node], Node]) -> Node:
     """The plan with every node replaced by ``change(new, old)``: the node over its new inputs, and as it was.
 
-    ``change`` is asked once for each fingerprint of the old plan: nodes that were one stay one.
+    ``change`` is called once for each fingerprint of the old plan: nodes that were one stay one.
     """
     done: dict[str, Node] = {}
     for node in walk(root):
@@ -31,7 +31,7 @@ def replaced(root: Node, instead: Mapping[str, Node]) -> Node:
 
 
 def readers(root: Node) -> Counter[str]:
-    """How many nodes of a plan read each fingerprint; whoever asked for the plan reads its root."""
+    """How many nodes of a plan read each fingerprint; the root has a reader outside the plan."""
     counts = Counter(child for node in walk(root) for child in {i.fingerprint for i in node.inputs})
     counts[root.fingerprint] += 1
     return counts

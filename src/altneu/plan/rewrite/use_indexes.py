@@ -1,4 +1,4 @@
-"""Joins read the arrangements that are asked for by name, as wide as they are."""
+"""Joins read the arrangements that are requested by name, as wide as they are."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def use_indexes(node: Node) -> Node:
 def without_indexes(root: Node) -> Node:
     """The plan as it is lowered: what joins read of an index they share with it, for it is arranged alike."""
     keys = list(keys_of(root))
-    made = transform(root, lambda new, _: new.input if isinstance(new, ArrangedBy) else new)
+    plan = transform(root, lambda new, _: new.input if isinstance(new, ArrangedBy) else new)
     for key in reversed(keys):
-        made = ArrangedBy(made, key)
-    return made
+        plan = ArrangedBy(plan, key)
+    return plan
 
 
 def keys_of(node: Node) -> Iterator[tuple[str, ...]]:
@@ -53,11 +53,11 @@ def _with_index(node: Join, side: int) -> Join:
         names = {name: expression.column_name for name, expression in project.outputs}
         below = below.input
     key = tuple(names[column] for column in keys[side])
-    found = next((index for index in keys_of(below) if sorted(index) == sorted(key)), None)
-    if found is None or (found == key and below is node.inputs[side]):
+    index_key = next((index for index in keys_of(below) if sorted(index) == sorted(key)), None)
+    if index_key is None or (index_key == key and below is node.inputs[side]):
         return node
-    order = [key.index(column) for column in found]
-    mine, theirs = found, tuple(keys[1 - side][i] for i in order)
+    order = [key.index(column) for column in index_key]
+    mine, theirs = index_key, tuple(keys[1 - side][i] for i in order)
     outputs = tuple((name, s, names[column] if s == side else column) for name, s, column in node.outputs)
     if side == 0:
         return replace(node, left=below, left_key=mine, right_key=theirs, outputs=outputs)

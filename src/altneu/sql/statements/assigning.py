@@ -47,7 +47,7 @@ def assigned(collection: Collection, schema: pa.Schema, statement: Any) -> Colle
 
 
 def _assignable(source: pa.DataType, target: pa.DataType) -> bool:
-    """Spark's rule for what is stored in a column, in ANSI mode."""
+    """Spark's rule for assignments to a column, in ANSI mode."""
     if source in (target, T.NULL):
         return True
     if _is_number(source) and _is_number(target):

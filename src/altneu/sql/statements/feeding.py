@@ -144,7 +144,7 @@ class Feeds:
         """The streams that are followed just now."""
         return {name for following in self.followings for name, s in following.status.items() if s.active}
 
-    # what is new ----------------------------------------------------------------------------------------------------
+    # refresh --------------------------------------------------------------------------------------------------------
 
     def refresh(self, source: Defined) -> None:
         """Take the new rows of a source: a stream up to its current end; of a batch with kept rows, the difference.

@@ -26,7 +26,7 @@ class Ordered:
     offset: int = 0
 
     def apply(self, table: pa.Table) -> pa.Table:
-        """The rows in order, without the columns that only tell the order; several may be called the same."""
+        """The rows in order, without the columns of the order alone; names may be equal."""
         if self.shown.order:
             names, descending, first = zip(*self.shown.order, strict=True)
             frame = pl.DataFrame(pl.from_arrow(table.select(list(names))))
@@ -41,7 +41,7 @@ def ordered(tree: exp.Expr, bind: Callable[[exp.Expr], Shown]) -> Ordered:
     """Bind a query, with its own limits taken off.
 
     Raises:
-        StatementError: a limit that is no number.
+        StatementError: a limit that is not a number.
         PlanError: something is set in it that nothing reads.
     """
     refuse_unread(tree)

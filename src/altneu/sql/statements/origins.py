@@ -196,7 +196,7 @@ def frame_of(statement: CreateSource, raw: str | None, spark: Any) -> Any:
 
 def _read_by(reader: Any, origin: Origin, raw: str | None) -> Any:
     if origin.kind == "file" and origin.form in ("csv", "json"):
-        reader = reader.option("mode", "FAILFAST")  # else what is wrong is NULL, and without Spark an error
+        reader = reader.option("mode", "FAILFAST")  # else an invalid value is NULL, and without Spark an error
     for name, value in origin.options.items():
         reader = reader.option(name, expanded(value))
     if origin.form == "table" or origin.kind == "table":

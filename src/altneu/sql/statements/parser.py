@@ -96,7 +96,7 @@ def parse(text: str) -> list[Statement]:
     ['CreateSource', 'Select']
 
     Raises:
-        StatementError: it does not parse; says where, what is there and what was expected.
+        StatementError: it does not parse; with the place, the token there and the expected one.
     """
     if not isinstance(text, str):
         raise StatementError(f"session.sql takes a text, not {type(text).__name__}")

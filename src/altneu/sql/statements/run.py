@@ -230,7 +230,7 @@ class Statements:
         return self._table(self._rows(statement.query, statement.at))
 
     def look(self, statement: Select | Show | Explain) -> Result:
-        """Answer with what is there: no step is taken for rows that wait, and nothing is changed."""
+        """Answer from the current state: no step is taken for pending rows, and nothing changes."""
         if isinstance(statement, Select):
             return self._table(self._rows(statement.query, statement.at))
         return _DO[type(statement)](self, statement)

@@ -150,7 +150,7 @@ class Show(Statement):
 
 @dataclass(frozen=True)
 class Explain(Statement):
-    """``EXPLAIN`` of a view by name, or of a query; ``ANALYZE`` tells what was measured."""
+    """``EXPLAIN`` of a view by name, or of a query; ``ANALYZE`` adds measurements."""
 
     name: str | None
     query: exp.Expr | None
@@ -172,7 +172,7 @@ class Subscribe(Statement):
     key: tuple[str, ...] = ()
 
 
-# what is done ---------------------------------------------------------------------------------------------------------
+# actions --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What statements are made of: words, names, lists, texts, times, and the queries and expressions between them."""
+"""The parts of statements: words, names, lists, texts, times, and the queries and expressions between them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
 
 class Words:
-    """A statement as it is read from left to right: each method takes what comes next, or says what is missing."""
+    """A statement, read from left to right: each method consumes the next part, or raises with what is missing."""
 
     def __init__(self, parser: Any) -> None:
         self._parser = parser
@@ -198,7 +198,7 @@ class Words:
         return tree
 
     def condition(self) -> exp.Expr | None:
-        """What follows WHERE, if it is there."""
+        """The condition after WHERE, if there is one."""
         if not self._parser._match(TokenType.WHERE):
             return None
         return self.expression("a condition")
@@ -251,7 +251,7 @@ class Words:
         return place_of(self._parser.sql, token.start)
 
     def expected(self, what: str, token: Token | None = None) -> NoReturn:
-        """Refuse what is here, saying what should be."""
+        """Refuse the token here, naming the expected one."""
         shown = token or self._parser._curr
         self.fail(f"expected {what}, not {shown.text!r}" if shown else f"expected {what}, and the text ends", shown)
 

@@ -1,4 +1,4 @@
-"""Queries over a store beside the session that writes it: no lock, and none of the plans of its views."""
+"""Queries over a stored state that another session may be writing: without a lock or the plans of its views."""
 
 from __future__ import annotations
 

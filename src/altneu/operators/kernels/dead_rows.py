@@ -1,0 +1,106 @@
+"""Which rows of ordered groups are known to cancel: a queue that is taken from at its front leaves many behind.
+
+A row whose updates cancel can be passed over for ever: an update that comes later is an update of its own. But they
+cancel across batches, which may not meet for long, and who reads a group from its front would read them all again at
+every step. So what one step found is noted: *gaps* in the order of a group's words, between which nothing is left of
+the batches that there are. A new update closes the gap at its word. This is a hint and not state: it lies with the
+largest of the batches, and is lost with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from altneu.columnar.columns import encode
+from altneu.columnar.lookup import first_at
+from altneu.columnar.ranking import Words
+from altneu.columnar.rows import Ints, Rows
+from altneu.operators.kernels.compiled import compiled
+from altneu.order import Antichain
+from altneu.trace.batch import Arranged
+
+LEAST = 32  # fewer updates that cancel are not noted
+MOST_KEYS = 256  # of a step: many are no queue
+MOST_GAPS = 64  # of a key
+BEHIND = 1 << 64  # all words
+_NAME = "#dead rows"
+
+Gap = tuple[int, int]
+"""From one word on, and before another."""
+
+
+@dataclass
+class DeadRows:
+    """The gaps of some keys, by what identifies the key, in batches that end at ``upper``."""
+
+    upper: Antichain
+    gaps: dict[bytes, list[Gap]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Arranged) -> DeadRows:
+        """What is known of the old batches; nothing, where others came since it was noted."""
+        largest = max(given.old, key=len)
+        known: DeadRows | None = largest.__dict__.get(_NAME)
+        if known is None or known.upper not in (given.old[-1].description.upper, given.new.description.upper):
+            known = largest.__dict__[_NAME] = cls(given.old[-1].description.upper)
+        return known
+
+    def passed_over(self, names: Sequence[bytes], hits: Ints, addresses: Ints) -> Ints:
+        """Runs, as lines (key, block, start, stop), without the rows in gaps; ``addresses`` are of their words."""
+        gaps = [(key, low, high) for key, name in enumerate(names) for low, high in self.gaps.get(name, ())]
+        if not gaps:
+            return hits
+        lines = np.array([(key, low, high - 1) for key, low, high in gaps], np.uint64)
+        return _without(hits, addresses, lines[:, 0].astype(np.int64), lines[:, 1], lines[:, 2])
+
+    def note(self, name: bytes, gap: Gap) -> None:
+        """Nothing is left of a key in a gap."""
+        low, high = gap
+        rest = []
+        for one in self.gaps.get(name, ()):
+            if one[1] < low or high < one[0]:
+                rest.append(one)
+            else:
+                low, high = min(low, one[0]), max(high, one[1])
+        self.gaps[name] = sorted([*rest, (low, high)])[-MOST_GAPS:]
+
+    def close(self, given: Arranged, keys: Rows, number: Ints, words: Words) -> None:
+        """There are new updates, with these words, of keys numbered so: no gap has them."""
+        self.upper = given.new.description.upper
+        if not self.gaps:
+            return
+        names = dict(enumerate(encode(keys))) if keys.count <= MOST_KEYS else {}
+        if not names:
+            self.gaps.clear()
+        for key, word in zip(number.tolist(), words.tolist(), strict=True):
+            known = self.gaps.get(names.get(key, b""))
+            if known and any(low <= word < high for low, high in known):
+                parts = [p for low, high in known for p in ((low, min(high, word)), (max(low, word + 1), high))]
+                self.gaps[names[key]] = [(low, high) for low, high in parts if low < high]
+
+
+@compiled
+def _without(hits: Ints, addresses: Ints, key: Ints, low: Words, high: Words) -> Ints:
+    """Runs without the rows whose words are in gaps, which are by key, ascending, up to and with ``high``."""
+    out = np.empty((len(hits) * 2 + len(key) * len(hits) + 1, 4), np.int64)
+    made, first = 0, 0
+    for h in range(len(hits)):
+        while first < len(key) and key[first] < hits[h, 0]:
+            first += 1
+        start, stop = hits[h, 2], hits[h, 3]
+        g = first
+        while g < len(key) and key[g] == hits[h, 0]:
+            address = addresses[hits[h, 1]]
+            end = first_at(address, start, stop, low[g])
+            if start < end:
+                out[made, 0], out[made, 1], out[made, 2], out[made, 3] = hits[h, 0], hits[h, 1], start, end
+                made += 1
+            start = stop if high[g] == np.uint64(2**64 - 1) else first_at(address, end, stop, high[g] + np.uint64(1))
+            g += 1
+        if start < stop:
+            out[made, 0], out[made, 1], out[made, 2], out[made, 3] = hits[h, 0], hits[h, 1], start, stop
+            made += 1
+    return out[:made].copy()
