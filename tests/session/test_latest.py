@@ -16,6 +16,7 @@ from altneu.errors import (
     ViewHasErrorsError,
 )
 from altneu.operators.arrange.operation import ArrangeOp
+from altneu.operators.latest.retention import LatestEvents
 from altneu.order import Antichain
 from altneu.testing import assert_changes
 
@@ -39,7 +40,7 @@ def state_of(session):
     kept, folded, held = 0, 0, 0
     for name, i in session._engine.plan.arrangements.items():
         operation = session._engine.plan.nodes[i].operation
-        if isinstance(operation, ArrangeOp) and operation.latest is not None:
+        if isinstance(operation, ArrangeOp) and isinstance(operation.retention, LatestEvents):
             for shard in session._engine.table.shards_of(name):
                 state = session._engine.table.get(name, shard)
                 kept += len(state.spine)

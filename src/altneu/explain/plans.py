@@ -199,23 +199,13 @@ def _state(operation: ArrangeOp | CommandsOp) -> str:
     """What an arrangement keeps."""
     if isinstance(operation, CommandsOp):
         return "commands of times to come, and nothing of those that were obeyed"
-    layout, locked = operation.layout, operation.locked
-    if locked is not None and locked.times:
-        return f"arrangement ({', '.join(layout.key)}), each row that is there with when it came"
-    if locked is not None:
-        met = ", ".join(locked.met) or "nothing but its key"
-        return f"arrangement ({', '.join(layout.key)}), each row that is there with what it met ({met})"
+    layout = operation.layout
     if layout.changes_only:
         columns = ", ".join(layout.schema.names)
         return f"nothing of ({columns}) but what waits for its time and the history that is asked for"
-    names = layout.schema.names if operation.latest is None else layout.schema.names[:-1]
-    more = "" if operation.latest is None else ", the latest row of each key"
-    if operation.commanded:
-        by_row = set(layout.key) == set(layout.schema.names)
-        more = ", each row that is there once" if by_row else ", the row of each key that is there"
-    return f"arrangement ({', '.join(names)}){more}" + (
-        f", in order of {order_text(layout.order)}" if layout.order else ""
-    )
+    names, rows = operation.retention.described(layout)
+    order = f", in order of {order_text(layout.order)}" if layout.order else ""
+    return f"arrangement ({', '.join(names)}){rows}{order}"
 
 
 def _keys(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from altneu.linear import BoundLogic
 from altneu.operators.linear.logic import run_logic
-from altneu.order import AltNeu, Antichain, Lattice, Product, Rounds, lifted_frontier
+from altneu.order import AltNeu, Antichain, Lattice, Product, Rounds, fixed, lifted_frontier, parted
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.hold import MERGED_BYTES, Holds
 from altneu.trace.spine import Spine
@@ -51,6 +52,32 @@ class Region:
     def inside(self, lattice: Lattice) -> Description:
         """The region's bounds in the times of a scope, for what a batch says of itself."""
         return _inside(self.lower, self.upper, self.since, self.events, lattice)
+
+    def split(self, parts: list[Updates], lattice: Lattice) -> tuple[list[Updates], list[Updates]]:
+        """Updates of this region, and future ones: of times at or beyond its upper, or of other rounds."""
+        arrived, later = [], []
+        rounds, upper = np.array(self.rounds, np.int64)[:, None], self.upper
+        if fixed(lattice).is_total:
+            upper = lifted_frontier(upper, fixed(lattice))
+        for part in parts:
+            times, at = parted(lattice, part.times)
+            beyond = upper.less_equal(times[: upper.lattice.width])
+            if len(rounds):
+                beyond = beyond | (at != rounds).any(axis=0)
+            if not beyond.any():
+                arrived.append(part)
+            else:
+                arrived.append(part.filter(~beyond))
+                later.append(part.filter(beyond))
+        return arrived, later
+
+    def from_events(self, updates: Updates, lattice: Lattice) -> Updates:
+        """Updates about event times before ``events``, which are not retained apart, as of ``events``."""
+        if not self.events or not has_events(lattice):
+            return updates
+        times = updates.times.copy()
+        times[1] = np.maximum(times[1], self.events)
+        return replace(updates, times=times)
 
 
 @lru_cache(maxsize=16)
@@ -190,14 +217,8 @@ class Here(Protocol):
     def description(self, lattice: Lattice) -> Description:
         """The region in the times of a scope."""
 
-    def split(self, parts: list[Updates], lattice: Lattice) -> tuple[list[Updates], list[Updates]]:
-        """Updates of this region, and those beyond: of times at or beyond its upper, or of other rounds."""
-
     def present(self, updates: Updates, lattice: Lattice) -> Updates:
         """What a hydration reads comes all at once: how much of history is folded already makes no difference."""
-
-    def kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:
-        """Updates about event times that are no longer kept apart, all as of the first that is."""
 
 
 class Operation(ABC):

@@ -44,9 +44,7 @@ class _Cutter:
         """
         exchange = node.exchange
         if isinstance(node.operation, ArrangeOp):
-            locked = node.operation.locked
-            key = node.operation.layout.key if locked is None else locked.keys[0]
-            exchange = key if inputs else None
+            exchange = node.operation.shard_key if inputs else None
         elif isinstance(node.operation, ConsolidateOp):
             exchange = tuple(node.schema.names)
         self.nodes.append(replace(node, inputs=inputs, exchange=exchange))

@@ -108,7 +108,7 @@ class Finder:
         arrangements: dict[str, list[str]] = {}
         for node in self.plan.nodes:
             operation = node.operation
-            if not isinstance(operation, ArrangeOp) or (operation.transforms and not operation.commanded):
+            if not isinstance(operation, ArrangeOp) or not operation.has_collection:
                 continue
             outside = not (self.plan.loop_around(node.scope) or self.plan.has_moments(node))
             if outside and operation.arrangement in self.existing:

@@ -30,15 +30,11 @@ from altneu.operators.base import (
     Region,
     Snapshot,
     StepMode,
-    has_events,
 )
 from altneu.order import (
     Antichain,
     Lattice,
-    fixed,
     has_moments,
-    lifted_frontier,
-    parted,
 )
 from altneu.plan.physical import Plan, Port, pended
 from altneu.runtime.keeper import ranges
@@ -446,30 +442,6 @@ class _Here:
         if not self.mode.hydrating:
             return updates
         return replace(updates, times=self.description(lattice).since.advance(updates.times))
-
-    def kept_apart(self, updates: Updates, lattice: Lattice) -> Updates:
-        if not self.region.events or not has_events(lattice):
-            return updates
-        times = updates.times.copy()
-        times[1] = np.maximum(times[1], self.region.events)
-        return replace(updates, times=times)
-
-    def split(self, parts: list[Updates], lattice: Lattice) -> tuple[list[Updates], list[Updates]]:
-        arrived, later = [], []
-        rounds, upper = np.array(self.region.rounds, np.int64)[:, None], self.region.upper
-        if fixed(lattice).is_total:
-            upper = lifted_frontier(upper, fixed(lattice))
-        for part in parts:
-            times, at = parted(lattice, part.times)
-            beyond = upper.less_equal(times[: upper.lattice.width])
-            if len(rounds):
-                beyond = beyond | (at != rounds).any(axis=0)
-            if not beyond.any():
-                arrived.append(part)
-            else:
-                arrived.append(part.filter(~beyond))
-                later.append(part.filter(beyond))
-        return arrived, later
 
 
 def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, merging: Merging | None = None) -> Spine:

@@ -137,7 +137,7 @@ def _refuse_times_of_now(plan: Plan, existing: set[str]) -> None:
     """
     for name in plan.arrangements_of(NAME):
         operation = plan.nodes[plan.arrangements[name]].operation
-        if isinstance(operation, ArrangeOp) and operation.locked and operation.locked.times and name not in existing:
+        if isinstance(operation, ArrangeOp) and operation.retention.needs_history and name not in existing:
             raise PlanError(
                 "only views record update_time(), and none records it for these rows: in a query that is answered once "
                 "they would all arrive now. Query a view that has it: CREATE MATERIALIZED VIEW … AS SELECT *, "

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from altneu.operators.asof.locked import LockSpec, arrivals, lock
+from altneu.operators.arrange.retention import EVERY_UPDATE, Retention
 from altneu.operators.base import MANY_ROWS, ArrangementState, Here, Operation, Outputs
-from altneu.operators.latest.events import events, latest
-from altneu.operators.source.keyed import changed
-from altneu.order import Antichain
-from altneu.trace.batch import Arranged, Batch, Layout
+from altneu.trace.batch import Arranged, Layout
 from altneu.trace.update import Updates
 
 
@@ -41,68 +38,48 @@ class ReadOp(Operation, tag="ReadOp", kind="read"):
 
 @dataclass(frozen=True)
 class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
-    """The one stateful operation: updates into an arrangement, future ones into its hold.
+    """The one stateful operation: updates into an arrangement, which holds future updates back.
 
-    With ``latest`` the updates are events, and what is kept is the greatest event of each key in the order of these
-    columns (``operators/latest/events.py``). With ``locked`` they are left rows of an as-of join, the second input is
-    the arrangement of the right ones, and what is kept is what each met, or without a right side when each came
-    (``operators/asof/locked.py``). If ``commanded`` they are commands to a source, all of them due, and what is kept
-    is the source's rows (``operators/source/keyed.py``). With a layout that has ``changes_only`` what comes in is
-    handed on, and nothing but the history that is asked for is kept.
+    What is retained of the input is said by ``retention``. With a layout that has ``changes_only`` the input is passed
+    on, and the arrangement has nothing but the history that is requested.
     """
 
     starts = True
 
     arrangement: str
     layout: Layout
-    latest: tuple[str, ...] | None = None
-    locked: LockSpec | None = None
-    commanded: bool = False
+    retention: Retention = EVERY_UPDATE
 
     @property
     def transforms(self) -> bool:
-        """Whether something else is kept than what comes in."""
-        told = self.latest is not None or self.locked is not None or self.commanded
-        return told or self.layout.changes_only
+        """Whether the arrangement does not accumulate to its input."""
+        return not self.retention.is_input or self.layout.changes_only
+
+    @property
+    def has_collection(self) -> bool:
+        """Whether it accumulates to the rows of its logical node."""
+        return self.retention.is_collection and not self.layout.changes_only
 
     def step(self, here: Here) -> Outputs:
-        """The arrangement with its new batch; updates of later times are held."""
+        """The arrangement with its new batch; updates of later times are held back."""
         name, layout = self.arrangement, self.layout
         known = here.stored(name)
         if name in here.mode.given and known is not None:
             return [Arranged(layout, (), known.spine.merged(here.description(layout.lattice).since))]
-        folded = here.region.since if here.mode.hydrating else None
-        parts = self._incoming(here.received(), folded)
+        since = here.region.since if here.mode.hydrating else None
+        parts = self.retention.encoded(here.received(), layout, since)
         if not parts and (known is None or not known.holds.is_due(here.region.rounds, here.region.upper)):
             return [None]
         state = ArrangementState.empty(layout) if known is None else known
         due, holds = state.holds.take(here.region.rounds, here.region.upper)
-        arrived, later = here.split(parts, layout.lattice)
-        description = here.description(layout.lattice)
+        arrived, later = here.region.split(parts, layout.lattice)
         old = state.spine.batches
-        if self.commanded:  # commands, which are not rows of the arrangement, wait elsewhere
-            new = changed(Updates.concat(parts, parts[0].schema, layout.lattice.width), old, layout, description)
-        else:
-            updates = Updates.concat([*due, *arrived], layout.schema, layout.lattice.width)
-            new = Batch.build(here.kept_apart(updates, layout.lattice), layout, description)
-        if self.latest is not None:
-            new = latest(Arranged(layout, old, new), self.latest)
-        elif self.locked is not None:
-            right = None if self.locked.times else here.arranged(1)
-            new = lock(Arranged(layout, old, new), right, self.locked, folded)
-        kept = new.packed()
+        new = self.retention.batch(here, [*due, *arrived], old, layout, since)
+        packed = new.packed()
         if later:  # at once, so that the order in which messages arrive leaves no trace
             holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width), here.mode.held)
-        here.put(name, ArrangementState(state.spine, holds), kept)
-        return [Arranged(layout, old, kept if len(new) >= MANY_ROWS else new)]
-
-    def _incoming(self, parts: list[Updates], folded: Antichain | None) -> list[Updates]:
-        """Updates as rows of the arrangement."""
-        if self.latest is not None:
-            return [events(part, self.layout, folded) for part in parts]
-        if self.locked is not None:
-            return [arrivals(part, self.layout, folded) for part in parts]
-        return parts
+        here.put(name, ArrangementState(state.spine, holds), packed)
+        return [Arranged(layout, old, packed if len(new) >= MANY_ROWS else new)]
 
     @property
     def keeps(self) -> tuple[str, Layout]:
@@ -111,10 +88,10 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
 
     @property
     def takes_from(self) -> str:
-        """The arrangement, too, holds updates."""
+        """The arrangement, too, holds updates back."""
         return self.arrangement
 
     @property
     def shard_key(self) -> tuple[str, ...]:
-        """The columns whose hash decides where its rows are."""
-        return self.layout.key if self.locked is None else self.locked.keys[0]
+        """The columns whose hash decides in which shard a row is."""
+        return self.retention.shard_key(self.layout)

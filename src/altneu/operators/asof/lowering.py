@@ -11,6 +11,7 @@ from altneu.operators.asof.locked import LockSpec, locked_layout, times_spec
 from altneu.operators.asof.node import AsOf, UpdateTime
 from altneu.operators.asof.operation import AsofOp, LockedOp
 from altneu.operators.asof.reducer import AsOfReduce
+from altneu.operators.asof.retention import LockedMatches
 from altneu.operators.asof.revising import AsofSpec
 from altneu.operators.asof.rule import MixedSides
 from altneu.operators.concat.node import Concat
@@ -53,7 +54,7 @@ def _locked(to: Lowering, node: AsOf, left: Lowered, right: Lowered) -> Lowered:
         state = _by_stamp(to, right, node.right_key, node.right, node.stamps[1])
     spec = lock_spec_of(node)
     layout = locked_layout(spec, to.lattice)
-    operation = ArrangeOp(arrangement_id(f"locked|{node.fingerprint}", layout.key), layout, locked=spec)
+    operation = ArrangeOp(arrangement_id(f"locked|{node.fingerprint}", layout.key), layout, LockedMatches(spec))
     exchange = None if left.spread is not None and left.spread == node.left_key else node.left_key
     label = f"as-of join on {', '.join(node.left_key)}, locked in"
     inputs = (left.port, Port(state))
@@ -67,7 +68,7 @@ def lower_update_time(to: Lowering, node: UpdateTime) -> Lowered:
     below = to.lower(node.input)
     spec = times_spec(node.input.schema, node.schema)
     layout = locked_layout(spec, to.lattice)
-    operation = ArrangeOp(arrangement_id(f"update time|{node.fingerprint}", layout.key), layout, locked=spec)
+    operation = ArrangeOp(arrangement_id(f"update time|{node.fingerprint}", layout.key), layout, LockedMatches(spec))
     exchange = None if below.spread == layout.key else layout.key
     logical, label = node.fingerprint, "update_time()"
     locked = to.add(operation, (below.port,), layout.schema, exchange=exchange, label=f"keep {label}", logical=logical)

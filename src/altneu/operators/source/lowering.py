@@ -8,6 +8,7 @@ from altneu.operators.node import Key
 from altneu.operators.source.keyed import command_schema
 from altneu.operators.source.node import Constant, Source
 from altneu.operators.source.operation import CommandsOp, ConstantOp, RowsOp, SourceOp
+from altneu.operators.source.retention import CommandedRows
 from altneu.trace.batch import Layout
 
 
@@ -34,7 +35,7 @@ def _commanded(to: Lowering, node: Source, key: Key) -> Lowered:
     waiting = CommandsOp(commands_name(node), Layout(commands, key, to.lattice))
     label = f"commands to {node.name}"
     number = to.add(waiting, (Port(number),), commands, exchange=key, label=label, logical=logical)
-    operation = ArrangeOp(arrangement_id(logical, key), Layout(node.schema, key, to.lattice), commanded=True)
+    operation = ArrangeOp(arrangement_id(logical, key), Layout(node.schema, key, to.lattice), CommandedRows())
     label = f"keep {node.name} by {by}"
     state = to.add(operation, (Port(number),), node.schema, label=label, logical=logical)
     label = f"rows of {node.name}"

@@ -56,7 +56,7 @@ class CommandsOp(Operation, tag="CommandsOp", kind="commands"):
         layout = self.layout
         parts, held = here.received(), here.state(self.arrangement, layout).holds
         due, waiting = held.take(here.region.rounds, here.region.upper)
-        arrived, later = here.split(parts, layout.lattice)
+        arrived, later = here.region.split(parts, layout.lattice)
         if later:
             waiting = waiting.add(Updates.concat(later, layout.schema, layout.lattice.width), here.mode.held)
         if due or later:
