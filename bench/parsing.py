@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -34,6 +34,7 @@ UNITS = {"at": "us"}
 Failed = dict[int, str]
 Reading = tuple[list[pa.Array], Failed]
 Reader = Callable[[pa.Array], Reading]
+E = TypeVar("E")
 
 
 def documents(rows: int, *, broken: bool = True) -> pa.Array:
@@ -101,18 +102,21 @@ _NONE, _NOTHING = Row(), Envelope()
 _NAMES = tuple(ROW.names)
 
 
-def by_msgspec(texts: pa.Array) -> Reading:
-    """Typed decoders; a column is made of the attributes of the structs."""
+def _decoded(texts: pa.Array, decode: Callable[[str], E], nothing: E) -> tuple[list[E], dict[int, str]]:
+    """Every text as a struct, ``nothing`` for those that fail, and how these do."""
     made, failed = [], {}
     for i, text in enumerate(texts.to_pylist()):
         try:
-            made.append(_DECODE(text))
-        except msgspec.ValidationError:
-            failed[i] = WRONG_TYPE
-            made.append(_NOTHING)
-        except (msgspec.DecodeError, RecursionError):
-            failed[i] = INVALID
-            made.append(_NOTHING)
+            made.append(decode(text))
+        except (msgspec.DecodeError, RecursionError) as error:
+            failed[i] = WRONG_TYPE if isinstance(error, msgspec.ValidationError) else INVALID
+            made.append(nothing)
+    return made, failed
+
+
+def by_msgspec(texts: pa.Array) -> Reading:
+    """Typed decoders; a column is made of the attributes of the structs."""
+    made, failed = _decoded(texts, _DECODE, _NOTHING)
     columns = [pa.array([m.op for m in made], pa.string())]
     for rows in ([m.before or _NONE for m in made], [m.after or _NONE for m in made]):
         columns += [_column(f, [getattr(row, f.name) for row in rows]) for f in ROW]
@@ -144,16 +148,7 @@ _NO_ROW, _NO_ENVELOPE = RawRow(), RawEnvelope()
 
 def by_bytes(texts: pa.Array) -> Reading:
     """The library finds the members, and altneu reads them: exact, as altneu's own."""
-    made, failed = [], {}
-    for i, text in enumerate(texts.to_pylist()):
-        try:
-            made.append(_DECODE_RAW(text))
-        except msgspec.ValidationError:
-            failed[i] = WRONG_TYPE
-            made.append(_NO_ENVELOPE)
-        except (msgspec.DecodeError, RecursionError):
-            failed[i] = INVALID
-            made.append(_NO_ENVELOPE)
+    made, failed = _decoded(texts, _DECODE_RAW, _NO_ENVELOPE)
     members = [[m.op for m in made]]
     for rows in ([m.before or _NO_ROW for m in made], [m.after or _NO_ROW for m in made]):
         members += [[getattr(row, name) for row in rows] for name in ROW.names]

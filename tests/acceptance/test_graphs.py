@@ -16,6 +16,7 @@ import pytest
 
 import altneu as an
 from altneu import algorithms as algo
+from altneu.runtime.spark import executor
 
 EDGES = an.source("edges", "src long, dst long")
 ROOTS = an.source("roots", "node long")
@@ -193,10 +194,13 @@ def test_timeline_in_one_step(data_dir, truth):
         follow(session, timeline, [11])
 
 
-def test_timeline_on_spark(spark, data_dir, truth):
+def test_timeline_on_spark(spark, data_dir, truth, monkeypatch):
+    """Rounds of thousands of rows are jobs, and the many small ones after them run in the driver on their state."""
+    monkeypatch.setattr(executor, "DRIVER_ROWS", 5_000)
     timeline = Timeline(data_dir, truth, "ca-GrQc")
-    with an.Session(spark, placement="spark", retain="all") as session:
+    with an.Session(spark, retain="all") as session:
         follow(session, timeline, [10], lambda part: spark.createDataFrame(part.to_arrow()))
+        assert session.history()[-1].step.placement == "spark"  # some of it
 
 
 def follow(session, timeline, cuts, convert=lambda part: part):

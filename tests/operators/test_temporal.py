@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import Counter
@@ -273,18 +274,30 @@ def random_row(rng: random.Random) -> tuple[int | None, ...]:
     return tuple(rng.choice([None, -3, -1, 0, 1, 2, 3, 5, 8, 13]) for _ in range(3))
 
 
+def run_each(predicate: str, rows, *, time: int = 0, diff: int = 1) -> list[tuple[Updates, bool]]:
+    """The updates of each of some rows, which are filtered together, and whether it is an error."""
+    numbered = [(*row, i) for i, row in enumerate(rows)]
+    updates, errors = an.logic.filter(predicate).run(numbered, f"{SCHEMA}, i int", time=time, diff=diff)
+    made: list[Counter] = [Counter() for _ in rows]
+    for (*row, i), at, n in updates:
+        made[i][tuple(row), at] += n
+    failed = {json.loads(error["row"])["i"] for error, _, _ in errors}
+    return [({k: n for k, n in m.items() if n}, i in failed) for i, m in enumerate(made)]
+
+
 @pytest.mark.parametrize("seed", range(150))
 def test_at_every_time_it_is_the_filter_with_that_time(seed):
     """Of rows that make no error on either side: what is not evaluated for a row that has ended is not seen failing."""
     rng = random.Random(seed)
     predicate = " and ".join(term(rng) for _ in range(rng.randint(1, 4)))
     start, diff, compared = rng.randint(0, 6), rng.choice([1, 3, -1]), 0
-    for row in [random_row(rng) for _ in range(6)]:
-        updates, errors = run(predicate, [row], SCHEMA, time=start, diff=diff)
-        assert all(at >= start for _, at in updates)
-        turns = {at for _, at in updates}
-        for now in sorted({t + d for t in turns for d in (-1, 0)} | {start, start + 1, 12, 40, LAST}):
-            substituted, failed = run(predicate.replace("logical_now()", f"{now}L"), [row], SCHEMA, diff=diff)
+    rows = [random_row(rng) for _ in range(6)]
+    found = run_each(predicate, rows, time=start, diff=diff)
+    turns = {at for updates, _ in found for _, at in updates}
+    assert all(at >= start for at in turns)
+    for now in sorted({t + d for t in turns for d in (-1, 0)} | {start, start + 1, 12, 40, LAST}):
+        fixed = run_each(predicate.replace("logical_now()", f"{now}L"), rows, diff=diff)
+        for row, (updates, errors), (substituted, failed) in zip(rows, found, fixed, strict=True):
             if now >= start and not errors and not failed:
                 assert at_time(updates, now) == at_time(substituted, 0), (predicate, row, now)
                 compared += 1
@@ -307,12 +320,12 @@ def test_so_it_is_in_a_session_at_every_time(seed):
             session.advance(to=lower + 10)
         for now in range(30):
             wanted: Counter = Counter()
+            there = Counter()
             for *row, at, diff in history:
-                if at <= now:
-                    for kept, n in at_time(
-                        run(predicate.replace("logical_now()", f"{now}L"), [tuple(row)], SCHEMA)[0], 0
-                    ).items():
-                        wanted[kept] += n * diff
+                there[tuple(row)] += diff if at <= now else 0
+            passed, _ = run(predicate.replace("logical_now()", f"{now}L"), [*there], SCHEMA)
+            for kept, n in at_time(passed, 0).items():
+                wanted[kept] += n * there[kept]
             assert {r[:-1]: r[-1] for r in view.to_pylist(at=now)} == {r: n for r, n in wanted.items() if n}
 
 

@@ -11,15 +11,18 @@ import json
 import pickle
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from altneu import Session
 from altneu.runtime.files import Files, from_ipc
+from altneu.runtime.local import LocalExecutor
 from altneu.runtime.measured import SECONDS
 from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark import worker
@@ -27,6 +30,7 @@ from altneu.runtime.spark.executor import Frames, SparkExecutor
 from altneu.runtime.spark.wire import META, Row, pack, unpack, unpack_meta
 from altneu.runtime.spark.worker import Task, run_stage, start
 from altneu.runtime.state import OpenData, blob_names
+from tests.oracle.runners import Judge, Runner, Sources
 
 ATTEMPTS = 2
 
@@ -97,6 +101,23 @@ class Retries(SparkExecutor):
             cut = self.rng.randint(1, len(order))
             yield from pack(order[:cut])
             order = order[cut:]
+
+
+def run_twice(judge: Judge, sources: Sources, cuts: Sequence[int], folder: Path, names: Iterable[str]) -> None:
+    """Run plans together in tasks that are attempted again; every other step runs here, on what tasks have written."""
+    retries = Retries(3)
+
+    def open_session(path: Path | None) -> Session:
+        session = Session(path=path, shards=3)
+        session._engine.executor = retries
+        return session
+
+    def alternate(session: Session, step: int) -> None:
+        session._engine.executor = (retries, LocalExecutor())[step % 2]
+
+    runner = Runner("retries", open_session, lambda: folder, together=True, before_step=alternate)
+    judge.run(runner, sources, cuts, names)
+    assert retries.tasks > 0
 
 
 def told(task: Task, rows: Sequence[Row], *, named: bool = True) -> Counter[Any]:

@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 
 from altneu import Session
-from altneu.runtime.local import LocalExecutor
 from tests.oracle.asof_cases import (
     CASES,
     HISTORY,
@@ -21,7 +20,7 @@ from tests.oracle.asof_cases import (
     TIMES,
 )
 from tests.oracle.histories import random_cuts, random_history
-from tests.oracle.retries import Retries
+from tests.oracle.retries import run_twice
 from tests.oracle.runners import Judge, Runner, contents_of, errors_of, table_of, unlike
 
 NO_KEY = {
@@ -92,17 +91,5 @@ def test_late_views_say_what_they_would_have_said():
 
 
 def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
-    def open_session(path):
-        session = Session(path=path, shards=3)
-        session._engine.executor = retries
-        return session
-
-    def alternate(session, step):
-        session._engine.executor = (retries, LocalExecutor())[step % 2]
-
-    retries = Retries(3)
-    runner = Runner("retries", open_session, lambda: tmp_path / "state", together=True, before_step=alternate)
-    plans = {name: plan for name, plan in PLANS.items() if "loop" not in name}
-    for name, trace in runner.run(plans, SOURCES, HISTORY, [3, 4, TIMES]).items():
-        JUDGE.check(name, trace)
-    assert retries.tasks > 0
+    """In any order of messages."""
+    run_twice(JUDGE, SOURCES, [3, 4, TIMES], tmp_path / "state", [name for name in PLANS if "loop" not in name])

@@ -8,7 +8,6 @@ from collections import Counter
 import pytest
 
 from altneu import Session
-from altneu.runtime.local import LocalExecutor
 from tests.oracle.histories import random_cuts
 from tests.oracle.latest_cases import (
     HISTORY,
@@ -18,7 +17,7 @@ from tests.oracle.latest_cases import (
     TIMES,
     growing,
 )
-from tests.oracle.retries import Retries
+from tests.oracle.retries import run_twice
 from tests.oracle.runners import Judge, Runner, contents_of, errors_of, observe, table_of, unlike
 
 EACH, ONE = list(range(1, TIMES + 1)), [TIMES]
@@ -84,18 +83,5 @@ def check(name, view, time):
 
 
 def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
-    """In any order of messages; every other step runs in this process on what tasks have written."""
-
-    def open_session(path):
-        session = Session(path=path, shards=3)
-        session._engine.executor = retries
-        return session
-
-    def alternate(session, step):
-        session._engine.executor = (retries, LocalExecutor())[step % 2]
-
-    retries = Retries(3)
-    runner = Runner("retries", open_session, lambda: tmp_path / "state", together=True, before_step=alternate)
-    for name, trace in runner.run(PLANS, SOURCES, HISTORY, [3, 4, 7, TIMES]).items():
-        JUDGE.check(name, trace)
-    assert retries.tasks > 0
+    """In any order of messages."""
+    run_twice(JUDGE, SOURCES, [3, 4, 7, TIMES], tmp_path / "state", PLANS)

@@ -9,7 +9,6 @@ import pytest
 
 import altneu as an
 from altneu import Session
-from altneu.runtime.local import LocalExecutor
 from tests.oracle.histories import random_cuts, random_history
 from tests.oracle.locked_cases import (
     CASES,
@@ -24,7 +23,7 @@ from tests.oracle.locked_cases import (
     TIMES,
     present,
 )
-from tests.oracle.retries import Retries
+from tests.oracle.retries import run_twice
 from tests.oracle.runners import Judge, Runner, contents_of, errors_of, table_of, unlike
 
 EACH, ONE = list(range(1, TIMES + 1)), [TIMES]
@@ -111,19 +110,8 @@ def test_nothing_is_left_when_every_copy_is_taken_back():
 
 
 def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
-    def open_session(path):
-        session = Session(path=path, shards=3)
-        session._engine.executor = retries
-        return session
-
-    def alternate(session, step):
-        session._engine.executor = (retries, LocalExecutor())[step % 2]
-
-    retries = Retries(3)
-    runner = Runner("retries", open_session, lambda: tmp_path / "state", together=True, before_step=alternate)
-    for name, trace in runner.run(PLANS, SOURCES, HISTORY, [3, 4, TIMES]).items():
-        JUDGE.check(name, trace)
-    assert retries.tasks > 0
+    """In any order of messages."""
+    run_twice(JUDGE, SOURCES, [3, 4, TIMES], tmp_path / "state", PLANS)
 
 
 @pytest.mark.parametrize("options", [{}, {"time": "at"}])

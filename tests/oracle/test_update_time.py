@@ -10,11 +10,10 @@ import pytest
 import altneu as an
 from altneu import Session
 from altneu.runtime.keeper import Keeper
-from altneu.runtime.local import LocalExecutor
 from tests.oracle.histories import random_cuts, random_history
 from tests.oracle.locked_cases import present
 from tests.oracle.recompute import Row
-from tests.oracle.retries import Retries
+from tests.oracle.retries import run_twice
 from tests.oracle.runners import Judge, Runner, contents_of, errors_of, table_of, unlike
 from tests.oracle.update_time_cases import LEFT, PLANS, RIGHT, TIMED
 
@@ -87,19 +86,8 @@ def test_a_late_view_begins_with_the_present():
 
 
 def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
-    def open_session(path):
-        session = Session(path=path, shards=3)
-        session._engine.executor = retries
-        return session
-
-    def alternate(session, step):
-        session._engine.executor = (retries, LocalExecutor())[step % 2]
-
-    retries = Retries(3)
-    runner = Runner("retries", open_session, lambda: tmp_path / "state", together=True, before_step=alternate)
-    for name, trace in runner.run(PLANS, SOURCES, HISTORY, [3, 4, TIMES]).items():
-        JUDGE.check(name, trace)
-    assert retries.tasks > 0
+    """In any order of messages."""
+    run_twice(JUDGE, SOURCES, [3, 4, TIMES], tmp_path / "state", PLANS)
 
 
 @pytest.mark.parametrize("room", [100, 2000])

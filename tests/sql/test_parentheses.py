@@ -14,6 +14,7 @@ import pytest
 import altneu as an
 from altneu.errors import PlanError
 from altneu.sql import query
+from tests.interpreted import interpreted
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -196,7 +197,7 @@ def test_spark_says_the_same(spark):
     for name, columns in TABLES.items():
         frame = spark.createDataFrame(there[name], ", ".join(f"{c} int" for c in columns)).coalesce(1).cache()
         frame.createOrReplaceTempView(name)
-    with an.Session() as session:
+    with an.Session() as session, interpreted(spark):
         for name, rows in there.items():
             session.sql(f"CREATE TABLE {name} ({', '.join(f'{c} INT' for c in TABLES[name])})")
             session.insert(name, rows)
