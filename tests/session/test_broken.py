@@ -163,7 +163,7 @@ def test_frames_that_a_step_could_not_read_are_refused_when_inserted(spark):
         view = session.maintain("v", S)
         with pytest.raises(InputError, match=r"session\.follow"):
             session.insert("s", stream)
-        with pytest.raises(SchemaError, match="several columns 'v'"):
+        with pytest.raises(SchemaError, match="several columns that Spark reads as 'v'"):
             session.insert("s", spark.sql("select 1L k, 1L v, 1L V"))
         with pytest.raises(SchemaError, match="Arrow lacks"):
             session.insert("s", spark.sql("select 1L k, interval '1' year v"))
