@@ -34,6 +34,9 @@ _ROWS = [
 ]
 
 
+_QUEUE = [(1, f"{i:04}", i if i % 7 else None) for i in range(500)]
+
+
 def _many(count: int) -> list[tuple[object, ...]]:
     """Distinct rows, enough of them for batches that are files of their own."""
     return [(f"k{i % 97}", i, i / 3, i % 100, i % 2 == 0, i, i % 11, [i, i + 1]) for i in range(count)]
@@ -48,6 +51,7 @@ def _views() -> dict[str, Collection]:
     texts = source("texts", "at long, text string")
     users = source("users", "k string, n long", key="k")
     known = source("known", "k string, n long", time=("system", "event"))
+    queue = source("queue", "k long, x string, n long")
     plain = rows.select("k", "n", "x", "d", "b", "t", "i")
     sums = plain.group_by("k").agg(c="count(*)", s="sum(n)", f="sum(x)", a="avg(d)", e="avg(i)", m="count(x)")
     ranks = plain.group_by("k", "b").agg(
@@ -97,6 +101,8 @@ def _views() -> dict[str, Collection]:
         "known": known.group_by("k").agg(c="count(*)", h="max(n)"),
         "both": known.select("k", m="n div 9").join(known, on="k"),
         "texts": texts.count(),
+        "head": queue.top_k(1, by="x", per="k"),
+        "ends": queue.group_by("k").agg(lo="min(n)", hi="max(n)"),
         "circle": plain.select("n", m="n div 2")
         .join(plain.select(m="n", o="n div 2"), on="m")
         .join(plain.select("n", o="n div 4"), on=["n", "o"]),
@@ -122,8 +128,10 @@ def warm() -> None:
                 with Session(path=path) as session:
                     views = [session.maintain(name, view) for name, view in _views().items()]
                     session.insert("rows", _ROWS)  # at one time: joins need not order the times of a key
+                    session.insert("queue", _QUEUE)
                     session.advance()
-                    for _ in range(4):
+                    for taken in range(0, 200, 50):
+                        session.retract("queue", _QUEUE[taken : taken + 50])
                         for time in range(session.lower, session.lower + 3):
                             session.insert("rows", _ROWS, time=time)
                             session.retract("rows", _ROWS[part:3], time=time)

@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
 
 
 @pytest.mark.parametrize("lattice", [Epoch(), Product(Epoch(), Epoch())])
-@pytest.mark.parametrize("order", [None, "t"])
+@pytest.mark.parametrize("order", [(), (("t", False, True),), (("t", True, False), ("m", False, True))])
 @pytest.mark.parametrize("changes_only", [False, True])
 def test_told_and_read_back(lattice, order, changes_only):
     errors = Layout(pa.schema([("code", pa.string())]), ("code",), Epoch())

@@ -121,7 +121,7 @@ def test_a_row_retracted_that_was_never_there_is_an_error_until_it_comes(session
 
 def test_reading_asks_for_errors_to_be_raised_or_ignored(session):
     view = session.maintain("v", NUMBERS)
-    with pytest.raises(ReadError, match="neither"):
+    with pytest.raises(ReadError, match="errors must be"):
         view.to_arrow(errors="hide")
 
 

@@ -35,7 +35,7 @@ def test_from_when_and_up_to_when(session):
     until = session.sql("SUBSCRIBE totals AS OF 0 UP TO 2")
     assert sorted({row[0] for row in until.to_pylist()}) == [0, 1]  # the one in, the other out
     assert until.closed
-    with pytest.raises(ReadError, match="lies before"):
+    with pytest.raises(ReadError, match="is before"):
         session.sql("SUBSCRIBE totals AS OF 2 UP TO 1")
     later = session.sql("SUBSCRIBE totals AS OF 5 WITH (SNAPSHOT = false)")
     session.sql("ADVANCE TO 6; INSERT INTO orders VALUES ('oil', 1)")
