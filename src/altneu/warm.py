@@ -67,6 +67,9 @@ def _views() -> dict[str, Collection]:
         "rows": rows.filter(col("n") > 0),
         "sums": sums,
         "total": plain.group_by().agg(c="count(*)", s="sum(n)", h="max(n)"),
+        "parts": plain.group_by("k").agg(
+            c="count(*)", lo="min(n)", hi="max(x)", u="count(distinct i)", v="sum(distinct n)"
+        ),
         "ranks": ranks,
         "one": plain.join(sums, on="k"),
         "two": plain.join(rows.select("n", y="x"), on={"n": "n"}, how="full"),

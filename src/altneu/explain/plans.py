@@ -29,7 +29,7 @@ from altneu.operators.join.operation import JoinOp
 from altneu.operators.latest.operation import LatestOp
 from altneu.operators.loop.operation import FeedbackOp, FeedOp, LeaveOp
 from altneu.operators.reduce.node import WHOLE
-from altneu.operators.reduce.operation import ReduceOp
+from altneu.operators.reduce.operation import CollateOp, ReduceOp
 from altneu.operators.source.operation import CommandsOp, SourceOp
 from altneu.plan.physical import PhysicalNode, Plan, Port
 
@@ -213,7 +213,7 @@ def _keys(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:
     match node.operation:
         case ArrangeOp(_, layout) | CommandsOp(_, layout):
             return layout.key
-        case LatestOp() | ReduceOp() | JoinOp() | AsofOp() | LockedOp():
+        case LatestOp() | ReduceOp() | CollateOp() | JoinOp() | AsofOp() | LockedOp():
             arranged = plan.nodes[node.inputs[0].node].operation
             return arranged.layout.key if isinstance(arranged, ArrangeOp) else ()
         case _:

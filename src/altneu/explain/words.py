@@ -5,7 +5,7 @@ from __future__ import annotations
 from altneu.operators.base import Hosting, Kind
 from altneu.operators.concat.operation import ConcatOp
 from altneu.operators.linear.operation import LinearOp
-from altneu.operators.reduce.operation import ReduceOp
+from altneu.operators.reduce.operation import CollateOp, ReduceOp
 from altneu.plan.physical import PhysicalNode, Plan
 
 
@@ -35,6 +35,8 @@ def labelled(plan: Plan, node: PhysicalNode) -> str:
                 label = f"{verb}{label.removeprefix('reduce ')} [general]"
             if plan.has_event_times(node):
                 label += ", along chains of its two times"
+        case CollateOp():
+            label = f"reduce {label} [by parts]"
         case LinearOp():
             label = f"linear {label}"
         case _:

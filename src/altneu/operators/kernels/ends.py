@@ -45,19 +45,45 @@ def read_ends(given: Arranged, ends: Ends, negative: Arranged) -> Groups:
     """
     layout = given.layout
     hashes, keys = given.new.distinct_keys()
-    number = number_new(given)
     values, words, times, diffs = given.new.updates_by_key()
-    found = Found.of(given.old, hashes, keys) if any(len(b) for b in given.old) else None
-    new = (number, values, hash_rows(values), times[0], diffs)
-    if found is None:
-        nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
-        return Groups(layout, keys, *new, np.zeros(keys.count + 1, np.int64), *nothing)
-    broken = _has_below_zero(negative, hashes, keys)
-    dead = DeadRows.of(given)
-    old = _old_of(found, layout, ends, _New(keys, number, values, words), broken, dead)
-    dead.close(given, keys, number, words)
+    new = NewRows(hashes, keys, number_new(given), values, words)
+    old = ends_of(given, ends, negative, new)
     starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
-    return Groups(layout, keys, *new, starts, old.values, hash_rows(old.values), old.diffs)
+    updates = new.number, values, hash_rows(values), times[0], diffs
+    return Groups(layout, keys, *updates, starts, old.values, hash_rows(old.values), old.diffs)
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The new updates of some distinct keys: the key of each, ascending, its value and its word.
+
+    There may be keys that have none.
+    """
+
+    hashes: Words
+    keys: Rows
+    number: Ints
+    values: Rows
+    words: Words
+
+
+def ends_of(given: Arranged, ends: Ends, negative: Arranged, new: NewRows) -> Matches:
+    """The old updates that ``ends`` needs of some keys, by key; ``new`` has all that is new of them."""
+    layout = given.layout
+    if not any(len(batch) for batch in given.old):
+        return no_matches(layout)
+    found = Found.of(given.old, new.hashes, new.keys)
+    dead = DeadRows.of(given)
+    old = _old_of(found, layout, ends, new, _has_below_zero(negative, new.hashes, new.keys), dead)
+    dead.close(given, new.keys, new.number, new.words)
+    return old
+
+
+def no_matches(layout: Layout) -> Matches:
+    """No old updates."""
+    none = np.empty(0, np.int64)
+    times = np.empty((layout.lattice.width, 0), np.int64)
+    return Matches(none, Rows.empty(layout.value_schema), np.empty(0, np.uint64), times, none)
 
 
 @dataclass(frozen=True)
@@ -83,17 +109,7 @@ class Found:
         return joined_runs(_runs_of_words(self.hits, self.words, number, words))
 
 
-@dataclass(frozen=True)
-class _New:
-    """The new updates of some distinct keys: the key of each, ascending, its value and its word."""
-
-    keys: Rows
-    number: Ints
-    values: Rows
-    words: Words
-
-
-def _old_of(found: Found, layout: Layout, ends: Ends, new: _New, broken: Mask, dead: DeadRows) -> Matches:
+def _old_of(found: Found, layout: Layout, ends: Ends, new: NewRows, broken: Mask, dead: DeadRows) -> Matches:
     """The old updates that are needed, by group."""
     count = new.keys.count
     size = np.zeros(count, np.int64)
@@ -146,7 +162,7 @@ class _Read:
     left: tuple[Mask, Mask]
 
     @classmethod
-    def of(cls, old: Matches, new: _New, layout: Layout, *, valued: bool) -> _Read:
+    def of(cls, old: Matches, new: NewRows, layout: Layout, *, valued: bool) -> _Read:
         """Rank what was read."""
         group = np.concatenate([old.probe, new.number])
         both = Rows.concat([old.values, new.values], layout.value_schema)

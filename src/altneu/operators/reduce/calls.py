@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +43,16 @@ class Aggregate:
     def is_extreme(self) -> bool:
         """Whether its value is a row's, the least or the greatest."""
         return self.function in ("min", "max") and len(self.arguments) == 1 and not self.options
+
+    @property
+    def adds_distinct(self) -> bool:
+        """Whether it is a matter of sums over the distinct values of one column."""
+        return self.distinct and len(self.arguments) == 1 and self.of_all.accumulable
+
+    @property
+    def of_all(self) -> Aggregate:
+        """The same of all values, and not of distinct ones."""
+        return replace(self, distinct=False)
 
     def __repr__(self) -> str:
         options = f", options={self.options!r}" * bool(self.options)

@@ -65,6 +65,18 @@ WHOLE = Ends()
 """No ends: the whole group."""
 
 
+@dataclass(frozen=True)
+class Part:
+    """Aggregates of a reducer that are computed from one state of a group, at these ``places`` among all.
+
+    Without a column the state is sums; with one it is the rows in its order, or the sums of its ``distinct`` values.
+    """
+
+    places: tuple[int, ...]
+    column: str | None = None
+    distinct: bool = False
+
+
 class Reducer(ABC):
     """What becomes of each group of rows; fingerprints are made of its repr, which distinguishes it from all others."""
 
@@ -111,6 +123,11 @@ class Reducer(ABC):
     def ends(self) -> Ends:
         """How many rows from the ends of that order are read."""
         return WHOLE
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Its parts, where a group is kept as several states and not as its rows."""
+        return ()
 
     @property
     def keeps_sets(self) -> bool:

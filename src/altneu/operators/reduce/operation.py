@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from altneu.operators.base import ArrangementState, Here, Hosting, Kind, Operation, Outputs
 from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.kernels.ends import read_ends
+from altneu.operators.reduce.accumulable import negative_rows, present_rows
 from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.collate import Collation, collate
 from altneu.operators.reduce.node import WHOLE, Ends
 from altneu.operators.reduce.rounds import reduce_in_round
 from altneu.operators.reduce.spec import ReduceSpec
@@ -46,6 +48,41 @@ class BelowZeroOp(Operation, tag="BelowZeroOp", kind="count"):
     def reads(self) -> str:
         """The numbers as they were before the step."""
         return self.arrangement
+
+
+@dataclass(frozen=True)
+class PresentOp(Operation, tag="PresentOp", kind="distinct"):
+    """The rows of an arrangement of counts that are there, once each."""
+
+    def step(self, here: Here) -> Outputs:
+        """Where a count has become positive, or is so no more."""
+        given = here.arranged()
+        return [present_rows(given, here.schema) if len(given.new) else None]
+
+
+@dataclass(frozen=True)
+class NegativeOp(Operation, tag="NegativeOp", kind="count"):
+    """Some columns of the rows of an arrangement of counts that are below zero."""
+
+    def step(self, here: Here) -> Outputs:
+        """Where a count has become negative, or is so no more."""
+        given = here.arranged()
+        return [negative_rows(given, here.schema) if len(given.new) else None]
+
+
+@dataclass(frozen=True)
+class CollateOp(Hosting, tag="CollateOp", kind="reduce"):
+    """Aggregates of each group, from the arrangements of all their parts in order."""
+
+    collation: Collation
+
+    def step(self, here: Here) -> Outputs:
+        """The changes of the groups' rows."""
+        given = [here.arranged(place) for place in range(here.inputs)]
+        if not any(len(one.new) for one in given):
+            return [None, None]
+        made = collate(given, self.collation, here.label)
+        return self.finished(made.oks, made.errs)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
 from altneu.operators.reduce.calls import Aggregate, WindowCall
-from altneu.operators.reduce.node import Ends, F_co, Families, Reduce, Reducer
+from altneu.operators.reduce.node import Ends, F_co, Families, Part, Reduce, Reducer
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,37 @@ class Aggregates(Reducer):
         return not self.default_row
 
     def with_order(self) -> Aggregates:
-        """Over groups in the order of a column, where the least and the greatest of its values are all that is read."""
-        columns = {call.arguments for call in self.calls}
-        extremes = len(columns) == 1 and all(call.is_extreme for call in self.calls)
-        return replace(self, ordered=True) if extremes and not self.ordered else self
+        """Over states of which little is read: rows in the order of a column, sums, sums of distinct values."""
+        return self if self.ordered or self.accumulable or not self._states else replace(self, ordered=True)
+
+    @property
+    def _states(self) -> tuple[Part, ...]:
+        """Its calls by the state that they need; none where one of them reads the whole group."""
+        places: dict[tuple[str | None, bool], list[int]] = {}
+        for i, call in enumerate(self.calls):
+            if call.accumulable:
+                places.setdefault((None, False), []).append(i)
+            elif call.is_extreme:
+                places.setdefault((call.arguments[0], False), []).append(i)
+            elif call.adds_distinct:
+                places.setdefault((call.arguments[0], True), []).append(i)
+            else:
+                return ()
+        return tuple(Part(tuple(some), *state) for state, some in places.items())
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Where it is ordered, but for the extremes of one column, which have one order."""
+        return self._states if self.ordered and not self._column else ()
+
+    @property
+    def _column(self) -> str | None:
+        states = self._states
+        return states[0].column if len(states) == 1 and not states[0].distinct else None
 
     def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
-        """That of the column, nulls first."""
-        return ((self.calls[0].arguments[0], False, True),) if self.ordered else ()
+        """That of the column whose extremes are all that is asked for, nulls first."""
+        return ((self._column, False, True),) if self.ordered and self._column else ()
 
     @property
     def ends(self) -> Ends:
