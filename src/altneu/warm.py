@@ -81,6 +81,7 @@ def _views() -> dict[str, Collection]:
         "threshold": plain.select("i").threshold(abs),
         "top": plain.top_k(2, by="x desc, n", per="k"),
         "first": plain.top_k(1, by="n"),
+        "near": plain.window(was="lag(n) over (partition by k order by i)"),
         "placed": plain.window(
             number="row_number() over (partition by k order by x desc)",
             near="max(n) over (partition by k order by x desc range between 1 preceding and current row)",

@@ -224,6 +224,8 @@ EXAMPLES = {
         "sums are beside an order": WIDE.group_by("k").agg(most="max(a)", n="count(*)"),
         "sums of distinct values": WIDE.group_by("k").agg(n="count(distinct a)"),
         "sums have no order": WIDE.group_by("k").agg(n="count(*)", total="sum(a)"),
+        "windows of near rows": WIDE.window(before="lag(a) over (partition by k order by b)"),
+        "windows to the end of the group": WIDE.window(n="row_number() over (partition by k order by b)"),
         "other functions read the whole group": WIDE.group_by("k").agg(most="max(a)", l="collect_list(a)"),
     },
 }

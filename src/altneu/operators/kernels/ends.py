@@ -74,7 +74,7 @@ def ends_of(given: Arranged, ends: Ends, negative: Arranged, new: NewRows) -> Ma
         return no_matches(layout)
     found = Found.of(given.old, new.hashes, new.keys)
     dead = DeadRows.of(given)
-    old = _old_of(found, layout, ends, new, _has_below_zero(negative, new.hashes, new.keys), dead)
+    old = _old_of(found, layout, ends, new, has_below_zero(negative, new.hashes, new.keys), dead)
     dead.close(given, new.keys, new.number, new.words)
     return old
 
@@ -128,7 +128,7 @@ def _old_of(found: Found, layout: Layout, ends: Ends, new: NewRows, broken: Mask
         back, backs = _cut_ends(hits, found.batch, np.where(whole, 0, take if ends.last else 0), True)
         runs = joined_runs(np.concatenate([front, back, touched, found.hits[whole[found.hits[:, 0]]]]))
         read = _Read.of(matches_of(runs, found.used, layout), new, layout, valued=ends.valued)
-        read.leave(ends, _places(runs, fronts), _places(runs, backs))
+        read.leave(ends, places_in(runs, fronts), places_in(runs, backs))
         short = read.short(ends) & ~whole
         if not short.any():
             read.note(dead, [(key, name) for key, name in enumerate(names) if not whole[key]])
@@ -166,7 +166,7 @@ class _Read:
         """Rank what was read."""
         group = np.concatenate([old.probe, new.number])
         both = Rows.concat([old.values, new.values], layout.value_schema)
-        rank, owner = _ranked(both, group, layout)
+        rank, owner = ranked(both, group, layout)
         mine, many = rank[: len(old)], len(owner)
         word, some = np.empty(many, np.uint64), np.ones(many, np.bool_)
         word[rank] = np.concatenate([old.value_hash, new.words])
@@ -232,7 +232,7 @@ class _Read:
                 dead.note(name, (low, high))
 
 
-def _ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
+def ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
     """The rank of each row among the distinct rows of all groups, by group and order; and the group of each rank."""
     lines = [*whole_order(rows, layout.order)[::-1], group]
     place = np.lexsort(lines)
@@ -243,7 +243,7 @@ def _ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
     return rank, group[place[fresh]]
 
 
-def _has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
+def has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
     """Of which of some distinct keys a row has a count below zero before the step, or at one of its times."""
     found = np.zeros(keys.count, np.int64)
     for batches, is_new in ((negative.old, False), ((negative.new,), True)):
@@ -352,7 +352,7 @@ def _merge_runs(runs: Ints) -> Ints:
 
 
 @compiled
-def _places(runs: Ints, rows: Ints) -> Ints:
+def places_in(runs: Ints, rows: Ints) -> Ints:
     """Where rows, lines (key, block, row), are among all rows of runs, in which each is."""
     found = np.empty(len(rows), np.int64)
     at, before = 0, 0

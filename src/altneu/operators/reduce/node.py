@@ -61,6 +61,13 @@ class Ends:
     valued: bool = False
 
 
+@dataclass(frozen=True)
+class Around:
+    """How many units of multiplicity a function needs on both sides of each row that a step touches, in an order."""
+
+    units: int
+
+
 WHOLE = Ends()
 """No ends: the whole group."""
 
@@ -111,7 +118,7 @@ class Reducer(ABC):
         """Whether no two updates of the result have equal row and time."""
         return False
 
-    def with_order(self) -> Reducer:  # most read their groups whole
+    def with_order(self, schema: pa.Schema) -> Reducer:  # most read their groups whole
         """The same over groups whose rows are in order, if few of them then have to be read."""
         return self
 
@@ -120,8 +127,8 @@ class Reducer(ABC):
         return ()
 
     @property
-    def ends(self) -> Ends:
-        """How many rows from the ends of that order are read."""
+    def ends(self) -> Ends | Around:
+        """Which rows are read in that order: how many from its ends, or around those that a step touches."""
         return WHOLE
 
     @property

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from altneu.operators.base import ArrangementState, Here, Hosting, Kind, Operation, Outputs
+from altneu.operators.kernels.around import read_around
 from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.kernels.ends import read_ends
+from altneu.operators.kernels.groups import Groups
 from altneu.operators.reduce.accumulable import negative_rows, present_rows
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.collate import Collation, collate
-from altneu.operators.reduce.node import WHOLE, Ends
+from altneu.operators.reduce.node import WHOLE, Around, Ends
 from altneu.operators.reduce.rounds import reduce_in_round
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
@@ -89,11 +91,12 @@ class CollateOp(Hosting, tag="CollateOp", kind="reduce"):
 class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
     """A function of each group of an arrangement.
 
-    Of an arrangement in an order it reads ``ends``, and its second input is how many rows of each group are below zero.
+    Of an arrangement in an order it reads the ``ends``, or around what is new; its second input is then how many rows
+    of each group are below zero.
     """
 
     spec: ReduceSpec
-    ends: Ends = WHOLE
+    ends: Ends | Around = WHOLE
 
     def step(self, here: Here) -> Outputs:
         """The changes of what the function makes of the groups that have changed."""
@@ -102,9 +105,16 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
             return self._in_round(arranged, here)
         if not len(arranged.new):
             return [None, None]
-        groups = read_ends(arranged, self.ends, here.arranged(1)) if arranged.layout.order else arranged
-        made = self.spec.reduce(groups, here.label)
+        made = self.spec.reduce(self._read(arranged, here), here.label)
         return self.finished(made.oks, made.errs)
+
+    def _read(self, arranged: Arranged, here: Here) -> Arranged | Groups:
+        """All that is needed of the groups."""
+        if not arranged.layout.order:
+            return arranged
+        if isinstance(self.ends, Around):
+            return read_around(arranged, self.ends, here.arranged(1))
+        return read_ends(arranged, self.ends, here.arranged(1))
 
     @property
     def word(self) -> Kind:
