@@ -138,8 +138,8 @@ def _opened(path: Path) -> dict[str, float]:
     done = subprocess.run(
         [sys.executable, "-m", "bench.durable", str(path)], check=True, capture_output=True, text=True
     )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def restart(path: str) -> None:

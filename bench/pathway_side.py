@@ -59,8 +59,8 @@ def triangles(edges: pw.Table) -> pw.Table:
     """Case j."""
     second, third = edges.copy(), edges.copy()
     both = edges.join(second, edges.dst == second.src).select(a=edges.src, c=second.dst)
-    found = both.join(third, both.a == third.src, both.c == third.dst).select(both.a)
-    return found.reduce(n=pw.reducers.count())
+    result = both.join(third, both.a == third.src, both.c == third.dst).select(both.a)
+    return result.reduce(n=pw.reducers.count())
 
 
 def bfs(edges: pw.Table) -> pw.Table:

@@ -45,15 +45,15 @@ NEW_Q = """SELECT p.x, q.y, q.z FROM dp p JOIN q ON p.z = q.x
 def tables(share: float) -> dict[str, pa.Table]:
     """The inputs: the first rows of p, q, c and u, all of r and s."""
     folder = Path(os.environ.get("ALTNEU_DATA", "../shared/data"))
-    found = {}
+    result = {}
     with zipfile.ZipFile(folder / GALEN) as archive:
         for name, columns in COLUMNS.items():
             names = columns.split()
             with archive.open(f"{name}.txt") as lines:
                 table = pc.read_csv(lines, read_options=pc.ReadOptions(column_names=names))
             kept = table.num_rows if name in WHOLE else int(table.num_rows * share)
-            found[name] = table.slice(0, kept).cast(pa.schema([(n, pa.int64()) for n in names]))
-    return found
+            result[name] = table.slice(0, kept).cast(pa.schema([(n, pa.int64()) for n in names]))
+    return result
 
 
 def declare(session: an.Session) -> None:
@@ -81,7 +81,7 @@ def maintained(share: float, deletes: int) -> Any:
         session.advance()
         load, cpu = time.perf_counter() - started, time.process_time() - work
         kept = sum(size for _, size in session._engine.table.sizes().values())
-        found = [session._engine.table.rows(session._engine.ports(name).contents) for name in VIEWS]
+        results = [session._engine.table.rows(session._engine.ports(name).contents) for name in VIEWS]
         steps, used = Steps(), []
         for name in VIEWS * (deletes // 2):
             row = inputs[name].slice(int(pick.integers(inputs[name].num_rows)), 1).to_pylist()[0]
@@ -89,7 +89,7 @@ def maintained(share: float, deletes: int) -> Any:
             work = time.process_time()
             steps.run(session.advance)
             used.append(time.process_time() - work)
-        return {"load": load, "cpu": cpu, "found": found, "kept": kept, "wall": steps.wall, "used": used}
+        return {"load": load, "cpu": cpu, "found": results, "kept": kept, "wall": steps.wall, "used": used}
 
     return run
 
@@ -118,8 +118,8 @@ def recomputed(share: float) -> Any:
     def run() -> dict[str, Any]:
         work = time.process_time()
         complete(database, inputs)
-        found = [database.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in VIEWS]
-        return {"found": found, "cpu": time.process_time() - work}
+        results = [database.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in VIEWS]
+        return {"found": results, "cpu": time.process_time() - work}
 
     return run
 
@@ -206,19 +206,19 @@ def ranked(nodes: int, edges: int) -> Any:
 
 def page_rank(findings: Findings, nodes: int, edges: int) -> None:
     """A load, and changes of everything."""
-    made = apart(ranked, nodes, edges)
+    result = apart(ranked, nodes, edges)
     shown = Table(
         f"r. page rank, 20 rounds, of {nodes:,} nodes and {edges:,} edges",
         ["", "s", "CPU, s", "of the load", "updates kept", "of the load's"],
     )
-    _, load, first = made.result[0]
+    _, load, first = result.result[0]
     for name, (wall, cpu, kept) in zip(
-        ("load", "a tenth of the edges deleted", "and inserted again"), made.result, strict=True
+        ("load", "a tenth of the edges deleted", "and inserted again"), result.result, strict=True
     ):
         shown.add(name, f"{wall:.1f}", f"{cpu:.1f}", f"{cpu / load:.2f}x", f"{kept:,}", f"{kept / first:.2f}x")
-    shown.notes.append(f"{made.added / MIB:,.0f} MiB added at most.")
+    shown.notes.append(f"{result.added / MIB:,.0f} MiB added at most.")
     findings.tables.append(shown)
-    ratio = made.result[1][1] / load
+    ratio = result.result[1][1] / load
     findings.aims.append(Aim("r: page rank, a tenth deleted within 2.5x of the load", f"{ratio:.2f}x", ratio / 2.5))
 
 

@@ -127,13 +127,13 @@ def measure(scale: Scale) -> Findings:
             ["rows", "updates kept", "p50 ms", "p99 ms", "max ms", "p99 CPU ms", "max CPU ms", "peak MiB"],
             notes=[f"{scale.steps:,} steps. CPU: what this thread computed, so not what other processes took."],
         )
-        found = []
+        results = []
         for size in scale.states:
             print(f"d. {name}, {size:,} rows")
-            found.append(plan(size, scale.steps))
+            results.append(plan(size, scale.steps))
             gc.collect()  # the state of this size must not be let go of while the next one steps
-            table.rows.append(found[-1].row())
-        p50 = [milliseconds(f.steps.wall, 50) for f in found]
+            table.rows.append(results[-1].row())
+        p50 = [milliseconds(f.steps.wall, 50) for f in results]
         growth = p50[-1] / p50[0]
         first, last = (f"{s:,}" for s in (scale.states[0], scale.states[-1]))
         table.notes.append(f"p50 on {last} rows / p50 on {first} rows: {growth:.2f}")

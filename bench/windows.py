@@ -158,11 +158,11 @@ def windowed_join(findings: Findings, steps: int) -> None:
         f"e. a windowed join of a stream of {rows:,} rows in {steps:,} steps, a window of {LENGTH // TICKS} of them",
         ["", "updates kept for the join", "in all", "seconds", "an early step, ms", "a late step, ms", "added MiB"],
     )
-    found = {}
+    matches = {}
     for name, pushed in {"bounds pushed below the join": True, "bounds where they were written": False}.items():
-        made = apart(joined_stream, pushed, steps)
-        found[pushed] = made.result
-        told = made.result
+        result = apart(joined_stream, pushed, steps)
+        matches[pushed] = result.result
+        told = result.result
         shown.add(
             name,
             f"{told['joined']:,}",
@@ -170,9 +170,9 @@ def windowed_join(findings: Findings, steps: int) -> None:
             f"{told['seconds']:.2f}",
             f"{told['first'] * 1e3:.2f}",
             f"{told['last'] * 1e3:.2f}",
-            f"{made.added / MIB:,.0f}",
+            f"{result.added / MIB:,.0f}",
         )
-    same = found[True]["answer"] == found[False]["answer"]
+    same = matches[True]["answer"] == matches[False]["answer"]
     needed = 2 * 2 * ROWS * LENGTH // TICKS
     shown.notes.append(
         f"{ROWS} rows of each side a step, {USERS:,} users. The window has {needed // 2:,} rows, and each is held a "
@@ -180,7 +180,7 @@ def windowed_join(findings: Findings, steps: int) -> None:
     )
     shown.notes.append(f"The same contents at the end: {'yes' if same else '**no**'}.")
     findings.tables.append(shown)
-    less = found[False]["joined"] / found[True]["joined"]
+    less = matches[False]["joined"] / matches[True]["joined"]
     findings.aims.append(Aim("e: bounds below a join free its state", f"{less:.0f}x less", 2 / less if same else 2.0))
 
 

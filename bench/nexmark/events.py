@@ -72,11 +72,11 @@ def events(first: int, count: int, rate: int = 10_000, seed: int = 0) -> dict[st
     """
     number = np.arange(first, first + count)
     place = number % ROUND
-    made = _Made(rate, seed)
+    result = _Made(rate, seed)
     return {
-        "person": made.people(number[place == 0]),
-        "auction": made.auctions(number[(place > 0) & (place <= AUCTIONS)]),
-        "bid": made.bids(number[place > AUCTIONS]),
+        "person": result.people(number[place == 0]),
+        "auction": result.auctions(number[(place > 0) & (place <= AUCTIONS)]),
+        "bid": result.bids(number[place > AUCTIONS]),
     }
 
 

@@ -31,9 +31,9 @@ class Kept:
 
 def stream(count: int) -> list[dict[str, pa.Table]]:
     """The events of each step; the table that q13 reads comes with the first."""
-    made = [events.events(first, BATCH, RATE) for first in range(0, count, BATCH)]
-    made[0]["side_input"] = events.side_input()
-    return made
+    results = [events.events(first, BATCH, RATE) for first in range(0, count, BATCH)]
+    results[0]["side_input"] = events.side_input()
+    return results
 
 
 def keep(name: str, steps: Sequence[dict[str, pa.Table]]) -> Kept:
@@ -65,16 +65,16 @@ def fed(count: int, names: Sequence[str]) -> Findings:
     for name in names:
         print(f"n. {name}")
         keep(name, steps[:2])  # kernels are loaded
-        found = keep(name, steps)
-        tenth = found.seconds[-max(len(steps) // 10, 1) :]
+        result = keep(name, steps)
+        tenth = result.seconds[-max(len(steps) // 10, 1) :]
         table.add(
             name,
-            f"{count / sum(found.seconds):,.0f}",
-            f"{np.median(found.seconds) * 1e3:.0f}",
+            f"{count / sum(result.seconds):,.0f}",
+            f"{np.median(result.seconds) * 1e3:.0f}",
             f"{BATCH * len(tenth) / sum(tenth):,.0f}",
-            f"{found.rows:,}",
-            f"{found.added / MIB:,.0f}",
-            f"{found.changed:,}",
+            f"{result.rows:,}",
+            f"{result.added / MIB:,.0f}",
+            f"{result.changed:,}",
         )
     table.notes.append(
         "Local, in memory, a session a query; events are Arrow tables, counted over all three streams also where a "

@@ -33,14 +33,14 @@ class Query:
     @classmethod
     def of(cls, text: str) -> Query:
         """The query of a text, whose limit, if it has one, is its last clause."""
-        found = re.search(r"\sLIMIT\s+(\d+)\s*$", text)
-        if found is None:
+        result = re.search(r"\sLIMIT\s+(\d+)\s*$", text)
+        if result is None:
             return cls(text, None, text, ())
         tree = sqlglot.parse_one(text, dialect="spark")
         names = [column.alias_or_name for column in tree.selects]
         ordered: list[exp.Ordered] = tree.args["order"].expressions
         order = tuple((names.index(one.this.name), bool(one.args.get("desc"))) for one in ordered)
-        return cls(text, int(found[1]), text[: found.start()], order)
+        return cls(text, int(result[1]), text[: result.start()], order)
 
     def first(self, rows: list[Row]) -> list[Row]:
         """The order's columns of the rows up to the limit, in order."""

@@ -134,17 +134,17 @@ def compared(scale: float, numbers: Sequence[int], turns: int) -> Findings:
         beside = Beside(Path(folder).absolute(), turns)
         beside.show("at-first", run.tables)
         run.keep([numbers[0]])  # kernels are loaded
-        found, again = {}, {}
+        result, again = {}, {}
         for n in numbers:
             print(f"m. q{n}")
-            found[n], again[n] = run.keep([n]), beside.seconds(run.texts[n])
+            result[n], again[n] = run.keep([n]), beside.seconds(run.texts[n])
         print("m. all in one session")
         together = run.keep(numbers)
         beside.show("at-last", run.after)
-        differences = {n: beside.difference(run.texts[n], found[n].answers[n]) for n in numbers}
+        differences = {n: beside.difference(run.texts[n], result[n].answers[n]) for n in numbers}
         differences |= {-n: beside.difference(run.texts[n], together.answers[n]) for n in numbers}
     findings = Findings()
-    _tell(findings, run, scale, found, again, together)
+    _tell(findings, run, scale, result, again, together)
     wrong = {n: problem for n, problem in differences.items() if problem is not None}
     same = "m: in the end every view is what Spark makes of the tables"
     findings.aims.append(Aim(same, f"{len(wrong)} differ" if wrong else "yes", 1 + len(wrong)))

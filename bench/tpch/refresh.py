@@ -42,9 +42,9 @@ class Refresh:
 
     def changes(self) -> Changes:
         """What changed since this was last asked."""
-        made = {name: pl.concat(frames) for name, frames in self._changes.items()}
+        result = {name: pl.concat(frames) for name, frames in self._changes.items()}
         self._changes = {}
-        return {name: _plain(frame.to_arrow()) for name, frame in made.items()}
+        return {name: _plain(frame.to_arrow()) for name, frame in result.items()}
 
     def now(self) -> dict[str, pa.Table]:
         """The tables after all changes."""

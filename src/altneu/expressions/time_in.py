@@ -91,11 +91,11 @@ def _offsets(zone: pa.Array, local: Values) -> tuple[Values, Mask]:
     codes = np.asarray(encoded.indices)
     for code, name in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code)
-        found = zone_offsets(name, local[rows])
-        if found is None:
+        result = zone_offsets(name, local[rows])
+        if result is None:
             bad[rows] = True
         else:
-            offset[rows] = found
+            offset[rows] = result
     return offset, bad
 
 

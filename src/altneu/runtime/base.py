@@ -184,19 +184,19 @@ class _Stage:
 
     def _woken(self) -> set[int]:
         """The nodes that have something to do whatever others make: messages, held updates that are due, contents."""
-        found: set[int] = set()
+        result: set[int] = set()
         for channel, messages in self.inbox.items():
             if messages:
-                found.update(self.plan.listeners[channel] if channel >= 0 else (-1 - channel,))
+                result.update(self.plan.listeners[channel] if channel >= 0 else (-1 - channel,))
         rounds, upper = self.region.rounds, self.region.upper
         for name, node in self.plan.takers.get(self.stage, ()):
-            if node not in found:
+            if node not in result:
                 state = self.snapshot.get(name)
                 if state is not None and state.holds.is_due(rounds, upper):
-                    found.add(node)
+                    result.add(node)
         if self.mode.hydrating or self.mode.given:
-            found.update(self.plan.starters.get(self.stage, ()))
-        return found
+            result.update(self.plan.starters.get(self.stage, ()))
+        return result
 
     def _wake(self, node: int) -> None:
         """Have a node run when it is its turn."""
@@ -232,19 +232,19 @@ class _Stage:
 
     # what flows -----------------------------------------------------------------------------------------------------
 
-    def _stream(self, i: int, made: Iterator[Pieces]) -> Iterator[Sending]:
+    def _stream(self, i: int, result: Iterator[Pieces]) -> Iterator[Sending]:
         """Table functions and joins: what is more than a piece flows, less is a value as any other."""
-        first, second = next(made, None), next(made, None)
+        first, second = next(result, None), next(result, None)
         if first is None:
             return
         if second is None:
             self._ready[i] = first
             return
-        yield from self._flow(i, chain((first, second), made))
+        yield from self._flow(i, chain((first, second), result))
 
-    def _flow(self, i: int, made: Iterable[Pieces]) -> Iterator[Sending]:
+    def _flow(self, i: int, result: Iterable[Pieces]) -> Iterator[Sending]:
         """Pass on what a node makes, piece by piece."""
-        for parts in made:
+        for parts in result:
             for output, part in enumerate(parts):
                 if part is not None and len(part):
                     self._measure(i, 0, 0 if output else len(part), len(part) if output else 0, 0.0)
@@ -267,35 +267,35 @@ class _Stage:
     def _of_piece(self, node: int, part: Updates) -> Iterable[Pieces]:
         """What an additive node makes of a piece: one piece, or many."""
         here = _Here(self, node, part)
-        made = self.plan.nodes[node].operation.in_pieces(here)
-        return [self._of(node, part)] if made is None else made
+        result = self.plan.nodes[node].operation.in_pieces(here)
+        return [self._of(node, part)] if result is None else result
 
     def _of(self, node: int, part: Updates) -> tuple[Any, ...]:
         """What a node makes of a piece alone."""
         came = self.came
         try:
-            made = tuple(self.plan.nodes[node].operation.step(_Here(self, node, part)))
+            result = tuple(self.plan.nodes[node].operation.step(_Here(self, node, part)))
         finally:
             self.came = came
         self._measure(node, len(part), 0, 0, 0.0)
-        return made
+        return result
 
     @cached_property
     def _readers(self) -> dict[Port, list[int]]:
         """The nodes of this stage that read a port of this stage."""
-        found: dict[Port, list[int]] = defaultdict(list)
+        result: dict[Port, list[int]] = defaultdict(list)
         for node in self.plan.stages[self.stage]:
             for port, channel in self.plan.wires[node]:
                 if channel is None:
-                    found[port].append(node)  # twice where it reads it twice
-        return found
+                    result[port].append(node)  # twice where it reads it twice
+        return result
 
-    def _with_gathered(self, i: int, made: Updates | None) -> Updates | None:
+    def _with_gathered(self, i: int, result: Updates | None) -> Updates | None:
         """What a node that sums updates up makes of its values, with what it made of pieces."""
         gathered = self.gathered.pop(i, None)
         if gathered is None:
-            return made
-        gathered.add(made)
+            return result
+        gathered.add(result)
         port = Port(i)
         readers = self.plan.readers.get(port, ()) if port not in self.plan.outlets else (i,)
         if all(isinstance(self.plan.nodes[r].operation, ArrangeOp) for r in readers):
@@ -354,16 +354,16 @@ class _Here:
     def received(self) -> list[Updates]:
         if self._piece is not None:
             return [self._piece]
-        stage, found = self._stage, list[Updates]()
+        stage, results = self._stage, list[Updates]()
         for port, channel in stage.plan.wires[self._number]:
             values: Sequence[Message | None] = stage.inbox.get(channel, ()) if channel is not None else ()
             if channel is None:
                 values = (stage.values.get(port), *stage.flowed.pop((self._number, port), ()))
             for value in values:
                 if isinstance(value, Updates) and (rows := len(value)):
-                    found.append(value)
+                    results.append(value)
                     stage.came += rows
-        return found
+        return results
 
     def one(self) -> Updates | None:
         parts = self.received()
@@ -388,13 +388,13 @@ class _Here:
 
     # what goes out otherwise than by a port
 
-    def summed(self, made: Updates | None, *, settle: bool = False) -> Updates | None:
+    def summed(self, result: Updates | None, *, settle: bool = False) -> Updates | None:
         if self._piece is not None or (settle and self._number not in self._stage.plan.overlapping):
-            return made
-        made = self._stage._with_gathered(self._number, made)
-        if not settle or made is None or len(made) <= FEW:
-            return made
-        return consolidate(made, self.lattice)
+            return result
+        result = self._stage._with_gathered(self._number, result)
+        if not settle or result is None or len(result) <= FEW:
+            return result
+        return consolidate(result, self.lattice)
 
     def ready(self, outputs: int) -> Outputs:
         return self._stage._ready.pop(self._number, (None,) * outputs)

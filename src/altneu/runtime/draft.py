@@ -26,8 +26,8 @@ class Draft(StateTable):
 
     def get(self, name: str, shard: int) -> ArrangementState | None:
         """The state of one arrangement in one shard, opened if need be; None where there is none yet."""
-        found = super().get(name, shard)
-        return found if found is not None or name in self.anew else self.table.get(name, shard)
+        result = super().get(name, shard)
+        return result if result is not None or name in self.anew else self.table.get(name, shard)
 
     def _note_hold(self, key: tuple[str, int], state: ArrangementState | StoredState) -> None:
         """What waits is asked for a stage at a time, by ``waiting``."""

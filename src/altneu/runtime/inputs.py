@@ -120,8 +120,8 @@ class Stamp:
     @property
     def columns(self) -> list[str]:
         """Every column that is read."""
-        asked = () if self.commands is None else (self.commands.kind, self.commands.row)
-        extra = [c for c in (self.time, self.event, self.diff, *asked) if isinstance(c, str)]
+        requested = () if self.commands is None else (self.commands.kind, self.commands.row)
+        extra = [c for c in (self.time, self.event, self.diff, *requested) if isinstance(c, str)]
         return list(dict.fromkeys([*self.schema.names, *extra]))
 
     def reading(self, columns: list[str] | None) -> Stamp:
@@ -232,12 +232,12 @@ def conform(table: pa.Table, schema: pa.Schema, source: str) -> Rows:
 
 
 def _conform_column(column: pa.Array, f: pa.Field, source: str) -> pa.Array:
-    found = column.type
-    if found != f.type:
+    result = column.type
+    if result != f.type:
         wanted = named(f.type)
-        if not _may_cast(found, f.type):
+        if not _may_cast(result, f.type):
             raise SchemaError(
-                f"column {f.name!r} of source {source!r} is {wanted}, but the data has {named(found)}; "
+                f"column {f.name!r} of source {source!r} is {wanted}, but the data has {named(result)}; "
                 "cast it before inserting"
             )
         try:

@@ -198,11 +198,11 @@ class Journal:
     def _told_of_definitions(self) -> tuple[dict[str, Any], list[str]]:
         """The values that a commit sets for them, and the keys that it deletes."""
         values = {f"sql/{name}": value for name, value in self._defining.items() if value is not None}
-        gone = [f"sql/{name}" for name, value in self._defining.items() if value is None]
+        removed = [f"sql/{name}" for name, value in self._defining.items() if value is None]
         if self._forgotten:
             values |= self._session(filled=sorted(self.filled - self._forgotten))
-            gone += [f"{kind}/{name}" for name in self._forgotten for kind in ("stream", "kept")]
-        return values, [key for key in gone if key in self.store.state]
+            removed += [f"{kind}/{name}" for name in self._forgotten for kind in ("stream", "kept")]
+        return values, [key for key in removed if key in self.store.state]
 
     def _defined(self) -> None:
         for name, value in self._defining.items():
@@ -290,10 +290,10 @@ class Journal:
     def _remove(self, arrangements: Collection[str], keys: list[str], info: dict[str, Any]) -> None:
         """Commit that arrangements are there no more, and what else is deleted."""
         with self.undoing():
-            gone = [f"arrangement/{n}/{s}" for a in arrangements for n, s in self.table.remove(a)]
-            gone += [*keys, *(f"new/{a}" for a in arrangements)]
+            removed = [f"arrangement/{n}/{s}" for a in arrangements for n, s in self.table.remove(a)]
+            removed += [*keys, *(f"new/{a}" for a in arrangements)]
             if self.table.durable:
-                self._commit(self.lower, {}, [k for k in gone if k in self.store.state], info)
+                self._commit(self.lower, {}, [k for k in removed if k in self.store.state], info)
             else:
                 self._defined()
             self.commits += 1
@@ -312,8 +312,8 @@ class Journal:
         views = {f"view/{n}": self.views[n] for n in self._untold if f"view/{n}" not in delete}
         kept = {f"kept/{n}": self.kept[n] for n in self._kept_untold - self._forgotten}
         values = {**views, **kept, **values, **changed}
-        defined, gone = self._told_of_definitions()
-        values, delete = {**values, **defined}, [*delete, *gone]
+        defined, removed = self._told_of_definitions()
+        values, delete = {**values, **defined}, [*delete, *removed]
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
         self.store.commit([[lower]], values, delete, blobs, info)

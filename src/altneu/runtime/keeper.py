@@ -66,10 +66,10 @@ class Keeper:
         for batch in batches:
             since_all = told.since.join(batch.description.since)
             told = Description(told.lower, batch.description.upper, since_all)
-        made = self.growing(batches[0].layout, Description(told.lower, told.upper, told.since.join(since)))
+        result = self.growing(batches[0].layout, Description(told.lower, told.upper, told.since.join(since)))
         for lower, upper in parts:
-            made.add(merge([batch.between(lower, upper) for batch in batches], since))
-        return made.finish()
+            result.add(merge([batch.between(lower, upper) for batch in batches], since))
+        return result.finish()
 
 
 def ranges(size: int, room: int | None) -> list[tuple[int, int]]:

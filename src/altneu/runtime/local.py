@@ -35,14 +35,14 @@ class ShardView(Mapping[str, ArrangementState]):
 
     def get(self, name: str, default: Any = None) -> Any:
         """The state of an arrangement, or the default."""
-        found = self.table.get(name, self.shard)
-        return default if found is None else found
+        result = self.table.get(name, self.shard)
+        return default if result is None else result
 
     def __getitem__(self, name: str) -> ArrangementState:
-        found: ArrangementState | None = self.get(name)
-        if found is None:
+        result: ArrangementState | None = self.get(name)
+        if result is None:
             raise KeyError(name)
-        return found
+        return result
 
     def __iter__(self) -> Iterator[str]:
         return iter({n for n, s in (*self.table.live, *self.table.stored) if s == self.shard})
@@ -62,7 +62,7 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
     """
     plan, region = step.plan, step.region_of(segment)
     mode = step.mode if step.mode.budget == budget else replace(step.mode, budget=budget)
-    made = Outcome()
+    result = Outcome()
     kept = {ports.contents for ports in plan.views.values()}
     keeper = keeper or Keeper()
     inboxes: dict[tuple[int, int], Inbox] = {}
@@ -72,8 +72,8 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
             inboxes[stage, shard] = Inbox(plan, keeper.room if plan.in_parts(stage) else None)
         return inboxes[stage, shard]
 
-    for (stage, shard), found in step.inbox(segment).items():
-        for channel, message in _opened(step, region, shard, found):
+    for (stage, shard), matches in step.inbox(segment).items():
+        for channel, message in _opened(step, region, shard, matches):
             inbox_of(stage, shard).add(channel, message)
     for stage in segment.stages:
         for shard in sorted({*step.due(stage, segment.rounds), *(n for s, n in inboxes if s == stage)}):
@@ -84,13 +84,13 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
             for target, channel, message in working.sent():
                 to = plan.channels[channel].stage
                 if to in segment.stages:
-                    made.passed += rows_in(message)
+                    result.passed += rows_in(message)
                     inbox_of(to, target).add(channel, message)
                 else:
-                    made.sent.append((target, channel, message))
+                    result.sent.append((target, channel, message))
             working.outcome.retain_new(kept)
-            made.add(working.outcome)
-    return made
+            result.add(working.outcome)
+    return result
 
 
 def _taken(step: Run, shard: int, name: str, state: ArrangementState) -> None:
@@ -102,21 +102,21 @@ def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[t
     """The messages that wait for a stage, one after the other."""
     snapshot: Snapshot = ShardView(step.states, shard)
     for channel, parts in inbox.items():
-        for found in parts:
-            if isinstance(found, MessageRef):
-                yield channel, open_message(step.plan, channel, found, snapshot, region, step.states.files)
+        for result in parts:
+            if isinstance(result, MessageRef):
+                yield channel, open_message(step.plan, channel, result, snapshot, region, step.states.files)
             else:
-                yield channel, found
+                yield channel, result
 
 
 def reshard_here(plan: Plan, table: StateTable, parting: Parting, keeper: Keeper) -> Outcome:
     """Part the state of every shard in this process; the table stays as it is."""
-    made = Outcome()
+    result = Outcome()
     for shard in range(parting.before):
         view = ShardView(table, shard)
         for name, target, state in parted_states(plan, {name: view[name] for name in view}, shard, parting, keeper):
-            made.states[name, target] = state
-    return made
+            result.states[name, target] = state
+    return result
 
 
 class LocalExecutor:

@@ -104,7 +104,7 @@ class Measurements:
     def keep(self, plan: Plan) -> None:
         """Forget what a plan no longer has."""
         names = {node.identity for node in plan.nodes}
-        self._total = {name: found for name, found in self._total.items() if name in names}
+        self._total = {name: result for name, result in self._total.items() if name in names}
 
     def read(self) -> Callable[[str], tuple[Measured, Measured]]:
         """What each operator did, by what it is called: all together, and in the last advance."""
@@ -113,5 +113,5 @@ class Measurements:
             for node in counted.counts:
                 name = plan.nodes[node].identity
                 last[name] = last.get(name, nothing) + counted.told(node)
-        total = {name: Measured(*found) for name, found in self._total.items()}
+        total = {name: Measured(*result) for name, result in self._total.items()}
         return lambda name: (total.get(name, nothing), last.get(name, nothing))

@@ -68,9 +68,9 @@ class Piece:
 def at_once(batches: Sequence[Batch], layout: Layout, time: int) -> Updates:
     """What batches hold at a time, as updates at that time; of two times the second is kept apart."""
     parts = [between(batch.updates(), 0, time + 1) for batch in batches]
-    found = Updates.concat(parts, layout.schema, layout.lattice.width)
-    times = np.concatenate([np.full((1, len(found)), time, np.int64), found.times[1:]])
-    return consolidate(Updates(found.rows, times, found.diffs), layout.lattice)
+    result = Updates.concat(parts, layout.schema, layout.lattice.width)
+    times = np.concatenate([np.full((1, len(result)), time, np.int64), result.times[1:]])
+    return consolidate(Updates(result.rows, times, result.diffs), layout.lattice)
 
 
 def between(updates: Updates, start: int, end: int) -> Updates:

@@ -86,9 +86,11 @@ class Watch:
 
     def _of_loop(self) -> str:
         """In which round a loop is, for one of a few rounds is over before it is read."""
-        found = self.round
+        result = self.round
         return (
-            f", round {found[1]:,} of the loop over {', '.join(found[0])}" if found and found[1] >= MANY_ROUNDS else ""
+            f", round {result[1]:,} of the loop over {', '.join(result[0])}"
+            if result and result[1] >= MANY_ROUNDS
+            else ""
         )
 
 

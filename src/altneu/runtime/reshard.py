@@ -74,8 +74,8 @@ def parted_state(
     key = plan.shard_key(name)
     spines: list[list[Batch]] = [[] for _ in range(parting.times)]
     for batch in state.spine.batches:
-        for found, part in zip(spines, _parted_batch(batch, key, parting, keeper), strict=True):
-            found.append(part)
+        for results, part in zip(spines, _parted_batch(batch, key, parting, keeper), strict=True):
+            results.append(part)
     runs: list[list[tuple[tuple[int, ...], Run]]] = [[] for _ in range(parting.times)]
     for rounds, run in state.holds.runs:
         for held, some in zip(runs, _parted_run(run, key, parting), strict=True):
@@ -89,19 +89,19 @@ def parted_state(
 
 
 def _parted_batch(batch: Batch, key: tuple[str, ...], parting: Parting, keeper: Keeper) -> list[Batch]:
-    made = [keeper.growing(batch.layout, batch.description) for _ in range(parting.times)]
+    results = [keeper.growing(batch.layout, batch.description) for _ in range(parting.times)]
     for lower, upper in ranges(batch.nbytes, keeper.room):
         for block in batch.between(lower, upper).blocks:
-            _part_block(block, batch, key, parting, made)
-    return [pieces.finish(ordered=True) for pieces in made]
+            _part_block(block, batch, key, parting, results)
+    return [pieces.finish(ordered=True) for pieces in results]
 
 
-def _part_block(block: Block, batch: Batch, key: tuple[str, ...], parting: Parting, made: list[Growing]) -> None:
+def _part_block(block: Block, batch: Batch, key: tuple[str, ...], parting: Parting, result: list[Growing]) -> None:
     layout = batch.layout
     by_key = key == layout.key
     hashes = block.key_hash if by_key else hash_rows(layout.join(block.keys, block.values), key)
     wanted = parting.of_rows(hashes)
-    for number, pieces in enumerate(made):
+    for number, pieces in enumerate(result):
         index = np.flatnonzero(wanted == number)
         if len(index):
             pieces.add(Batch(layout, batch.description, (block.take(index),)))

@@ -107,8 +107,8 @@ class Run:
         if any((stage, shard) in self._inbox for stage in unit.stages for shard in range(self.mode.shards)):
             return 0
         upper = self.region.upper
-        found = (w.next_round(rounds, upper) for stage in unit.stages for _, _, w in self._waiting(stage))
-        return min((at for at in found if at is not None), default=None)
+        result = (w.next_round(rounds, upper) for stage in unit.stages for _, _, w in self._waiting(stage))
+        return min((at for at in result if at is not None), default=None)
 
     def _no_fixpoint(self, unit: LoopUnit, rounds: Rounds) -> NoFixpointError:
         scope, due = self.plan.scopes[unit.scope], set[int]()
@@ -129,9 +129,9 @@ class Run:
         holding = self.states.holding
         for name in self.plan.holders.get(stage, ()):
             for shard in range(self.mode.shards):
-                found = self.states.waiting(name, shard) if (name, shard) in holding else None
-                if found is not None:
-                    yield name, shard, found
+                result = self.states.waiting(name, shard) if (name, shard) in holding else None
+                if result is not None:
+                    yield name, shard, result
 
     def region_of(self, segment: Segment) -> Region:
         """The times that a segment closes."""
@@ -168,18 +168,18 @@ class Run:
             held = sum(state.holds.due_in(rounds, upper) for state in states if state is not None)
         return int((rows + held) * growth)
 
-    def _take(self, segment: Segment, made: Outcome) -> None:
-        if segment.rounds and made.passed > _MANY_ROWS:
+    def _take(self, segment: Segment, result: Outcome) -> None:
+        if segment.rounds and result.passed > _MANY_ROWS:
             self._growth.pop(segment.stages, None)  # the work is counted in rows alone
-            self._growth[segment.stages] = max(made.passed / max(self.work(segment, maxsize), 1), 1.0)
+            self._growth[segment.stages] = max(result.passed / max(self.work(segment, maxsize), 1), 1.0)
         for place in self.inbox(segment):
             del self._inbox[place]
-        self._deliver(made.sent)
-        for key, state in made.states.items():
+        self._deliver(result.sent)
+        for key, state in result.states.items():
             self.states.put(*key, state)
-        for key, value in made.stored.items():
+        for key, value in result.stored.items():
             self.states.put_stored(*key, value)
-        self.outcome.add_segment(made, in_loop=bool(segment.rounds))
+        self.outcome.add_segment(result, in_loop=bool(segment.rounds))
 
     def _deliver(self, sent: Iterator[Sent] | list[Sent]) -> None:
         for shard, channel, message in sent:

@@ -104,7 +104,7 @@ class GrowingSegment(Growing):
 
     def _parts_of(self, data: Data) -> list[Batch]:
         """The parts once more, each a run of blocks of the segment."""
-        files, found, start = self.keeper.files, list[Batch](), 0
+        files, results, start = self.keeper.files, list[Batch](), 0
         for blocks, *_ in self.written:
             numbers = range(start, start + blocks)
 
@@ -112,9 +112,9 @@ class GrowingSegment(Growing):
                 return files.blocks(self.layout, data, lower, upper, numbers)
 
             size = SegmentRef.from_json(data).bytes * blocks // sum(n for n, *_ in self.written)
-            found.append(LazyBatch(self.layout, self.description, 0, size, part, exact=False))
+            results.append(LazyBatch(self.layout, self.description, 0, size, part, exact=False))
             start += blocks
-        return found
+        return results
 
 
 @dataclass

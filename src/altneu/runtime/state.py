@@ -120,7 +120,7 @@ class Names:
         def gone(name: StoredBatch | StoredRun) -> bool:
             return any(blob.startswith(uncommitted) and blob not in blobs for blob in blob_names(name))
 
-        self.known = {i: found for i, found in self.known.items() if not gone(found[1])}
+        self.known = {i: result for i, result in self.known.items() if not gone(result[1])}
 
     def forget(self, states: Collection[ArrangementState]) -> None:
         """Now and then, let go of what no state has any more."""
@@ -129,7 +129,7 @@ class Names:
             return
         runs = [run for s in states for _, run in s.holds.runs if not isinstance(run, LazyRun)]
         used = {id(batch) for s in states for batch in s.spine.batches} | {id(run.whole) for run in runs}
-        self.known = {i: found for i, found in self.known.items() if i in used}
+        self.known = {i: result for i, result in self.known.items() if i in used}
         self._rows = self._rows_used = sum(len(part) for part, _ in self.known.values())
 
 
@@ -328,13 +328,13 @@ class StateTable:
 
     def remove(self, name: str) -> list[tuple[str, int]]:
         """Forget an arrangement; returns the stored keys that the next commit has to delete."""
-        gone = [key for key in self.stored if key[0] == name]
+        removed = [key for key in self.stored if key[0] == name]
         for table in (self.live, self.stored, self.held):
             for key in [k for k in table if k[0] == name]:
                 del table[key]
         self.fresh = {k for k in self.fresh if k[0] != name}
         self.told = {k for k in self.told if k[0] != name}
-        return gone
+        return removed
 
     def forget_before(self, names: Collection[str], since: int) -> None:
         """Drop the batches of arrangements with ``changes_only`` that have nothing which ``since`` tells apart.
@@ -385,11 +385,11 @@ class StateTable:
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Updates and about how many bytes each arrangement keeps, over all shards; nothing is opened to tell."""
-        found = dict.fromkeys(self.layouts, (0, 0))
+        result = dict.fromkeys(self.layouts, (0, 0))
         for name, shard in {**self.live, **self.stored}:
-            rows, size = found.get(name, (0, 0))
-            found[name] = rows + self._rows(name, shard), size + self._size(name, shard)
-        return found
+            rows, size = result.get(name, (0, 0))
+            result[name] = rows + self._rows(name, shard), size + self._size(name, shard)
+        return result
 
     def size(self, name: str) -> int:
         """Bytes that an arrangement takes, over all shards: in memory if it is open there, else in the store."""

@@ -228,9 +228,9 @@ def open_pairs(here: Sequence[bool], there: Sequence[bool]) -> list[tuple[tuple[
     """
     places = range(len(here))
     pairs = [
-        (absent, gone)
+        (absent, removed)
         for absent in subsets([i for i in places if here[i]])
-        for gone in subsets([i for i in places if there[i] and i not in absent])
+        for removed in subsets([i for i in places if there[i] and i not in absent])
     ]
     if len(pairs) > _MOST:
         raise PlanError(

@@ -82,10 +82,10 @@ def _quantified(call: Call, scope: Scope, wanted: bool) -> Vector:
     lists, value, failures = _mapped(call, scope)
     known = np.ones(len(value), np.bool_) if value.valid is None else value.valid
     truths = _truths(value)
-    found = any_per_row(lists, truths if wanted else known & ~truths)
-    open_rows = any_per_row(lists, ~known) & ~found
+    result = any_per_row(lists, truths if wanted else known & ~truths)
+    open_rows = any_per_row(lists, ~known) & ~result
     valid = ~open_rows if lists.valid is None else ~open_rows & lists.valid
-    return Vector(T.BOOLEAN, found if wanted else ~found, None if valid.all() else valid, failures=failures)
+    return Vector(T.BOOLEAN, result if wanted else ~result, None if valid.all() else valid, failures=failures)
 
 
 def _aggregate_rule(args: Arguments) -> Typing:

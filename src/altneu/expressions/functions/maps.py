@@ -66,9 +66,9 @@ def map_contains_key(m: pa.Array, key: pa.Array) -> pa.Array:
     """Whether a map has the key."""
     lists = explode(m)
     wanted, have = nested.ranks(key.take(pa.array(lists.rows)), lists.elements.field(0))
-    found = any_per_row(lists, wanted == have)
+    result = any_per_row(lists, wanted == have)
     missing = np.asarray(key.is_null()) | (False if lists.valid is None else ~lists.valid)
-    return pa.array(found, T.BOOLEAN, mask=missing)
+    return pa.array(result, T.BOOLEAN, mask=missing)
 
 
 def _from_arrays_rule(args: Arguments) -> Typing:

@@ -153,8 +153,8 @@ def right(s: pa.Array, n: int) -> pa.Array:
 
 def _concat_rule(args: Arguments) -> Typing:
     if any(pt.is_list(a.type) for a in args):
-        found = args.common()
-        return Typing([found] * len(args), found)
+        result = args.common()
+        return Typing([result] * len(args), result)
     kinds = {a.type for a in args}
     kind = T.BINARY if kinds == {T.BINARY} else TEXT
     return Typing([args.accept(i, kind) for i in range(len(args))], kind)

@@ -93,9 +93,9 @@ def find(s: pa.Array, part: str) -> Any:
     if part == "":
         return np.ones(len(s), np.int64)
     pieces = pc.split_pattern(s, part, max_splits=1)
-    found = np.asarray(pc.list_value_length(pieces).fill_null(0)) > 1
+    result = np.asarray(pc.list_value_length(pieces).fill_null(0)) > 1
     before = pc.list_element(pc.if_else(pc.is_valid(pieces), pieces, pa.scalar([""], pieces.type)), 0)
-    return np.where(found, np.asarray(pc.utf8_length(before)).astype(np.int64) + 1, 0)
+    return np.where(result, np.asarray(pc.utf8_length(before)).astype(np.int64) + 1, 0)
 
 
 def _int_array(values: Any, like: pa.Array) -> pa.Array:

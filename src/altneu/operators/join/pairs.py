@@ -155,9 +155,9 @@ class Matcher:
         is_columnwise = self.spec.lattice.is_columnwise
         runs = _value_runs(block, None) if is_columnwise else None
         for other, counts, rows in (search or by_key)(batches, hashes, keys):
-            found = (starts, ends, counts, rows)
+            result = (starts, ends, counts, rows)
             their_runs = _value_runs(other, rows) if is_columnwise else None
-            for mine, theirs, times, diffs in self._found(block, other, found, (runs, their_runs)):
+            for mine, theirs, times, diffs in self._found(block, other, result, (runs, their_runs)):
                 self._add(
                     Pairs((other, block), (theirs, mine), times, diffs)
                     if flipped

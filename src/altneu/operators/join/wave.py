@@ -247,7 +247,7 @@ def _move(side: Any, start: int, to: int) -> None:
 @compiled
 def _pair(events: Any, e: int, other: Any, told: int, met: int, out: Any, size: int, side: int) -> bool:
     """Match an update with so many of what the other side has passed, from the one numbered ``told`` on."""
-    (pairs, made, products), (names, times, diffs) = out, events
+    (pairs, result, products), (names, times, diffs) = out, events
     fits = True
     for i in range(told, told + met):
         count = other[2][i]
@@ -255,6 +255,6 @@ def _pair(events: Any, e: int, other: Any, told: int, met: int, out: Any, size: 
         fits &= abs(float(diffs[e]) * float(count)) <= _LARGEST and product // count == diffs[e]
         pairs[side, size], pairs[1 - side, size], products[size] = names[1, e], other[0][1, i], product
         for c in range(len(times)):
-            made[c, size] = max(times[c, e], other[1][c, i])
+            result[c, size] = max(times[c, e], other[1][c, i])
         size += 1
     return fits

@@ -128,10 +128,10 @@ class TaskSnapshot(Mapping[str, ArrangementState]):
         return self.opened[name]
 
     def __getitem__(self, name: str) -> ArrangementState:
-        found = self.get(name)
-        if found is None:
+        result = self.get(name)
+        if result is None:
             raise KeyError(name)
-        return found
+        return result
 
     def __iter__(self) -> Iterator[str]:
         return iter(n for n, s in self.task.states if s == self.shard)
@@ -153,9 +153,9 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
             for chunk in _chunks(batches, memory.room):
                 updates = stamp.updates(chunk)
                 received += len(updates)
-                for made in _made_of_source(task, source, updates):
-                    measured.add(made.measured.counts)
-                    yield from outbox.send(made.sent)
+                for result in _made_of_source(task, source, updates):
+                    measured.add(result.measured.counts)
+                    yield from outbox.send(result.sent)
             yield outbox.meta(Outcome(received={source: received}, measured=measured))
 
         yield from pack(_guarded(rows(), batches))
@@ -166,12 +166,12 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
 def _made_of_source(task: Task, source: str, updates: Updates) -> Iterator[Outcome]:
     """What stage 0 makes of rows of a source; where memory does not do for all of them, half by half."""
     try:
-        made = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
+        result = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
     except MemoryError:
         if len(updates) <= LEAST_ROWS:
             raise
     else:
-        yield made
+        yield result
         return
     gc.collect()  # the traceback that was just let go of held what the run had made
     pa.default_memory_pool().release_unused()
@@ -242,8 +242,8 @@ def run_stage(task: Task, stage: int) -> Kernel:
                     runs[shard] = _ShardRun(task, stage, shard)
                 if port != SEED:
                     runs[shard].receive(port, payload)
-            for found in runs.values():
-                yield from found.rows()
+            for result in runs.values():
+                yield from result.rows()
 
         yield from pack(_guarded(rows(), batches))
 
@@ -276,8 +276,8 @@ def _parted(task: Task, parting: Parting, shard: int) -> Iterator[Row]:
             told[target][name] = state_to_json(state, names)
     for target, states in told.items():
         named = {name: writer.blobs[name] for name in blob_names(states)}
-        made = Outcome(stored={(name, target): value for name, value in states.items()})
-        yield target, META, pack_meta(made.to_json(names), named)
+        result = Outcome(stored={(name, target): value for name, value in states.items()})
+        yield target, META, pack_meta(result.to_json(names), named)
 
 
 class _ShardRun:
@@ -298,8 +298,8 @@ class _ShardRun:
     def rows(self) -> Iterator[Row]:
         """Open the messages of other segments and run; what the stage sends and tells."""
         task, plan, snapshot = self.task, self.task.plan, self.snapshot
-        for port, found in task.inbox.get((self.stage, self.shard), {}).items():
-            for ref in found:
+        for port, result in task.inbox.get((self.stage, self.shard), {}).items():
+            for ref in result:
                 self.inbox.add(port, open_message(plan, port, ref, snapshot, task.region, snapshot.files))
         outbox = _Outbox(task, self.memory, self.shard)
         keeper = TaskKeeper(self.memory.room, self.memory.mapped, files=snapshot.files, writer=outbox.writer)
