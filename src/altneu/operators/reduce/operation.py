@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from altneu.operators.base import ArrangementState, Here, Hosting, Kind, Operation, Outputs
+import pyarrow as pa
+
+from altneu.operators.base import (
+    CHANGE,
+    GROUPS,
+    ArrangementState,
+    Bound,
+    Here,
+    Hosting,
+    Kind,
+    Operation,
+    Outputs,
+    Stateless,
+)
 from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.kernels.ends import read_ends
 from altneu.operators.reduce.accumulate import Accumulator
@@ -17,10 +30,12 @@ from altneu.trace.update import Updates
 
 
 @dataclass(frozen=True)
-class ExplodeOp(Operation, tag="ExplodeOp", kind="combine"):
+class ExplodeOp(Stateless, tag="ExplodeOp", kind="combine"):
     """Rows into the additive slots of their group, combined before they are exchanged."""
 
-    summing = True
+    summing = at_each_time = True
+    makes_rows = whole = False  # sums of the groups in a step
+    bound = CHANGE
 
     accumulator: Accumulator
 
@@ -29,10 +44,25 @@ class ExplodeOp(Operation, tag="ExplodeOp", kind="combine"):
         updates = here.one()
         return [here.summed(None if updates is None else self.accumulator.explode(updates, here.lattice))]
 
+    def lies_by(self) -> None:
+        """Anyhow: sums of one group may come from everywhere."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """None."""
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """The key, and what is summed up."""
+        return frozenset((*self.accumulator.key, *self.accumulator.arguments))
+
 
 @dataclass(frozen=True)
 class BelowZeroOp(Operation, tag="BelowZeroOp", kind="count"):
     """How many rows of each group of an ordered arrangement have a count below zero, into an arrangement by the key."""
+
+    starts = looks_again = whole = False
+    makes_rows = at_each_time = True
+    keeps = takes_from = None
+    bound = CHANGE
 
     arrangement: str
 
@@ -47,6 +77,12 @@ class BelowZeroOp(Operation, tag="BelowZeroOp", kind="count"):
         """The numbers as they were before the step."""
         return self.arrangement
 
+    def lies_by(self) -> None:
+        """An arrangement lies by its key."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """An arrangement stays where it is."""
+
 
 @dataclass(frozen=True)
 class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
@@ -54,6 +90,9 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
 
     Of an arrangement in an order it reads ``ends``, and its second input is how many rows of each group are below zero.
     """
+
+    looks_again = at_each_time = True
+    whole = False
 
     spec: ReduceSpec
     ends: Ends = WHOLE
@@ -73,6 +112,21 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
     def word(self) -> Kind:
         """That of what is computed."""
         return self.spec.kind
+
+    @property
+    def bound(self) -> Bound:
+        """Sums, and the ends of groups in order, are read without the groups."""
+        return GROUPS if self.spec.sums is None and self.ends == WHOLE else CHANGE
+
+    def described(self, label: str, *, event_times: bool) -> str:
+        """Whether it adds up or reads groups, and along which times."""
+        if self.spec.sums is not None:
+            label = f"reduce {label} [accumulable]"
+        else:
+            verb = "" if self.spec.kind == "window" else "reduce "
+            label = f"{verb}{label.removeprefix('reduce ')} [general]"
+        along = ", along chains of its two times" if event_times else ""
+        return super().described(f"{label}{along}", event_times=event_times)
 
     def _in_round(self, arranged: Arranged, here: Here) -> Outputs:
         """A reduce of times that are no chain; in a loop it looks again where an earlier round asked for it."""
