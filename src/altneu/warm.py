@@ -67,6 +67,9 @@ def _views() -> dict[str, Collection]:
         "rows": rows.filter(col("n") > 0),
         "sums": sums,
         "total": plain.group_by().agg(c="count(*)", s="sum(n)", h="max(n)"),
+        "parts": plain.group_by("k").agg(
+            c="count(*)", lo="min(n)", hi="max(x)", u="count(distinct i)", v="sum(distinct n)"
+        ),
         "ranks": ranks,
         "one": plain.join(sums, on="k"),
         "two": plain.join(rows.select("n", y="x"), on={"n": "n"}, how="full"),
@@ -78,6 +81,7 @@ def _views() -> dict[str, Collection]:
         "threshold": plain.select("i").threshold(abs),
         "top": plain.top_k(2, by="x desc, n", per="k"),
         "first": plain.top_k(1, by="n"),
+        "near": plain.window(was="lag(n) over (partition by k order by i)"),
         "placed": plain.window(
             number="row_number() over (partition by k order by x desc)",
             near="max(n) over (partition by k order by x desc range between 1 preceding and current row)",

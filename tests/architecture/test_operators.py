@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 
 import altneu
-from altneu.operators.base import Hosting, Operation, RowByRow, Stateless
+from altneu.operators.base import Hosting, Operation, OverArrangements, RowByRow, Stateless
 from altneu.operators.node import AtEachTime, Leaf, Node, Unary, Whole
 from altneu.plan import ir
 
@@ -68,6 +68,7 @@ def test_a_fact_of_an_operation_whose_wrong_value_makes_wrong_rows_is_abstract()
     assert abstract(Operation) == {"step", *state, *place, *rows}
     assert abstract(Stateless) == {"step", *place, *rows}
     assert abstract(RowByRow) == {"step", "at_each_time"}
+    assert abstract(OverArrangements) == {"step", "whole", *rows}
     assert abstract(Hosting) == {"step", "whole", "at_each_time", "bound"}
 
 

@@ -221,7 +221,12 @@ EXAMPLES = {
         "and of all rows": WIDE.top_k(1, "a"),
         "the extremes of one column": WIDE.group_by("k").agg(least="min(a)", most="max(a)"),
         "two columns have two orders": WIDE.group_by("k").agg(least="min(a)", most="max(b)"),
-        "other functions read the whole group": WIDE.group_by("k").agg(most="max(a)", n="count(*)"),
+        "sums are beside an order": WIDE.group_by("k").agg(most="max(a)", n="count(*)"),
+        "sums of distinct values": WIDE.group_by("k").agg(n="count(distinct a)"),
+        "sums have no order": WIDE.group_by("k").agg(n="count(*)", total="sum(a)"),
+        "windows of near rows": WIDE.window(before="lag(a) over (partition by k order by b)"),
+        "windows to the end of the group": WIDE.window(n="row_number() over (partition by k order by b)"),
+        "other functions read the whole group": WIDE.group_by("k").agg(most="max(a)", l="collect_list(a)"),
     },
 }
 

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from altneu import Session
-from altneu.operators.kernels import ends
+from altneu.operators.kernels import around, ends
 from tests.oracle.runners import Runner
 
 
 @pytest.fixture(autouse=True)
 def groups_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """However small a group is, no more of it is read than has to be (but for Spark's tasks, which read it whole)."""
-    monkeypatch.setattr(ends, "_SMALL", 0)
-    monkeypatch.setattr(ends, "_MORE", 2)
+    for module in (ends, around):
+        monkeypatch.setattr(module, "_SMALL", 0)
+        monkeypatch.setattr(module, "_MORE", 2)
     monkeypatch.setattr(ends, "LEAST", 1)
 
 

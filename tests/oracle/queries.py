@@ -329,6 +329,13 @@ def _windows() -> dict[str, Collection]:
         "window neighbours": A.window(
             was=f"v - lag(v, 1, k) over ({by_v})", next=f"lead(s, 2) ignore nulls over ({by_v}, s desc)"
         ),
+        "window of near rows": A.window(
+            was="lag(v, 2) over (partition by trial order by s desc nulls last)",
+            mean="avg(v) over (partition by trial order by s desc nulls last rows between 1 preceding and 2 following)",
+        ),
+        "window of near rows of all": A.filter("trial < 2").window(
+            most="max(v) over (order by v, s rows between 2 preceding and 1 preceding)"
+        ),
         "window frames": A.window(
             moving=f"sum(v) over ({by_v} rows between 1 preceding and 1 following)",
             near=f"count(s) over ({by_v} range between 2 preceding and current row)",

@@ -622,7 +622,8 @@ def _group(node: ir.Reduce, key: Row, group: Multiset, names: list[str]) -> Mult
                 raise FailureError("NEGATIVE_MULTIPLICITY")
             if not group.total():
                 return Counter()
-            return Counter([(*key, *(aggregated(call, group, names, node.input.schema) for call in calls))])
+            read = _read_of(node.reducer, group, names)
+            return Counter([(*key, *(aggregated(c, read[i], names, node.input.schema) for i, c in enumerate(calls)))])
 
 
 def _ask(function: Callable[[Any], Any], argument: Any) -> Any:
@@ -645,13 +646,41 @@ def _is_shown(node: ir.Reduce, group: Multiset) -> bool:
 
 def _negative(node: ir.Reduce, group: Multiset, names: list[str]) -> bool:
     """Whether what is kept of a group shows a negative count: its rows, or only what was added up of each column."""
-    if not node.accumulable:
-        return any(n < 0 for n in group.values())
+    match node.reducer:
+        case ir.Aggregates(calls) as reducer if reducer.accumulable:
+            return _negative_sums(calls, group, names)
+        case ir.Aggregates(calls) as reducer if reducer.parts:
+            return any(
+                _negative_sums([calls[i] for i in part.places], group, names)
+                if part.column is None
+                else any(n < 0 for n in _of_columns(group, [names.index(part.column)]).values())
+                for part in reducer.parts
+            )
+    return any(n < 0 for n in group.values())
+
+
+def _read_of(reducer: ir.Aggregates, group: Multiset, names: list[str]) -> dict[int, Multiset]:
+    """The rows that each aggregate sees: one that has a state of its own, as if there were no columns but its own."""
+    if not reducer.parts:
+        return dict.fromkeys(range(len(reducer.calls)), group)
+    return {i: _of_columns(group, [names.index(a) for a in call.arguments]) for i, call in enumerate(reducer.calls)}
+
+
+def _of_columns(group: Multiset, places: list[int]) -> Multiset:
+    """Rows as often as others with the same values at some places are there, with one of these for all."""
+    one: dict[Row, Row] = {}
+    counts: Multiset = Counter()
+    for row, n in group.items():
+        counts[one.setdefault(tuple(row[at] for at in places), row)] += n
+    return Counter({row: n for row, n in counts.items() if n})
+
+
+def _negative_sums(calls: Sequence[ir.Aggregate], group: Multiset, names: list[str]) -> bool:
     if group.total() < 0:
         return True
-    for name in {a for call in node.reducer.calls for a in call.arguments}:
+    for name in {a for call in calls for a in call.arguments}:
         plain = ("count", "bit_and", "bit_or", "bit_xor")
-        summed = any(call.function not in plain and name in call.arguments for call in node.reducer.calls)
+        summed = any(call.function not in plain and name in call.arguments for call in calls)
         kinds: Counter[str] = Counter({"finite": 0})
         total = Fraction(0)
         for row, n in group.items():

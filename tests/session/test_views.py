@@ -239,7 +239,12 @@ def test_dropped_state_is_not_taken_up_again(session):
 def test_explain_says_keys_exchanges_state_and_what_bounds_the_cost(session):
     flights = an.source("flights", "carrier string, delay long, origin string")
     names = an.source("names", "carrier string, name string")
-    plan = flights.filter("delay > 0").join(names, on="carrier").group_by("name").agg(n="count(*)", worst="max(delay)")
+    plan = (
+        flights.filter("delay > 0")
+        .join(names, on="carrier")
+        .group_by("name")
+        .agg(n="count(*)", delays="collect_list(delay)")
+    )
     session.maintain("late", plan)
     session.insert("flights", [("UA", 5, "JFK")])
     session.advance()

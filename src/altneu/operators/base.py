@@ -233,7 +233,8 @@ class Operation(ABC):
 
     A fact is abstract where a wrong value makes wrong rows: the state that it keeps and reads, when it runs without
     input, how its stage may be divided, whether its rows may be read back, and what bounds its cost, by which plans
-    are refused. ``Stateless``, ``RowByRow`` and ``Hosting`` state those that follow from their definitions. A fact has
+    are refused. ``Stateless``, ``RowByRow``, ``OverArrangements`` and
+    ``Hosting`` state those that follow from their definitions. A fact has
     a default where the default is right of every operation and only costs time or a word: it is not ``additive``
     (pieces of its input wait until all are there), not ``summing`` (they are not consolidated while they wait), makes
     one value (``in_pieces``), reads every column (``columns_read``), and EXPLAIN shows its label and nothing more.
@@ -431,8 +432,18 @@ class RowByRow(Stateless):
         """None."""
 
 
+class OverArrangements(Stateless):
+    """An operation all of whose inputs are arrangements, which lie by their keys and stay where they are."""
+
+    def lies_by(self) -> None:
+        """By their keys."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """None."""
+
+
 @dataclass(frozen=True)
-class Hosting(Stateless):
+class Hosting(OverArrangements):
     """An operation over arrangements that takes over the linear logic that alone reads its rows, and applies it.
 
     Output 0 the rows, output 1 its own errors, output 2 those of the logic.
@@ -455,12 +466,6 @@ class Hosting(Stateless):
     def applied(self) -> BoundLogic:
         """What it took over."""
         return self.logic
-
-    def lies_by(self) -> None:
-        """Arrangements lie by their keys."""
-
-    def exchange_key(self, schema: pa.Schema) -> None:
-        """Arrangements stay where they are."""
 
     def described(self, label: str, *, event_times: bool) -> str:
         """With the logic that it took over."""

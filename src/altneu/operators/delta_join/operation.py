@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from altneu.operators.base import CHANGE, Here, Hosting, Outputs, Pieces, Stateless
+from altneu.operators.base import CHANGE, Here, Hosting, Outputs, OverArrangements, Pieces, Stateless
 from altneu.operators.delta_join.candidates import Offer
 from altneu.operators.delta_join.extend import (
     DeltaSpec,
@@ -47,7 +47,7 @@ class DeltaJoinOp(Hosting, tag="DeltaJoinOp", kind="delta join"):
 
 
 @dataclass(frozen=True)
-class DeltaScanOp(Stateless, tag="NewsOp", kind="path"):
+class DeltaScanOp(OverArrangements, tag="NewsOp", kind="path"):
     """What is new in this step of an arrangement, its columns called by their variables: where a delta path starts."""
 
     makes_rows = at_each_time = True
@@ -57,12 +57,6 @@ class DeltaScanOp(Stateless, tag="NewsOp", kind="path"):
     def step(self, here: Here) -> Outputs:
         """The updates of its new batch."""
         return [new_updates(here.arranged(), here.schema, here.lattice)]
-
-    def lies_by(self) -> None:
-        """An arrangement lies by its key."""
-
-    def exchange_key(self, schema: pa.Schema) -> None:
-        """An arrangement stays where it is."""
 
 
 class Lookup(Stateless):

@@ -45,19 +45,45 @@ def read_ends(given: Arranged, ends: Ends, negative: Arranged) -> Groups:
     """
     layout = given.layout
     hashes, keys = given.new.distinct_keys()
-    number = number_new(given)
     values, words, times, diffs = given.new.updates_by_key()
-    found = Found.of(given.old, hashes, keys) if any(len(b) for b in given.old) else None
-    new = (number, values, hash_rows(values), times[0], diffs)
-    if found is None:
-        nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
-        return Groups(layout, keys, *new, np.zeros(keys.count + 1, np.int64), *nothing)
-    broken = _has_below_zero(negative, hashes, keys)
-    dead = DeadRows.of(given)
-    old = _old_of(found, layout, ends, _New(keys, number, values, words), broken, dead)
-    dead.close(given, keys, number, words)
+    new = NewRows(hashes, keys, number_new(given), values, words)
+    old = ends_of(given, ends, negative, new)
     starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
-    return Groups(layout, keys, *new, starts, old.values, hash_rows(old.values), old.diffs)
+    updates = new.number, values, hash_rows(values), times[0], diffs
+    return Groups(layout, keys, *updates, starts, old.values, hash_rows(old.values), old.diffs)
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The new updates of some distinct keys: the key of each, ascending, its value and its word.
+
+    There may be keys that have none.
+    """
+
+    hashes: Words
+    keys: Rows
+    number: Ints
+    values: Rows
+    words: Words
+
+
+def ends_of(given: Arranged, ends: Ends, negative: Arranged, new: NewRows) -> Matches:
+    """The old updates that ``ends`` needs of some keys, by key; ``new`` has all that is new of them."""
+    layout = given.layout
+    if not any(len(batch) for batch in given.old):
+        return no_matches(layout)
+    found = Found.of(given.old, new.hashes, new.keys)
+    dead = DeadRows.of(given)
+    old = _old_of(found, layout, ends, new, has_below_zero(negative, new.hashes, new.keys), dead)
+    dead.close(given, new.keys, new.number, new.words)
+    return old
+
+
+def no_matches(layout: Layout) -> Matches:
+    """No old updates."""
+    none = np.empty(0, np.int64)
+    times = np.empty((layout.lattice.width, 0), np.int64)
+    return Matches(none, Rows.empty(layout.value_schema), np.empty(0, np.uint64), times, none)
 
 
 @dataclass(frozen=True)
@@ -83,17 +109,7 @@ class Found:
         return joined_runs(_runs_of_words(self.hits, self.words, number, words))
 
 
-@dataclass(frozen=True)
-class _New:
-    """The new updates of some distinct keys: the key of each, ascending, its value and its word."""
-
-    keys: Rows
-    number: Ints
-    values: Rows
-    words: Words
-
-
-def _old_of(found: Found, layout: Layout, ends: Ends, new: _New, broken: Mask, dead: DeadRows) -> Matches:
+def _old_of(found: Found, layout: Layout, ends: Ends, new: NewRows, broken: Mask, dead: DeadRows) -> Matches:
     """The old updates that are needed, by group."""
     count = new.keys.count
     size = np.zeros(count, np.int64)
@@ -112,7 +128,7 @@ def _old_of(found: Found, layout: Layout, ends: Ends, new: _New, broken: Mask, d
         back, backs = _cut_ends(hits, found.batch, np.where(whole, 0, take if ends.last else 0), True)
         runs = joined_runs(np.concatenate([front, back, touched, found.hits[whole[found.hits[:, 0]]]]))
         read = _Read.of(matches_of(runs, found.used, layout), new, layout, valued=ends.valued)
-        read.leave(ends, _places(runs, fronts), _places(runs, backs))
+        read.leave(ends, places_in(runs, fronts), places_in(runs, backs))
         short = read.short(ends) & ~whole
         if not short.any():
             read.note(dead, [(key, name) for key, name in enumerate(names) if not whole[key]])
@@ -146,11 +162,11 @@ class _Read:
     left: tuple[Mask, Mask]
 
     @classmethod
-    def of(cls, old: Matches, new: _New, layout: Layout, *, valued: bool) -> _Read:
+    def of(cls, old: Matches, new: NewRows, layout: Layout, *, valued: bool) -> _Read:
         """Rank what was read."""
         group = np.concatenate([old.probe, new.number])
         both = Rows.concat([old.values, new.values], layout.value_schema)
-        rank, owner = _ranked(both, group, layout)
+        rank, owner = ranked(both, group, layout)
         mine, many = rank[: len(old)], len(owner)
         word, some = np.empty(many, np.uint64), np.ones(many, np.bool_)
         word[rank] = np.concatenate([old.value_hash, new.words])
@@ -216,7 +232,7 @@ class _Read:
                 dead.note(name, (low, high))
 
 
-def _ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
+def ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
     """The rank of each row among the distinct rows of all groups, by group and order; and the group of each rank."""
     lines = [*whole_order(rows, layout.order)[::-1], group]
     place = np.lexsort(lines)
@@ -227,7 +243,7 @@ def _ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
     return rank, group[place[fresh]]
 
 
-def _has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
+def has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
     """Of which of some distinct keys a row has a count below zero before the step, or at one of its times."""
     found = np.zeros(keys.count, np.int64)
     for batches, is_new in ((negative.old, False), ((negative.new,), True)):
@@ -336,7 +352,7 @@ def _merge_runs(runs: Ints) -> Ints:
 
 
 @compiled
-def _places(runs: Ints, rows: Ints) -> Ints:
+def places_in(runs: Ints, rows: Ints) -> Ints:
     """Where rows, lines (key, block, row), are among all rows of runs, in which each is."""
     found = np.empty(len(rows), np.int64)
     at, before = 0, 0

@@ -157,15 +157,19 @@ def error_updates(operator: str, groups: Groups, at: Ints, diffs: Ints, texts: S
     """Error updates for the groups and times of the new updates ``at``, each with its (code, message)."""
     if not len(at):
         return no_errors(1)
-    names = groups.keys.schema.names
-    shown = [show_key(names, row) for row in groups.keys.take(groups.new_group[at]).to_pylist()]
+    return key_errors(operator, groups.keys.take(groups.new_group[at]), groups.new_times[at], diffs, texts)
+
+
+def key_errors(operator: str, keys: Rows, times: Ints, diffs: Ints, texts: Sequence[tuple[str, str]]) -> Updates:
+    """Error updates for some keys at some times, each with its (code, message)."""
+    shown = [show_key(keys.schema.names, row) for row in keys.to_pylist()]
     columns: dict[str, Sequence[object]] = {
-        "operator": [operator] * len(at),
+        "operator": [operator] * len(shown),
         "code": [code for code, _ in texts],
         "message": [message for _, message in texts],
         "row": shown,
     }
-    return Updates(Rows.from_pydict(columns, ERROR_SCHEMA), groups.new_times[at].reshape(1, -1), diffs)
+    return Updates(Rows.from_pydict(columns, ERROR_SCHEMA), times.reshape(1, -1), diffs)
 
 
 def show_key(names: Sequence[str], row: Sequence[object]) -> str:

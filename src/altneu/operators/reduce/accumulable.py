@@ -134,6 +134,29 @@ class DistinctSpec(CountedSpec):
         return _distinct(groups, counts, self, operator)
 
 
+def present_rows(given: Arranged | Groups, schema: pa.Schema) -> Updates:
+    """Each row whose count is positive, once, with the columns of a schema; where it is below zero there is none.
+
+    Shape:  an arrangement of counts by the rows, with totally ordered times.
+    Cost:   O(d log n) for d new updates; no exchange, no state beside the arrangement.
+    Law:    tests/operators/test_collate.py.
+
+    Raises:
+        DiffOverflowError: a count leaves the signed 64-bit range.
+    """
+    groups = touched(given)
+    counts = _count(groups)
+    return _counted(groups, counts.at, (counts.after > 0).astype(np.int64) - (counts.before > 0), schema)
+
+
+def negative_rows(given: Arranged | Groups, schema: pa.Schema) -> Updates:
+    """Some columns of each row whose count is below zero; all else as ``present_rows``."""
+    groups = touched(given)
+    counts = _count(groups)
+    wrong = _counted(groups, counts.at, (counts.after < 0).astype(np.int64) - (counts.before < 0), groups.keys.schema)
+    return Updates(wrong.rows.select(schema.names), wrong.times, wrong.diffs)
+
+
 @dataclass(frozen=True)
 class CountOfSpec(CountedSpec):
     """Each row once, with its count (negative ones too) in a further column."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +43,16 @@ class Aggregate:
     def is_extreme(self) -> bool:
         """Whether its value is a row's, the least or the greatest."""
         return self.function in ("min", "max") and len(self.arguments) == 1 and not self.options
+
+    @property
+    def adds_distinct(self) -> bool:
+        """Whether it is a matter of sums over the distinct values of one column."""
+        return self.distinct and len(self.arguments) == 1 and self.of_all.accumulable
+
+    @property
+    def of_all(self) -> Aggregate:
+        """The same of all values, and not of distinct ones."""
+        return replace(self, distinct=False)
 
     def __repr__(self) -> str:
         options = f", options={self.options!r}" * bool(self.options)
@@ -127,6 +137,27 @@ class WindowCall:
         return frozenset((*self.call.arguments, *(c for c, _, _ in self.order), *(b for b in bounds if type(b) is str)))
 
     @property
+    def reach(self) -> int | None:
+        """How many rows from its own its value depends on, back or on; None where that has no bound of some use."""
+        away: int | None = None
+        if self.call.function in ("lag", "lead"):
+            away = None if self.ignore_nulls and self.number else abs(self.number)
+        elif self.frame is not None and self.frame.rows and not self.ignore_nulls:
+            start, end = self.frame.start, self.frame.end
+            if isinstance(start, int) and isinstance(end, int) and self.call.function in OF_FRAMES:
+                away = max(abs(start), abs(end))
+        return None if away is None or away > FARTHEST else away
+
+    def may_fail(self, schema: pa.Schema) -> bool:
+        """Whether a result may leave the range of its type: a sum as wide as what it adds up may."""
+        if self.call.function not in ("sum", "avg"):
+            return False
+        type_ = schema.field(self.call.arguments[0]).type
+        wide = pa.types.is_decimal(type_) and type_.precision > WIDEST_DECIMAL
+        narrow = pa.types.is_floating(type_) or pa.types.is_decimal(type_) or pa.types.is_integer(type_)
+        return not narrow or wide or (self.call.function == "sum" and type_ == pa.int64())
+
+    @property
     def reads_ties(self) -> bool:
         """Whether it tells rows apart that are equal in the order, which all of their columns decide then."""
         if self.frame is None:
@@ -137,3 +168,9 @@ class WindowCall:
 USUAL_FRAMES = Frame(False, None, 0), Frame(False, None, None)
 KNOW_NO_ORDER = ACCUMULABLE | {"min", "max", "collect_set", "mode", "percentile", "percentile_disc"}
 """Aggregates of which the order of rows is known to make no difference."""
+OF_FRAMES = frozenset({"count", "sum", "avg", "min", "max", "collect_list", "first", "last", "nth_value"})
+"""Functions of frames that are known to read nothing else."""
+FARTHEST = 1_000
+"""Frames that reach farther are read with their whole group, which is rarely much more."""
+WIDEST_DECIMAL = 28
+"""Sums and means of so many digits of as many rows as there may be have at most 38."""

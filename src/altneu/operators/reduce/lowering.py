@@ -7,56 +7,150 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from altneu.columnar.ranking import Order, order_text
-from altneu.linear import Function
+from altneu.expressions import Column
+from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.asof.revising import UnionSpec
 from altneu.operators.asof.rule import MixedSides
-from altneu.operators.lowering import Lowered, Lowering, Port, arrange_label, arrangement_id, group_label
-from altneu.operators.reduce.accumulable import AggregatesSpec, CountOfSpec, DistinctSpec, ThresholdSpec
+from altneu.operators.base import Hosting
+from altneu.operators.linear.node import Linear
+from altneu.operators.linear.operation import LinearOp
+from altneu.operators.lowering import (
+    Lowered,
+    Lowering,
+    Port,
+    arrange_label,
+    arrangement_id,
+    group_label,
+    spread_after,
+)
+from altneu.operators.node import Key
+from altneu.operators.reduce.accumulable import (
+    AggregatesSpec,
+    CountOfSpec,
+    DistinctSpec,
+    ThresholdSpec,
+    counter,
+)
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.calls import Aggregate, WindowCall
-from altneu.operators.reduce.node import WHOLE, Reduce
-from altneu.operators.reduce.operation import BelowZeroOp, ExplodeOp, ReduceOp
+from altneu.operators.reduce.collate import Collation, DistinctPart, EndsPart, PartSpec, SumsPart
+from altneu.operators.reduce.node import Reduce
+from altneu.operators.reduce.operation import BelowZeroOp, CollateOp, ExplodeOp, NegativeOp, PresentOp, ReduceOp
 from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.operators.reduce.ranked import GeneralSpec
+from altneu.operators.reduce.reducers import Aggregates, Distinct
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.top_k import TopKSpec
 from altneu.operators.reduce.window import WindowSpec
 
 
 def lower_reduce(to: Lowering, node: Reduce) -> Lowered:
-    """A reduce over the arrangement of its key, of sums or of rows."""
-    spec = spec_of(node)
-    below, origin, label = to.lower(node.input), to.name_of(node.input), arrange_label(node.key)
-    if (sums := spec.sums) is not None:
-        origin = f"{origin}|{node.key}|{node.reducer.accumulated}"
-        combined = to.once(origin, lambda: to.add(ExplodeOp(sums), (below.port,), sums.slot_schema, label="combine"))
-        below = Lowered(Port(combined), below.spread if below.spread == node.key else None)
-        label = group_label(node.key)
-    inputs: tuple[Port, ...]
-    order = node.reducer.state_order(node.input.schema, node.key)
-    if not order or not to.lattice_in(to.scope_of(below)).is_total:
-        ends, inputs = WHOLE, (Port(to.arrange(below, node.key, origin, label)),)
+    """A reduce over the arrangement of its key, of sums or of rows; or over those of its parts."""
+    below = to.lower(node.input)
+    is_total = to.lattice_in(to.scope_of(below)).is_total
+    operation: Hosting
+    if is_total and isinstance(node.reducer, Aggregates) and node.reducer.parts:
+        operation, inputs = _collated(to, node, node.reducer, below)
     else:
-        ends, inputs = node.reducer.ends, _in_order(to, node, below, order)
-    operation = ReduceOp(spec, ends)
+        operation, inputs = _reduced(to, node, below, is_total=is_total)
     number = to.add(operation, inputs, node.schema, label=str(node.reducer), logical=node.fingerprint)
     to.may_fail(node, Lowered(Port(number, 1), None))
     return Lowered(Port(number), node.key)
 
 
-def _in_order(to: Lowering, node: Reduce, below: Lowered, order: tuple[Order, ...]) -> tuple[Port, ...]:
+def _reduced(to: Lowering, node: Reduce, below: Lowered, *, is_total: bool) -> tuple[ReduceOp, tuple[Port, ...]]:
+    """One kernel over one arrangement; where that is in an order, beside the number of rows below zero."""
+    spec, origin = spec_of(node), to.name_of(node.input)
+    if spec.sums is not None:
+        state = _sums(to, below, spec.sums, f"{origin}|{node.key}|{node.reducer.accumulated}")
+        return ReduceOp(spec), (state,)
+    order = node.reducer.state_order(node.input.schema, node.key) if is_total else ()
+    if not order:
+        return ReduceOp(spec), (Port(to.arrange(below, node.key, origin, arrange_label(node.key))),)
+    inputs = _in_order(to, origin, node.input.schema, node.key, below, order)
+    return ReduceOp(spec, node.reducer.ends), inputs
+
+
+def _sums(to: Lowering, below: Lowered, sums: Accumulator, origin: str) -> Port:
+    """The arrangement of sums by the key."""
+    combined = to.once(origin, lambda: to.add(ExplodeOp(sums), (below.port,), sums.slot_schema, label="combine"))
+    lowered = Lowered(Port(combined), below.spread if below.spread == sums.key else None)
+    return Port(to.arrange(lowered, sums.key, origin, group_label(sums.key)))
+
+
+def _in_order(
+    to: Lowering, origin: str, schema: pa.Schema, key: Key, below: Lowered, order: tuple[Order, ...]
+) -> tuple[Port, Port]:
     """Two arrangements by the key: of the rows in an order, and of how many of a group have a count below zero."""
     text = order_text(order)
-    label = f"{arrange_label(node.key)} in order of {text}"
-    state = Port(to.arrange(below, node.key, to.name_of(node.input), label, order))
-    name = f"below zero|{to.name_of(node.input)}|by {text}"
-    schema = pa.schema([node.input.schema.field(k) for k in node.key])
-    operation = BelowZeroOp(arrangement_id(name, node.key))
+    state = Port(to.arrange(below, key, origin, f"{arrange_label(key)} in order of {text}", order))
+    name = f"below zero|{origin}|by {text}"
+    operation = BelowZeroOp(arrangement_id(name, key))
+    columns = pa.schema([schema.field(k) for k in key])
     number = to.once(
-        f"{name}|{node.key}", lambda: to.add(operation, (state,), schema, label="rows below zero", logical=name)
+        f"{name}|{key}", lambda: to.add(operation, (state,), columns, label="rows below zero", logical=name)
     )
-    numbers = to.arrange(Lowered(Port(number), node.key), node.key, name, "groups with rows below zero")
-    return state, Port(numbers)
+    return state, _below_zero(to, Lowered(Port(number), key), key, name)
+
+
+def _below_zero(to: Lowering, numbers: Lowered, key: Key, name: str) -> Port:
+    """The arrangement of how many rows of each group are below zero."""
+    return Port(to.arrange(numbers, key, name, "groups with rows below zero"))
+
+
+def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -> tuple[CollateOp, tuple[Port, ...]]:
+    """The states of the parts of some aggregates, and what puts them together."""
+    specs: list[PartSpec] = []
+    inputs: list[Port] = []
+    for part in reducer.parts:
+        calls = tuple(reducer.calls[place] for place in part.places)
+        if part.column is None:
+            spec = AggregatesSpec(Accumulator(node.key, calls, node.input.schema))
+            origin = f"{to.name_of(node.input)}|{node.key}|{Aggregates(calls)}"
+            specs.append(SumsPart(spec, part.places))
+            inputs.append(_sums(to, below, spec.accumulator, origin))
+            continue
+        narrow, name, schema = _narrowed(to, node, below, part.column)
+        if part.distinct:
+            spec = AggregatesSpec(Accumulator(node.key, tuple(call.of_all for call in calls), schema))
+            specs.append(DistinctPart(spec, part.places))
+            inputs += _distinct(to, narrow, spec.accumulator, name)
+        else:
+            some = Aggregates(calls, ordered=True)
+            specs.append(EndsPart(GeneralSpec(node.key, calls, schema), part.places, some.ends))
+            inputs += _in_order(to, name, schema, node.key, narrow, some.state_order(schema, node.key))
+    return CollateOp(Collation(tuple(specs), reducer.calls, node.schema, reducer.default_row)), tuple(inputs)
+
+
+def _distinct(to: Lowering, below: Lowered, sums: Accumulator, origin: str) -> tuple[Port, Port]:
+    """The arrangement of the sums of distinct values by the key, and of how many values are below zero."""
+    counts = counter(sums.schema)
+    state = _sums(to, below, counts, f"{origin}|{counts.key}|{Distinct().accumulated}")
+    name = f"present|{origin}|{sums.key}"
+    present = to.once(name, lambda: to.add(PresentOp(), (state,), sums.schema, label="distinct", logical=name))
+    added = _sums(to, Lowered(Port(present), counts.key), sums, f"{name}|{Aggregates(sums.aggregates)}")
+    name = f"negative|{origin}"
+    columns = sums.key_schema
+    negative = to.once(
+        f"{name}|{sums.key}", lambda: to.add(NegativeOp(), (state,), columns, label="rows below zero", logical=name)
+    )
+    return added, _below_zero(to, Lowered(Port(negative), None), sums.key, name)
+
+
+def _narrowed(to: Lowering, node: Reduce, below: Lowered, column: str) -> tuple[Lowered, str, pa.Schema]:
+    """The key and one column of a reduce's input; their name across processes, and their schema."""
+    schema, names = node.input.schema, (*node.key, column)
+    if schema.names == list(names):
+        return below, to.name_of(node.input), schema
+    outputs = tuple((name, Column(name, (field := schema.field(name)).type, field.nullable)) for name in names)
+    logic = BoundLogic((Project(outputs),))
+    narrow = Linear(node.input, logic)
+    name = to.name_of(narrow)
+    number = to.once(
+        f"narrow|{name}",
+        lambda: to.add(LinearOp(logic), (below.port,), narrow.schema, label=str(logic), logical=narrow.fingerprint),
+    )
+    return Lowered(Port(number), spread_after(logic, below.spread), below.settled), name, narrow.schema
 
 
 def spec_of(node: Reduce) -> ReduceSpec:

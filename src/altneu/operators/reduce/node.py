@@ -61,8 +61,27 @@ class Ends:
     valued: bool = False
 
 
+@dataclass(frozen=True)
+class Around:
+    """How many units of multiplicity a function needs on both sides of each row that a step touches, in an order."""
+
+    units: int
+
+
 WHOLE = Ends()
 """No ends: the whole group."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Aggregates of a reducer that are computed from one state of a group, at these ``places`` among all.
+
+    Without a column the state is sums; with one it is the rows in its order, or the sums of its ``distinct`` values.
+    """
+
+    places: tuple[int, ...]
+    column: str | None = None
+    distinct: bool = False
 
 
 class Reducer(ABC):
@@ -99,7 +118,7 @@ class Reducer(ABC):
         """Whether no two updates of the result have equal row and time."""
         return False
 
-    def with_order(self) -> Reducer:  # most read their groups whole
+    def with_order(self, schema: pa.Schema) -> Reducer:  # most read their groups whole
         """The same over groups whose rows are in order, if few of them then have to be read."""
         return self
 
@@ -108,9 +127,14 @@ class Reducer(ABC):
         return ()
 
     @property
-    def ends(self) -> Ends:
-        """How many rows from the ends of that order are read."""
+    def ends(self) -> Ends | Around:
+        """Which rows are read in that order: how many from its ends, or around those that a step touches."""
         return WHOLE
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Its parts, where a group is kept as several states and not as its rows."""
+        return ()
 
     @property
     def keeps_sets(self) -> bool:

@@ -16,12 +16,17 @@ from altneu.operators.base import (
     Kind,
     Operation,
     Outputs,
+    OverArrangements,
     Stateless,
 )
+from altneu.operators.kernels.around import read_around
 from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.kernels.ends import read_ends
+from altneu.operators.kernels.groups import Groups
+from altneu.operators.reduce.accumulable import negative_rows, present_rows
 from altneu.operators.reduce.accumulate import Accumulator
-from altneu.operators.reduce.node import WHOLE, Ends
+from altneu.operators.reduce.collate import Collation, collate
+from altneu.operators.reduce.node import WHOLE, Around, Ends
 from altneu.operators.reduce.rounds import reduce_in_round
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
@@ -85,17 +90,69 @@ class BelowZeroOp(Operation, tag="BelowZeroOp", kind="count"):
 
 
 @dataclass(frozen=True)
+class PresentOp(OverArrangements, tag="PresentOp", kind="distinct"):
+    """The rows of an arrangement of counts that are there, once each."""
+
+    makes_rows = at_each_time = True
+    whole = False
+    bound = CHANGE
+
+    def step(self, here: Here) -> Outputs:
+        """Where a count has become positive, or is so no more."""
+        given = here.arranged()
+        return [present_rows(given, here.schema) if len(given.new) else None]
+
+
+@dataclass(frozen=True)
+class NegativeOp(OverArrangements, tag="NegativeOp", kind="count"):
+    """Some columns of the rows of an arrangement of counts that are below zero."""
+
+    makes_rows = at_each_time = True
+    whole = False
+    bound = CHANGE
+
+    def step(self, here: Here) -> Outputs:
+        """Where a count has become negative, or is so no more."""
+        given = here.arranged()
+        return [negative_rows(given, here.schema) if len(given.new) else None]
+
+
+@dataclass(frozen=True)
+class CollateOp(Hosting, tag="CollateOp", kind="reduce"):
+    """Aggregates of each group, from the arrangements of all their parts in order."""
+
+    at_each_time = True
+    whole = False
+    bound = CHANGE
+
+    collation: Collation
+
+    def step(self, here: Here) -> Outputs:
+        """The changes of the groups' rows."""
+        given = [here.arranged(place) for place in range(here.inputs)]
+        if not any(len(one.new) for one in given):
+            return [None, None]
+        made = collate(given, self.collation, here.label)
+        return self.finished(made.oks, made.errs)
+
+    def described(self, label: str, *, event_times: bool) -> str:
+        """That it has parts."""
+        return super().described(f"reduce {label} [by parts]", event_times=event_times)
+
+
+@dataclass(frozen=True)
 class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
     """A function of each group of an arrangement.
 
-    Of an arrangement in an order it reads ``ends``, and its second input is how many rows of each group are below zero.
+    Of an arrangement in an order it reads the ``ends``, or around what is new; its second input is then how many rows
+    of each group are below zero.
     """
 
     looks_again = at_each_time = True
     whole = False
 
     spec: ReduceSpec
-    ends: Ends = WHOLE
+    ends: Ends | Around = WHOLE
 
     def step(self, here: Here) -> Outputs:
         """The changes of what the function makes of the groups that have changed."""
@@ -104,9 +161,16 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
             return self._in_round(arranged, here)
         if not len(arranged.new):
             return [None, None]
-        groups = read_ends(arranged, self.ends, here.arranged(1)) if arranged.layout.order else arranged
-        made = self.spec.reduce(groups, here.label)
+        made = self.spec.reduce(self._read(arranged, here), here.label)
         return self.finished(made.oks, made.errs)
+
+    def _read(self, arranged: Arranged, here: Here) -> Arranged | Groups:
+        """All that is needed of the groups."""
+        if not arranged.layout.order:
+            return arranged
+        if isinstance(self.ends, Around):
+            return read_around(arranged, self.ends, here.arranged(1))
+        return read_ends(arranged, self.ends, here.arranged(1))
 
     @property
     def word(self) -> Kind:

@@ -14,7 +14,7 @@ from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
 from altneu.operators.reduce.calls import Aggregate, WindowCall
-from altneu.operators.reduce.node import Ends, F_co, Families, Reduce, Reducer
+from altneu.operators.reduce.node import Around, Ends, F_co, Families, Part, Reduce, Reducer
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,38 @@ class Aggregates(Reducer):
         """One row a group; the row of an empty collection is made beside."""
         return not self.default_row
 
-    def with_order(self) -> Aggregates:
-        """Over groups in the order of a column, where the least and the greatest of its values are all that is read."""
-        columns = {call.arguments for call in self.calls}
-        extremes = len(columns) == 1 and all(call.is_extreme for call in self.calls)
-        return replace(self, ordered=True) if extremes and not self.ordered else self
+    def with_order(self, schema: pa.Schema) -> Aggregates:
+        """Over states of which little is read: rows in the order of a column, sums, sums of distinct values."""
+        return self if self.ordered or self.accumulable or not self._states else replace(self, ordered=True)
+
+    @property
+    def _states(self) -> tuple[Part, ...]:
+        """Its calls by the state that they need; none where one of them reads the whole group."""
+        places: dict[tuple[str | None, bool], list[int]] = {}
+        for i, call in enumerate(self.calls):
+            if call.accumulable:
+                places.setdefault((None, False), []).append(i)
+            elif call.is_extreme:
+                places.setdefault((call.arguments[0], False), []).append(i)
+            elif call.adds_distinct:
+                places.setdefault((call.arguments[0], True), []).append(i)
+            else:
+                return ()
+        return tuple(Part(tuple(some), *state) for state, some in places.items())
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Where it is ordered, but for the extremes of one column, which have one order."""
+        return self._states if self.ordered and not self._column else ()
+
+    @property
+    def _column(self) -> str | None:
+        states = self._states
+        return states[0].column if len(states) == 1 and not states[0].distinct else None
 
     def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
-        """That of the column, nulls first."""
-        return ((self.calls[0].arguments[0], False, True),) if self.ordered else ()
+        """That of the column whose extremes are all that is asked for, nulls first."""
+        return ((self._column, False, True),) if self.ordered and self._column else ()
 
     @property
     def ends(self) -> Ends:
@@ -190,6 +213,12 @@ class Threshold(Reducer):
         return list(schema)
 
 
+def _within(order: tuple[Order, ...], schema: pa.Schema, key: Key) -> tuple[Order, ...]:
+    """An order of rows as one within groups of equal key: by some column, whatever it says."""
+    own = tuple(column for column in order if column[0] not in key)
+    return own or tuple((name, False, True) for name in schema.names if name not in key)[:1]
+
+
 @dataclass(frozen=True)
 class TopK(Reducer):
     """The first k rows of each group in an order of columns, ties decided by value.
@@ -207,15 +236,13 @@ class TopK(Reducer):
     def __str__(self) -> str:
         return f"top {self.k} by " + ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
 
-    def with_order(self) -> TopK:
+    def with_order(self, schema: pa.Schema) -> TopK:
         """Over groups in its order."""
         return self if self.ordered else replace(self, ordered=True)
 
     def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
         """Its own; where that is decided by the key, or says nothing, the order of all columns decides."""
-        values: list[Order] = [(name, False, True) for name in schema.names if name not in key]
-        own = tuple(column for column in self.order if column[0] not in key)
-        return (own or tuple(values[:1])) if self.ordered else ()
+        return _within(self.order, schema, key) if self.ordered else ()
 
     @property
     def ends(self) -> Ends:
@@ -245,9 +272,10 @@ class WindowFunctions(Reducer):
     """Every row, as often as it is there, with a column ``#w0``, ``#w1`` … of each window function."""
 
     calls: tuple[WindowCall, ...]
+    ordered: bool = False
 
     def __repr__(self) -> str:
-        return f"WindowFunctions(calls={self.calls!r})"
+        return f"WindowFunctions(calls={self.calls!r}{', ordered=True' * self.ordered})"
 
     def __str__(self) -> str:
         return f"window {', '.join(map(str, self.calls))}"
@@ -255,6 +283,21 @@ class WindowFunctions(Reducer):
     def of_family(self, families: Families[F_co]) -> F_co:
         """Window functions."""
         return families.windows(self.calls)
+
+    def with_order(self, schema: pa.Schema) -> WindowFunctions:
+        """Over groups in the order that all calls have, if each reads a bounded number of rows around its own."""
+        near = not self.ordered and len({call.order for call in self.calls}) == 1
+        far = not near or any(call.reach is None or call.may_fail(schema) for call in self.calls)
+        return self if far else replace(self, ordered=True)
+
+    def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
+        """That of its calls; where it is decided by the key, or says nothing, the order of all columns decides."""
+        return _within(self.calls[0].order, schema, key) if self.ordered else ()
+
+    @property
+    def ends(self) -> Around:
+        """As far as two calls reach, one behind the other."""
+        return Around(2 * max(call.reach or 0 for call in self.calls))
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """Those of the input, then ``#wi`` of each call."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
-from altneu.operators.base import CHANGE, ArrangementState, Here, Operation, Outputs, Stateless
+from altneu.operators.base import CHANGE, ArrangementState, Here, Operation, Outputs, OverArrangements, Stateless
 from altneu.operators.source.keyed import conflicts
 from altneu.trace.batch import Layout
 from altneu.trace.spine import Spine
@@ -112,7 +112,7 @@ class CommandsOp(Operation, tag="CommandsOp", kind="commands"):
 
 
 @dataclass(frozen=True)
-class RowsOp(Stateless, tag="RowsOp", kind="rows"):
+class RowsOp(OverArrangements, tag="RowsOp", kind="rows"):
     """The rows of an arrangement that commands change; output 1 the errors of keys that have several rows.
 
     Where the ``key`` is the whole row, no key has.
@@ -130,9 +130,3 @@ class RowsOp(Stateless, tag="RowsOp", kind="rows"):
         if not len(arranged.new):
             return [None, None]
         return [arranged.new.updates(), conflicts(arranged, here.label) if self.key else None]
-
-    def lies_by(self) -> None:
-        """An arrangement lies by its key."""
-
-    def exchange_key(self, schema: pa.Schema) -> None:
-        """An arrangement stays where it is."""

@@ -1,0 +1,311 @@
+"""Aggregates of one group that are computed from several states of it, put together to one row.
+
+``count(*)`` is read from sums, ``max(x)`` from the end of the rows in the order of x, ``count(distinct x)`` from the
+sums of distinct values. Each such part is computed by a kernel of its own, over what it needs of its state, with one
+difference: what was there before the step is given to the kernel as new, at a moment before all others. So a part says
+what its values were, and at which times they change; a group's row is that of all parts, wherever one of them changes.
+
+Source: the collation of reductions in Materialize, there an operator with a state of its own. Here it needs none.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.ranking import Words
+from altneu.columnar.rows import Ints, Rows
+from altneu.errors import ERROR_SCHEMA
+from altneu.operators.kernels.changes import state_text
+from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.ends import NewRows, ends_of, no_matches
+from altneu.operators.kernels.grouping import group_rows
+from altneu.operators.kernels.groups import Groups, ReduceOutput, key_errors, number_new, output
+from altneu.operators.reduce.accumulable import empty_group_row
+from altneu.operators.reduce.aggregates import NEGATIVE
+from altneu.operators.reduce.calls import Aggregate
+from altneu.operators.reduce.node import Ends
+from altneu.operators.reduce.spec import ReduceSpec
+from altneu.trace.batch import Arranged, Matches, find_in
+from altneu.trace.update import Updates
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The distinct keys of a step, and a time before all of its times."""
+
+    hashes: Words
+    keys: Rows
+    before: int
+
+    @classmethod
+    def of(cls, given: Sequence[Arranged]) -> tuple[Touched, list[Ints]]:
+        """The keys of several arrangements by the same columns, and which of them those of each arrangement are."""
+        parts = [one.new.distinct_keys() for one in given]
+        keys = Rows.concat([part for _, part in parts], given[0].layout.key_schema)
+        hashes = np.concatenate([part for part, _ in parts])
+        which, first = group_rows(keys, np.empty((0, keys.count), np.int64), hashes)
+        before = min(int(block.times.min()) for one in given for block in one.new.blocks) - 1
+        numbers = np.split(which, np.cumsum([part.count for _, part in parts])[:-1])
+        return cls(hashes[first], keys.take(first), before), numbers
+
+
+@dataclass(frozen=True)
+class _Input:
+    """An arrangement and what is new in it, by touched key in ascending order: ``number``, values, words, times."""
+
+    given: Arranged
+    touched: Touched
+    new: NewRows
+    times: Ints
+    diffs: Ints
+
+    @classmethod
+    def of(cls, given: Arranged, touched: Touched, numbers: Ints) -> _Input:
+        """What is new; ``numbers`` are those of the distinct keys among the touched ones."""
+        if not len(given.new):
+            nothing = no_matches(given.layout)
+            new = NewRows(touched.hashes, touched.keys, nothing.probe, nothing.values, nothing.value_hash)
+            return cls(given, touched, new, nothing.times[0], nothing.diffs)
+        values, words, times, diffs = given.new.updates_by_key()
+        number = numbers[number_new(given)]
+        at = np.argsort(number, kind="stable")
+        new = NewRows(touched.hashes, touched.keys, number[at], values.take(at), words[at])
+        return cls(given, touched, new, times[0, at], diffs[at])
+
+    def old(self) -> Matches:
+        """All old updates of the touched keys."""
+        batches = [batch for batch in self.given.old if len(batch)]
+        return find_in(batches, self.touched.hashes, self.touched.keys) if batches else no_matches(self.given.layout)
+
+    def groups(self, old: Matches) -> Groups:
+        """The groups as if these old updates were new, at a time before all others."""
+        layout, touched = self.given.layout, self.touched
+        group = np.concatenate([old.probe, self.new.number])
+        order = np.argsort(group, kind="stable")
+        both = Rows.concat([old.values, self.new.values], layout.value_schema).take(order)
+        when = np.concatenate([np.full(len(old), touched.before), self.times])[order]
+        counts = np.concatenate([old.diffs, self.diffs])[order]
+        nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
+        starts = np.zeros(touched.keys.count + 1, np.int64)
+        return Groups(layout, touched.keys, group[order], both, hash_rows(both), when, counts, starts, *nothing)
+
+
+@dataclass(frozen=True)
+class PartSpec(ABC):
+    """How some aggregates are computed, those at ``places`` among all, from so many arrangements."""
+
+    arrangements: ClassVar[int]
+    spec: ReduceSpec
+    places: tuple[int, ...]
+
+    @abstractmethod
+    def groups(self, inputs: Sequence[_Input]) -> Groups:
+        """What the kernel is given."""
+
+    def wrong(self, inputs: Sequence[_Input]) -> Groups | None:
+        """Numbers of rows below zero, by key, that the kernel does not see."""
+        return None
+
+
+@dataclass(frozen=True)
+class SumsPart(PartSpec):
+    """What is read from sums."""
+
+    arrangements = 1
+
+    def groups(self, inputs: Sequence[_Input]) -> Groups:
+        """All sums of the group."""
+        return inputs[0].groups(inputs[0].old())
+
+
+@dataclass(frozen=True)
+class EndsPart(PartSpec):
+    """What is read from the ends of rows in an order; the second arrangement has the numbers of rows below zero."""
+
+    arrangements = 2
+    ends: Ends
+
+    def groups(self, inputs: Sequence[_Input]) -> Groups:
+        """The ends, and the rows that are new."""
+        state, negative = inputs
+        return state.groups(ends_of(state.given, self.ends, negative.given, state.new))
+
+
+@dataclass(frozen=True)
+class DistinctPart(PartSpec):
+    """What is read from sums of distinct values; the second arrangement has the numbers of values below zero."""
+
+    arrangements = 2
+
+    def groups(self, inputs: Sequence[_Input]) -> Groups:
+        """All sums of the group."""
+        return inputs[0].groups(inputs[0].old())
+
+    def wrong(self, inputs: Sequence[_Input]) -> Groups | None:
+        """All numbers of the group."""
+        return inputs[1].groups(inputs[1].old())
+
+
+@dataclass(frozen=True)
+class Collation:
+    """The parts of the aggregates of a group, in the order of their arrangements."""
+
+    parts: tuple[PartSpec, ...]
+    calls: tuple[Aggregate, ...]
+    schema: pa.Schema
+    default_row: bool
+
+
+def collate(given: Sequence[Arranged], spec: Collation, operator: str) -> ReduceOutput:
+    """Bring the aggregates of the groups that have new updates in some arrangement up to date.
+
+    Shape:  the arrangements of all parts, by the same key, with totally ordered times; rows of ``spec.schema`` and
+            error rows out.
+    Cost:   what the kernels of the parts cost, over what they need of each touched group; no exchange, no state.
+    Law:    at every time the output accumulates to the aggregates of what the input accumulates to; a group has an
+            error where one of its parts shows a count below zero (tests/operators/test_collate.py).
+
+    Raises:
+        DiffOverflowError: a count or a sum leaves the signed 64-bit range.
+    """
+    touched, numbers = Touched.of(given)
+    inputs = [_Input.of(one, touched, number) for one, number in zip(given, numbers, strict=True)]
+    histories, wrong, at = [], [], 0
+    for part in spec.parts:
+        mine = inputs[at : at + part.arrangements]
+        at += part.arrangements
+        histories.append(part.spec.reduce(part.groups(mine), operator))
+        if (some := part.wrong(mine)) is not None:
+            wrong.append(_errors_below_zero(some, operator))
+    errors = [*(made.errs for made in histories), *(made for _, made in wrong)]
+    rows = _put_together([made.oks for made in histories], [at for at, _ in wrong], errors, touched, spec)
+    return output(spec.schema, [rows], [_united(errors, touched.before)])
+
+
+Moments = tuple[Ints, Ints, Ints]
+"""Keys, times, and changes."""
+
+
+def _errors_below_zero(groups: Groups, operator: str) -> tuple[Moments, Updates]:
+    """When there begin, and cease, to be rows below zero in a group; and the errors that says of it."""
+    order = np.lexsort((groups.new_times, groups.new_group))
+    group, times, diffs = groups.new_group[order], groups.new_times[order], groups.new_diffs[order]
+    at, change = _changes_of(group, times, diffs)
+    keys, texts = groups.keys.take(group[at]), [state_text(NEGATIVE, ())] * len(at)
+    return (group[at], times[at], change), key_errors(operator, keys, times[at], change, texts)
+
+
+def _united(errors: Sequence[Updates], before: int) -> Updates:
+    """Errors that some part has, once; those of the moment ``before`` all others were there."""
+    some = Updates.concat([part for part in errors if len(part)], ERROR_SCHEMA, 1)
+    if not len(some):
+        return some
+    row, _ = group_rows(some.rows, np.empty((0, len(some)), np.int64))
+    order = np.lexsort((some.times[0], row))
+    times = some.times[0, order]
+    at, change = _changes_of(row[order], times, some.diffs[order])
+    fresh = times[at] > before
+    at, change = at[fresh], change[fresh]
+    return Updates(some.rows.take(order[at]), times[at].reshape(1, -1), change)
+
+
+@compiled
+def _changes_of(what: Ints, times: Ints, diffs: Ints) -> tuple[Ints, Ints]:
+    """Where the sum of what is equal begins (+1) and ceases (-1) to be above zero; by what it is of, and time."""
+    at, change = np.empty(len(what), np.int64), np.empty(len(what), np.int64)
+    made, i, total = 0, 0, 0
+    while i < len(what):
+        if i == 0 or what[i] != what[i - 1]:
+            total = 0
+        was = total > 0
+        j = i
+        while j < len(what) and what[j] == what[i] and times[j] == times[i]:
+            total += diffs[j]
+            j += 1
+        if was != (total > 0):
+            at[made], change[made] = i, 1 if total > 0 else -1
+            made += 1
+        i = j
+    return at[:made].copy(), change[:made].copy()
+
+
+def _put_together(
+    histories: Sequence[Updates], wrong: Sequence[Moments], errors: Sequence[Updates], touched: Touched, spec: Collation
+) -> Updates:
+    """The rows of groups, of what each part had and has."""
+    keys, many = touched.keys, len(histories)
+    named = Rows.concat([keys, *(made.rows.select(keys.schema.names) for made in histories)], keys.schema)
+    number, _ = group_rows(named, np.empty((0, named.count), np.int64))
+    events = [np.empty((5, 0), np.int64)]  # key, time, diff, part, row
+    start = keys.count
+    for i, made in enumerate(histories):
+        whose = number[start : start + len(made)]
+        start += len(made)
+        events.append(np.stack([whose, made.times[0], made.diffs, np.full(len(made), i), np.arange(len(made))]))
+    if spec.default_row:  # one group: whatever is wrong is so of it
+        wrong = [(np.zeros(len(made), np.int64), made.times[0], made.diffs) for made in errors]
+    for whose, times, change in wrong:
+        events.append(np.stack([whose, times, change, np.full(len(whose), many), np.zeros(len(whose), np.int64)]))
+    lines = np.concatenate(events, axis=1)
+    lines = lines[:, np.lexsort((lines[2], lines[1], lines[0]))]
+    whose, times, diffs, rows = _assembled(lines, many, touched.before, spec.default_row)
+    columns: list[pa.Array | None] = [None] * len(spec.calls)
+    for part, made, line in zip(spec.parts, histories, rows, strict=True):
+        some = made.rows
+        if spec.default_row:  # its number is -1: the last
+            of_nothing = empty_group_row([spec.calls[place] for place in part.places], some.schema)
+            some = Rows.concat([some, of_nothing], some.schema)
+        taken = some.take(np.where(line < 0, some.count - 1, line)).columns[len(keys.columns) :]
+        for place, column in zip(part.places, taken, strict=True):
+            columns[place] = column
+    put = Rows(spec.schema, (*keys.take(whose).columns, *columns), len(whose))
+    return Updates(put, times.reshape(1, -1), diffs)
+
+
+@compiled
+def _assembled(lines: Ints, parts: int, before: int, default_row: bool) -> tuple[Ints, Ints, Ints, Ints]:
+    """Changes of whole rows: key, time, diff, and the row of each part; -1 for none, which the default row is made of.
+
+    ``lines`` are those of ``_put_together``, by key, time and diff; part ``parts`` says what is wrong.
+    """
+    n = lines.shape[1]
+    whose, times, diffs = np.empty(2 * n, np.int64), np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)
+    rows = np.empty((parts, 2 * n), np.int64)
+    row = np.full(parts, -1, np.int64)
+    made, i, wrong = 0, 0, 0
+    while i < n:
+        key, time = lines[0, i], lines[1, i]
+        if i == 0 or key != lines[0, i - 1]:
+            row[:] = -1
+            wrong = 0
+        if time > before and _is_shown(row, wrong, default_row):
+            whose[made], times[made], diffs[made] = key, time, -1
+            rows[:, made] = row
+            made += 1
+        while i < n and lines[0, i] == key and lines[1, i] == time:
+            if lines[3, i] == parts:
+                wrong += lines[2, i]
+            else:
+                row[lines[3, i]] = lines[4, i] if lines[2, i] > 0 else -1
+            i += 1
+        if time > before and _is_shown(row, wrong, default_row):
+            whose[made], times[made], diffs[made] = key, time, 1
+            rows[:, made] = row
+            made += 1
+    return whose[:made].copy(), times[:made].copy(), diffs[:made].copy(), rows[:, :made].copy()
+
+
+@compiled
+def _is_shown(row: Ints, wrong: int, default_row: bool) -> bool:
+    """Whether a group has a row: that of all its parts, or the default one if none has any."""
+    there = 0
+    for part in range(len(row)):
+        there += row[part] >= 0
+    return wrong == 0 and (there == len(row) or (default_row and there == 0))

@@ -1,0 +1,109 @@
+"""Aggregates put together from several states: what they come to is what whole groups come to, and little is read."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+import altneu as an
+from altneu.operators.kernels import ends
+from altneu.operators.reduce import collate
+from altneu.plan.rewrite import optimise
+from tests.oracle.recompute import recompute
+
+SCHEMA = "k int, v int, w string, x double"
+CALLS = {
+    "n": "count(*)",
+    "least": "min(v)",
+    "most": "max(w)",
+    "last": "max_by(x, v)",
+    "total": "sum(v)",
+    "mean": "avg(x)",
+    "different": "count(distinct w)",
+    "once": "sum(distinct v)",
+    "middle": "avg(distinct x)",
+}
+
+
+def random_row(rng):
+    texts = [None, "a", "b", "long enough to tie 1", "long enough to tie 2"]
+    return (
+        rng.choice([None, 1, 2]),
+        rng.choice([None, -3, *range(5)]),
+        rng.choice(texts),
+        rng.choice([None, 0.5, -0.0, 0.0, float("nan"), float("inf"), 1e300]),
+    )
+
+
+def agree(session, views, rows):
+    """Every view has the rows and the errors that recomputation gives."""
+    for name, (view, collection) in views.items():
+        expected, errors = recompute(optimise(collection.node), {"t": rows})
+        found = Counter(map(repr, view.to_pylist(errors="ignore")))
+        assert found == Counter(map(repr, expected.elements())), name
+        shown = view.errors().to_pylist()
+        assert {(e["code"], e["row"]) for e in shown} == errors, name
+        assert len(shown) == len(errors), name
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("below", [False, True])
+def test_what_is_put_together_is_what_recomputation_gives(seed, below, monkeypatch):
+    monkeypatch.setattr(ends, "_SMALL", 0)
+    monkeypatch.setattr(ends, "_MORE", 2)
+    rng = random.Random(f"{seed}{below}")
+    session, source = an.Session(shards=rng.choice([1, 2])), an.source("t", SCHEMA)
+    views = {}
+    for i in range(4):
+        names = rng.sample(sorted(CALLS), rng.randint(1, 4))
+        keys = rng.choice([["k"], [], ["k", "w"]])
+        collection = source.group_by(*keys).agg(**{name: CALLS[name] for name in names})
+        views[f"v{i}"] = session.maintain(f"v{i}", collection), collection
+    rows = Counter()
+    for step in range(12):
+        for time in range(step * 2, step * 2 + rng.choice([1, 2])):
+            for _ in range(rng.choice([1, 1, 3, 12])):
+                standing = [row for row, n in rows.items() if n > 0]
+                if standing and rng.random() < (0.6 if step > 7 else 0.3):
+                    row, diff = rng.choice(standing), -1
+                    diff = -rng.randint(1, rows[row])
+                else:
+                    row, diff = random_row(rng), -1 if below and rng.random() < 0.1 else rng.randint(1, 2)
+                rows[row] += diff
+                session.insert("t", [row], diff=diff, time=time)
+        session.advance(step * 2 + 2)
+        agree(session, views, Counter({row: n for row, n in rows.items() if n}))
+
+
+def old_rows(count, change, monkeypatch):
+    """How many updates the parts of a step are given, after a group of so many rows was loaded."""
+    session, source = an.Session(), an.source("t", SCHEMA)
+    view = session.maintain("v", source.group_by("k").agg(**CALLS))
+    order = list(range(count))
+    random.Random(0).shuffle(order)
+    for part in (order[::2], order[1::2]):
+        session.insert("t", [(1, v, f"{v:07}", v / 2) for v in part])
+        session.advance()
+    given, groups = 0, collate._Input.groups
+
+    def counted(self, old):
+        nonlocal given
+        given += len(old)
+        return groups(self, old)
+
+    session.insert("t", change)
+    with monkeypatch.context() as patch:
+        patch.setattr(collate._Input, "groups", counted)
+        session.advance()
+    assert len(view.to_pylist()) == 1
+    return given
+
+
+@pytest.mark.parametrize("value", [-5, 700, 10**8])
+def test_what_is_read_does_not_grow_with_the_group(value, monkeypatch):
+    change = [(1, value, f"{value:07}", value / 2)]
+    few, many = (old_rows(count, change, monkeypatch) for count in (1_000, 30_000))
+    assert many <= few + 20
+    assert few < 200
