@@ -14,7 +14,7 @@ from altneu.errors import ViewHasErrorsError
 from altneu.runtime.pieces import Piece
 from altneu.runtime.read import At, negatives
 from altneu.trace.update import Updates
-from altneu.views.view import repeated
+from altneu.views.contents import repeated
 
 _CHUNK = 1 << 17  # rows of a record batch that is handed to Spark
 

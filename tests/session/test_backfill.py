@@ -161,6 +161,17 @@ FORMS = {
 }
 
 
+def test_rows_are_compared_with_what_a_sample_of_them_keeps():
+    with an.Session() as session:
+        session.maintain("some", A.sample(0.5, "k"))
+        session.insert("a", [(k, k, k) for k in range(20)])
+        session.advance()
+        with pytest.raises(InputError, match="are not those that it holds"):
+            session.backfill("a", [])
+        session.backfill("a", [(k, k, k) for k in range(20)])
+        assert len(session.maintain("late", LATE).to_pylist()) == 18
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_come_in_any_form(form):
     life = Life(None, "memory")

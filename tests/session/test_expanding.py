@@ -187,6 +187,17 @@ def test_one_collection_by_many_ways_is_a_larger_diff():
         assert twice.to_pylist() == [(2, 2**40)]
 
 
+def test_sums_by_many_ways_through_any_additive_operator_are_summed_up():
+    """A sample of a sum is one way more, as a filter of it is."""
+    with Session() as session:
+        sampled = session.maintain("sampled", ways(30, lambda c: c.sample(0.999999, "k")).count())
+        plan = session._engine.catalogue.plan
+        assert len(plan.overlapping) >= 6  # else there are 2^30 updates of each row
+        session.insert("a", [(1, 0, None), (2, 0, None)])
+        session.advance()
+        assert sorted(sampled.to_pylist()) == [(1, 2**30), (2, 2**30)]
+
+
 def test_more_ways_than_a_diff_has_room_for_are_seen():
     with Session() as session:
         session.maintain("v", ways(70))

@@ -18,11 +18,10 @@ from altneu.errors import InputError, PlanError, UnknownSourceError
 from altneu.linear import BoundLogic, Negate
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
 from altneu.operators.base import StepMode
-from altneu.operators.concat.operation import ConcatOp, ConsolidateOp
+from altneu.operators.concat.operation import ConcatOp
 from altneu.operators.linear.operation import LinearOp
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.operation import ExplodeOp
-from altneu.operators.source.operation import ConstantOp, SourceOp
 from altneu.order import Antichain
 from altneu.plan import ir
 from altneu.plan.physical import PhysicalNode, Plan, Port, scheduled
@@ -191,8 +190,8 @@ def _first_states(plan: Plan, name: str) -> Iterator[int]:
     """The first nodes with state after a source: its future updates wait there."""
     reached = set()
     for i, node in enumerate(plan.nodes):
-        if isinstance(node.operation, SourceOp):
-            if node.operation.name == name:
+        if i in plan.source_of:
+            if plan.source_of[i] == name:
                 reached.add(i)
         elif any(port.node in reached for port in node.inputs):
             if node.operation.keeps is not None:
@@ -248,21 +247,21 @@ def _checks(plan: Plan, name: str, existing: set[str]) -> list[_Check]:
     checks = []
     for i, node in enumerate(plan.nodes):
         operation, inputs = node.operation, {port.node for port in node.inputs}
-        alone = not node.scope and bool(inputs) and inputs <= images | constants
-        plain = alone and bool(inputs & images) and not any(port.output for port in node.inputs)
-        match operation:
-            case SourceOp(source) if source == name and not node.scope:
+        if node.scope or any(port.output for port in node.inputs) or not inputs <= images | constants:
+            continue
+        if not inputs:
+            if plan.source_of.get(i) == name:
                 images.add(i)
-            case ConstantOp() if not node.scope:
+            elif i not in plan.source_of and operation.at_each_time:
                 constants.add(i)
-            case LinearOp(logic) if plain and not logic.delay:
-                images.add(i)
-            case ConcatOp() | ConsolidateOp() | ExplodeOp() if plain:
-                images.add(i)
-            case ArrangeOp() if plain and not operation.transforms and operation.arrangement in existing:
-                below = plan.nodes[node.inputs[0].node].operation
-                accumulator = below.accumulator if isinstance(below, ExplodeOp) else None
-                checks.append(_Check(i, operation.arrangement, operation.layout, accumulator))
+        elif not inputs & images:
+            continue
+        elif operation.at_each_time and operation.keeps is None:
+            images.add(i)
+        elif isinstance(operation, ArrangeOp) and not operation.transforms and operation.arrangement in existing:
+            below = plan.nodes[node.inputs[0].node].operation
+            accumulator = below.accumulator if isinstance(below, ExplodeOp) else None
+            checks.append(_Check(i, operation.arrangement, operation.layout, accumulator))
     return checks
 
 
@@ -286,11 +285,7 @@ class _Checking:
         for i in sorted(needed):
             node = self.plan.nodes[i]
             inputs = tuple(Port(self.copies[port.node], port.output) for port in node.inputs)
-            exchange = None
-            if isinstance(node.operation, ArrangeOp):
-                exchange = node.operation.layout.key
-            elif isinstance(node.operation, ConsolidateOp):
-                exchange = tuple(node.schema.names)
+            exchange = node.operation.exchange_key(node.schema)
             self.copies[i] = self.add(replace(node, inputs=inputs, exchange=exchange)).node
 
     def compare(self, check: _Check) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
+from altneu.columnar.rows import Ints
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import HistoryGoneError, NotYetKnownError, ReadError, SchemaError
 from altneu.order import LARGEST
@@ -20,6 +22,8 @@ from altneu.trace.batch import Batch, reaches
 from altneu.trace.update import Updates
 
 Time = int | tuple[int | None, int | None] | None
+Lock = AbstractContextManager[object]
+"""What is held while something is read."""
 
 
 ASKED = "the query"  # what is answered once has no name of its own
@@ -131,12 +135,26 @@ class Readable(Protocol):
         """Raise if it has errors at a time."""
 
 
-class Readings(Protocol):
-    """What views are read from: a session, or a reader of its store."""
+class StateOfViews(Protocol):
+    """What contents and errors of views are read from."""
 
     @property
-    def lock(self) -> Any:
+    def lock(self) -> Lock:
         """Held while something is read."""
+
+    @property
+    def table(self) -> StateTable:
+        """The state of every arrangement."""
+
+    def ports(self, name: str) -> ViewPorts:
+        """Where a view's contents and errors are kept."""
+
+    def known(self, name: str) -> Known:
+        """What is known and kept of a view."""
+
+
+class Readings(StateOfViews, Protocol):
+    """What views are read and followed from: a session, or a reader of its store."""
 
     @property
     def store_id(self) -> str:
@@ -152,18 +170,8 @@ class Readings(Protocol):
     def subscribers(self) -> Subscribers:
         """Who is told of changes."""
 
-    @property
-    def table(self) -> StateTable:
-        """The state of every arrangement."""
-
-    def ports(self, name: str) -> ViewPorts:
-        """Where a view's contents and errors are kept."""
-
     def coordinates(self, name: str) -> tuple[str, str] | None:
         """What the two times of a view are called, None when it has one."""
-
-    def known(self, name: str) -> Known:
-        """What is known and kept of a view."""
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""
@@ -171,7 +179,7 @@ class Readings(Protocol):
     def updates(self, name: str, start: int, end: int) -> Updates:
         """The updates of a view at times from ``start`` up to but not including ``end``."""
 
-    def frame(self, view: Any, at: Time, errors: Any) -> Any:
+    def frame(self, view: Readable, at: Time, errors: OnErrors) -> Any:  # this module does not know Spark
         """A view's contents as a Spark DataFrame."""
 
 
@@ -224,7 +232,7 @@ def snapshot(table: StateTable, name: str, time: int) -> Updates:
     return Updates.concat(parts, layout.schema, layout.lattice.width)
 
 
-def _upper(batch: Batch) -> Any:
+def _upper(batch: Batch) -> Ints:
     return batch.description.upper.elements
 
 
@@ -235,7 +243,7 @@ class Followed:
         self._readings, self.name = readings, name
 
     @property
-    def lock(self) -> Any:
+    def lock(self) -> Lock:
         """Held while something is read."""
         return self._readings.lock
 

@@ -7,13 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from altneu.operators.base import Kind
+from altneu.operators.base import CHANGE, EVERYTHING, GROUPS, Bound, Kind
 
-Bound = Literal["the change", "the groups touched", "everything"]
 Called = Literal["incremental", "bounded", "full"]
-CHANGE: Bound = "the change"
-GROUPS: Bound = "the groups touched"
-EVERYTHING: Bound = "everything"
 CALLED: dict[Bound, Called] = {CHANGE: "incremental", GROUPS: "bounded", EVERYTHING: "full"}
 
 

@@ -9,10 +9,6 @@ from altneu.columnar.ranking import order_text
 from altneu.errors import PlanError, UnboundedCostError
 from altneu.explain.model import (
     CALLED,
-    CHANGE,
-    EVERYTHING,
-    GROUPS,
-    Bound,
     Explained,
     ExplainedScope,
     ExplainedView,
@@ -20,17 +16,7 @@ from altneu.explain.model import (
     Measured,
     Operator,
 )
-from altneu.explain.words import kind_of, labelled, logic_of
-from altneu.operators.arrange.operation import ArrangeOp
-from altneu.operators.asof.operation import AsofOp, LockedOp
-from altneu.operators.calculus.operation import IntegrateOp
-from altneu.operators.delta_join.operation import DeltaScanOp
-from altneu.operators.join.operation import JoinOp
-from altneu.operators.latest.operation import LatestOp
-from altneu.operators.loop.operation import FeedbackOp, FeedOp, LeaveOp
-from altneu.operators.reduce.node import WHOLE
-from altneu.operators.reduce.operation import CollateOp, ReduceOp
-from altneu.operators.source.operation import CommandsOp, SourceOp
+from altneu.operators.base import EVERYTHING, GROUPS, Bound
 from altneu.plan.physical import PhysicalNode, Plan, Port
 
 _BOUNDS = [*CALLED]
@@ -75,8 +61,12 @@ class _Reading:
 
     def _is_kept_source(self, i: int) -> bool:
         node = self.plan.nodes[i]
-        below = [self.plan.nodes[port.node].operation for port in node.inputs]
-        return isinstance(node.operation, ArrangeOp) and len(below) == 1 and isinstance(below[0], SourceOp | CommandsOp)
+        if self.plan.layout_at(i) is None or len(node.inputs) != 1:
+            return False
+        below = node.inputs[0].node
+        commands = self.plan.nodes[below]  # those of a source with a key wait in between
+        waits = commands.operation.keeps is not None and all(p.node in self.plan.source_of for p in commands.inputs)
+        return below in self.plan.source_of or (waits and self.plan.layout_at(below) is None)
 
     def view(self, name: str) -> ExplainedView:
         """What is said of a view as a whole."""
@@ -85,37 +75,39 @@ class _Reading:
         nodes = [plan.nodes[i] for i, users in self.users.items() if name in users]
         exchanges = sum(1 for node in nodes if node.exchange is not None)
         worst = max((bound_of(plan, node) for node in nodes), key=_BOUNDS.index)
-        by_arrival = any(isinstance(node.operation, IntegrateOp | LockedOp) for node in nodes)
+        by_arrival = any(node.operation.is_by_arrival for node in nodes)
         return ExplainedView(name, plan.nodes[contents].identity, len(ports.errors), exchanges, worst, by_arrival)
 
     def operator(self, i: int, view: str | None) -> Operator:
         """One operator."""
         plan, node = self.plan, self.plan.nodes[i]
-        operation = node.operation
-        arrangement = operation.arrangement if isinstance(operation, ArrangeOp | CommandsOp | FeedOp) else None
+        operation, layout = node.operation, plan.layout_at(i)
+        arrangement = None if operation.keeps is None else operation.keeps[0]
         users = self.kept.get(arrangement or "", ())
         others = tuple(name for name in users if name != view) if view is not None or len(users) > 1 else ()
         facts = self.facts
-        inputs = tuple(dict.fromkeys(_arranged_below(plan, node))) if _is_paths(node) else [p.node for p in node.inputs]
+        below = [p.node for p in node.inputs]
+        if operation.has_paths:
+            below = [*dict.fromkeys(_arranged_below(plan, node))]
         total, last = self._measured(i)
         return Operator(
             id=node.identity,
             label=labelled(plan, node),
-            kind=kind_of(node),
+            kind=operation.word,
             keys=_keys(plan, node),
             exchange=node.exchange,
-            state=_state(operation) if isinstance(operation, ArrangeOp | CommandsOp) else "",
+            state=operation.retained,
             bound=bound_of(plan, node),
-            inputs=tuple(plan.nodes[n].identity for n in inputs),
-            logic=logic_of(node),
+            inputs=tuple(plan.nodes[n].identity for n in below),
+            logic=str(operation.applied) if operation.applied else "",
             arrangement=arrangement,
-            order=(order_text(operation.layout.order) or None) if isinstance(operation, ArrangeOp) else None,
-            shared_with=others if isinstance(operation, ArrangeOp) else (),
+            order=None if layout is None else order_text(layout.order) or None,
+            shared_with=() if layout is None else others,
             views=tuple(self.users.get(i, ())),
             notes=node.notes,
             scope=node.scope,
             within=tuple(self._around(node.scope)),
-            back=self._feed(operation.arrangement) if isinstance(operation, FeedbackOp) else None,
+            back=self._feed(node),
             updates=facts.rows(arrangement) if facts.rows and arrangement is not None else None,
             bytes=facts.bytes(arrangement) if facts.bytes and arrangement is not None else None,
             event_times=self._event_times(node),
@@ -123,8 +115,11 @@ class _Reading:
             last=last,
         )
 
-    def _feed(self, name: str) -> str:
-        """The end of a variable's body."""
+    def _feed(self, node: PhysicalNode) -> str | None:
+        """The node from whose state a node takes future updates, where that is not its own: a variable's body's end."""
+        name = node.operation.takes_from
+        if name is None or node.operation.keeps is not None:
+            return None
         return self.plan.nodes[self.plan.arrangements[name]].identity
 
     def _around(self, scope: int) -> Iterator[str]:
@@ -144,7 +139,7 @@ class _Reading:
         if inner:
             total, last = replace(total, rows_in=0), replace(last, rows_in=0)
         for at in inner:
-            starts = isinstance(nodes[at].operation, DeltaScanOp)
+            starts = all(self.plan.layout_at(port.node) is not None for port in nodes[at].inputs)
             more = measured(nodes[at].identity)
             total, last = total.with_part(more[0], starts=starts), last.with_part(more[1], starts=starts)
         return total, last
@@ -152,10 +147,10 @@ class _Reading:
     def _inner(self, i: int) -> list[int]:
         """The operations that are shown as a part of another one: the paths of a delta join in several shards."""
         node, inner = self.plan.nodes[i], list[int]()
-        todo = [port.node for port in node.inputs] if _is_paths(node) else []
+        todo = [port.node for port in node.inputs] if node.operation.has_paths else []
         while todo:
             at = todo.pop()
-            if not isinstance(self.plan.nodes[at].operation, ArrangeOp) and at not in inner:
+            if self.plan.layout_at(at) is None and at not in inner:
                 inner.append(at)
                 todo += [port.node for port in self.plan.nodes[at].inputs]
         return inner
@@ -163,61 +158,39 @@ class _Reading:
     def _event_times(self, node: PhysicalNode) -> str | None:
         """The event times that a reduce follows a correction through, where it does and they are known."""
         event_times = self.facts.event_times
-        if event_times is None or not isinstance(node.operation, ReduceOp) or not self.plan.has_event_times(node):
+        if event_times is None or not node.operation.looks_again or not self.plan.has_event_times(node):
             return None
-        arranged = self.plan.nodes[node.inputs[0].node].operation
-        times = event_times(arranged.arrangement) if isinstance(arranged, ArrangeOp) else None
+        keeps = self.plan.nodes[node.inputs[0].node].operation.keeps
+        times = None if keeps is None else event_times(keeps[0])
         return None if times is None else str(times)
 
 
-def _is_paths(node: PhysicalNode) -> bool:
-    """Whether what a node shows has its paths as parts: notes of a loop are about other things."""
-    return bool(node.notes) and not isinstance(node.operation, LeaveOp)
+def labelled(plan: Plan, node: PhysicalNode) -> str:
+    """What EXPLAIN shows of an operator."""
+    return node.operation.described(node.label, event_times=plan.has_event_times(node))
 
 
 def bound_of(plan: Plan, node: PhysicalNode) -> Bound:
     """What bounds the cost of a step of an operator."""
-    if not isinstance(node.operation, ReduceOp):
-        return CHANGE
-    bound = CHANGE
-    if node.operation.spec.sums is None and node.operation.ends == WHOLE:
-        bound = GROUPS if _keys(plan, node) else EVERYTHING
-    return max(bound, GROUPS, key=_BOUNDS.index) if plan.has_event_times(node) else bound
+    bound = node.operation.bound
+    if bound == GROUPS and not _keys(plan, node):
+        bound = EVERYTHING
+    revisits = node.operation.looks_again and plan.has_event_times(node)
+    return max(bound, GROUPS, key=_BOUNDS.index) if revisits else bound
 
 
 def _arranged_below(plan: Plan, node: PhysicalNode) -> Iterator[int]:
     """The arrangements that a delta join reads, whatever operations it is made of."""
     for port in node.inputs:
-        below = plan.nodes[port.node]
-        if isinstance(below.operation, ArrangeOp):
+        if plan.layout_at(port.node) is not None:
             yield port.node
         else:
-            yield from _arranged_below(plan, below)
-
-
-def _state(operation: ArrangeOp | CommandsOp) -> str:
-    """What an arrangement keeps."""
-    if isinstance(operation, CommandsOp):
-        return "commands of times to come, and nothing of those that were obeyed"
-    layout = operation.layout
-    if layout.changes_only:
-        columns = ", ".join(layout.schema.names)
-        return f"nothing of ({columns}) but what waits for its time and the history that is asked for"
-    names, rows = operation.retention.described(layout)
-    order = f", in order of {order_text(layout.order)}" if layout.order else ""
-    return f"arrangement ({', '.join(names)}){rows}{order}"
+            yield from _arranged_below(plan, plan.nodes[port.node])
 
 
 def _keys(plan: Plan, node: PhysicalNode) -> tuple[str, ...]:
-    """The key of an arrangement, or of the one that an operator reads first."""
-    match node.operation:
-        case ArrangeOp(_, layout) | CommandsOp(_, layout):
-            return layout.key
-        case LatestOp() | ReduceOp() | CollateOp() | JoinOp() | AsofOp() | LockedOp():
-            arranged = plan.nodes[node.inputs[0].node].operation
-            return arranged.layout.key if isinstance(arranged, ArrangeOp) else ()
-        case _:
-            return ()
+    """The key of an arrangement, or by which an operator works."""
+    return node.operation.works_by(plan.layout_at(node.inputs[0].node) if node.inputs else None)
 
 
 def refuse_unbounded(plan: Plan, view: str) -> None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,10 @@ Pieces = tuple[Updates | None, ...]
 """A piece of each output of a node."""
 Kind: TypeAlias = str
 """What EXPLAIN calls an operator: a word or two."""
+Bound = Literal["the change", "the groups touched", "everything"]
+CHANGE: Bound = "the change"
+GROUPS: Bound = "the groups touched"
+EVERYTHING: Bound = "everything"
 
 
 @dataclass(frozen=True)
@@ -225,18 +229,19 @@ class Operation(ABC):
     """What a node of a physical plan does in one step and one shard.
 
     ``tag`` is what the names of state call a class, whatever it is renamed to: stores are read by them. ``kind`` is
-    what EXPLAIN calls it. What an ``additive`` operation makes of a sum is the sum of what it makes of the parts, and
-    it keeps nothing; a ``summing`` one consolidates what it gets, piece by piece. One that ``starts`` may make
-    something of no input in a step that fills views. Where it reads its inputs by several keys, its stage is run
-    ``whole``: not for some keys after the others.
+    what EXPLAIN calls it.
+
+    A fact is abstract where a wrong value makes wrong rows: the state that it keeps and reads, when it runs without
+    input, how its stage may be divided, whether its rows may be read back, and what bounds its cost, by which plans
+    are refused. ``Stateless``, ``RowByRow``, ``OverArrangements`` and
+    ``Hosting`` state those that follow from their definitions. A fact has
+    a default where the default is right of every operation and only costs time or a word: it is not ``additive``
+    (pieces of its input wait until all are there), not ``summing`` (they are not consolidated while they wait), makes
+    one value (``in_pieces``), reads every column (``columns_read``), and EXPLAIN shows its label and nothing more.
     """
 
     tag: ClassVar[str]
     kind: ClassVar[Kind]
-    additive: ClassVar[bool] = False
-    summing: ClassVar[bool] = False
-    starts: ClassVar[bool] = False
-    whole: ClassVar[bool] = False
 
     def __init_subclass__(cls, tag: str = "", kind: Kind | None = None) -> None:
         super().__init_subclass__()
@@ -249,44 +254,204 @@ class Operation(ABC):
     def step(self, here: Here) -> Outputs:
         """What the node makes of what has come in: a value, or None, for each output."""
 
+    # state ----------------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def keeps(self) -> tuple[str, Layout] | None:
+        """The name and layout of the state that it keeps."""
+
+    @property
+    @abstractmethod
+    def takes_from(self) -> str | None:
+        """The name of the state from whose future updates it takes those that are due."""
+
+    @property
+    @abstractmethod
+    def reads(self) -> str | None:
+        """The name of a state that it reads without changing it."""
+
+    @property
+    @abstractmethod
+    def looks_again(self) -> bool:
+        """Whether it looks at groups again at later times, in scopes whose times are no chain (``Here.pended``)."""
+
+    @property
+    @abstractmethod
+    def starts(self) -> bool:
+        """Whether it may make something of no input in a step that fills views."""
+
+    # where rows are -------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def whole(self) -> bool:
+        """Whether it reads its inputs by several keys, so that its stage is not run for some keys after the others."""
+
+    @abstractmethod
+    def lies_by(self) -> tuple[str, ...] | None:
+        """By which columns the updates on its first input lie in their shards, where no exchange says."""
+
+    @abstractmethod
+    def exchange_key(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        """The columns by which its input is exchanged in a plan of its own, such as that which fills a late view.
+
+        None where it needs no exchange but those of the plan that it was made for. ``schema`` is that of output 0.
+        """
+
+    # what its rows are ----------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def makes_rows(self) -> bool:
+        """Whether output 0 are rows as an arrangement of them has them, so that these may be read in its place."""
+
+    @property
+    @abstractmethod
+    def at_each_time(self) -> bool:
+        """Whether its rows at each time follow from the rows of its inputs at that time, whenever they arrived."""
+
+    @property
+    @abstractmethod
+    def bound(self) -> Bound:
+        """What bounds the cost of a step: of one group, that the groups touched do means everything does."""
+
+    # how it runs ----------------------------------------------------------------------------------------------------
+
+    @property
+    def additive(self) -> bool:
+        """Whether what it makes of a sum is the sum of what it makes of the parts, and it keeps nothing."""
+        return False
+
+    @property
+    def summing(self) -> bool:
+        """Whether it consolidates its input, so that pieces of it may be consolidated one by one."""
+        return False
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it adds several inputs up, consolidated where rows reach it along many paths (``Here.summed``)."""
+        return False
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is the linear logic that it applies, and nothing else."""
+        return False
+
+    @property
+    def applied(self) -> BoundLogic:
+        """The linear logic that it applies to its rows."""
+        return IDENTITY
+
     def in_pieces(self, here: Here) -> Iterator[Pieces] | None:
         """The same piece by piece, where it may be much more than what came in; None where it is one value."""
         return None
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str] | None:
+        """The columns that it reads of an input with a schema; None for all of them."""
+        return None
+
+    # what EXPLAIN says ----------------------------------------------------------------------------------------------
 
     @property
     def word(self) -> Kind:
         """What EXPLAIN calls it: its kind, where that is not a matter of what it is given."""
         return self.kind
 
-    @property
-    def keeps(self) -> tuple[str, Layout] | None:
-        """The name and layout of the state that it keeps."""
-        return None
+    def described(self, label: str, *, event_times: bool) -> str:
+        """What EXPLAIN shows of an operation with a label, in a scope with or without event times."""
+        return label
 
     @property
-    def takes_from(self) -> str | None:
-        """The name of the state from whose held updates it takes those that are due."""
-        return None
+    def is_named(self) -> bool:
+        """Whether its label is part of the name of its stage."""
+        return True
 
     @property
-    def reads(self) -> str | None:
-        """The name of a state that it reads without changing it."""
-        return None
+    def has_paths(self) -> bool:
+        """Whether the operations between arrangements and it are shown as its parts."""
+        return False
 
-    def lies_by(self) -> tuple[str, ...] | None:
-        """By which columns the updates on its first input lie in their shards, where no exchange says."""
-        return None
+    @property
+    def is_by_arrival(self) -> bool:
+        """Whether a view of it depends on when rows arrived."""
+        return False
+
+    @property
+    def retained(self) -> str:
+        """The state that it keeps, in words."""
+        return ""
+
+    def works_by(self, first: Layout | None) -> tuple[str, ...]:
+        """The key by which it works; ``first`` is the layout of its first input, where that is an arrangement."""
+        return ()
+
+
+class Stateless(Operation):
+    """An operation without state of its own: what it makes is a function of its inputs in this step."""
+
+    @property
+    def keeps(self) -> None:
+        """Nothing."""
+
+    @property
+    def takes_from(self) -> None:
+        """Nothing."""
+
+    @property
+    def reads(self) -> None:
+        """Nothing."""
+
+    @property
+    def looks_again(self) -> bool:
+        """It does not."""
+        return False
+
+    @property
+    def starts(self) -> bool:
+        """No input, no output."""
+        return False
+
+
+class RowByRow(Stateless):
+    """An operation that looks at one update at a time, so that its input may lie and be divided anyhow."""
+
+    bound = CHANGE
+    makes_rows = True
+    whole = False
+
+    @property
+    def additive(self) -> bool:
+        """It is."""
+        return True
+
+    def lies_by(self) -> None:
+        """Anyhow."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """None."""
+
+
+class OverArrangements(Stateless):
+    """An operation all of whose inputs are arrangements, which lie by their keys and stay where they are."""
+
+    def lies_by(self) -> None:
+        """By their keys."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """None."""
 
 
 @dataclass(frozen=True)
-class Hosting(Operation):
-    """An operation that takes over the linear logic that alone reads its rows, and applies it to them at once.
+class Hosting(OverArrangements):
+    """An operation over arrangements that takes over the linear logic that alone reads its rows, and applies it.
 
     Output 0 the rows, output 1 its own errors, output 2 those of the logic.
     """
 
     flows: ClassVar[bool] = False
     """Whether it makes its rows in pieces, so that logic may make many rows of each."""
+    makes_rows = True
 
     logic: BoundLogic = field(default=IDENTITY, kw_only=True)
 
@@ -296,3 +461,16 @@ class Hosting(Operation):
             return [rows, errors]
         passed, failed = run_logic(self.logic, rows)
         return [passed, errors, failed]
+
+    @property
+    def applied(self) -> BoundLogic:
+        """What it took over."""
+        return self.logic
+
+    def described(self, label: str, *, event_times: bool) -> str:
+        """With the logic that it took over."""
+        return f"{label}, then {self.logic}" if self.logic else label
+
+    def works_by(self, first: Layout | None) -> tuple[str, ...]:
+        """That of the arrangement that it reads first."""
+        return () if first is None or self.whole else first.key

@@ -53,6 +53,16 @@ class Node(ABC):
     """A collection, described.
 
     ``tag`` is what fingerprints call a class, whatever it is renamed to: stored views are found by them.
+
+    A fact is abstract where a wrong value makes wrong rows: which columns correspond (``lineage``, ``decides``,
+    ``reads``), when there are no rows (``is_nothing``), whether inputs are added up (``is_sum``), and what depends on
+    times (``moves_times``, ``reads_times``, ``is_by_arrival``, ``arrival_verb``). ``Leaf``, ``Unary``, ``Whole`` and
+    ``AtEachTime`` state those that follow from their definitions. A fact has a default where the default is right of
+    every operator and only loses an optimization or a word: nothing is a set, nothing is consolidated, nothing equals
+    an input, no column is left out, no logic runs inside. Four defaults are right of all operators but a few kinds,
+    which override them: ``functions`` and ``with_functions`` (those that call Python), ``free`` and ``moments`` (those
+    that enter a loop or a moment), ``stays`` and ``arranged_by`` (those requested by name), and ``shown`` (those whose
+    columns are called otherwise than in their input).
     """
 
     tag: ClassVar[str]
@@ -166,29 +176,29 @@ class Node(ABC):
         return False
 
     @property
+    @abstractmethod
     def moves_times(self) -> bool:
         """Whether its rows change at times at which no row of its input does that decides them."""
-        return False
 
     @property
+    @abstractmethod
     def arrival_verb(self) -> str | None:
         """The verb of a node that depends on when rows arrive, and so is refused in loops and over two times."""
-        return None
 
     @property
+    @abstractmethod
     def is_by_arrival(self) -> bool:
         """Whether its rows depend on when the rows of its input arrived, and not on these rows alone."""
-        return False
 
     @property
+    @abstractmethod
     def reads_times(self) -> bool:
         """Whether its rows depend on the times of its input as values, and not on their order alone."""
-        return self.is_by_arrival
 
     @property
+    @abstractmethod
     def is_sum(self) -> bool:
         """Whether its rows are those of all of its inputs together, so that copies of one input cancel another's."""
-        return False
 
     @property
     def stays(self) -> bool:
@@ -245,8 +255,30 @@ def _changed(node: Node, inputs: Iterator[Node]) -> Iterator[tuple[str, Any]]:
             yield field.name, tuple(next(inputs) for _ in value)
 
 
-class Leaf(Node):
+class AtEachTime(Node):
+    """A collection whose rows at each time follow from the rows of its inputs at that time, whenever they arrived."""
+
+    @property
+    def reads_times(self) -> bool:
+        """It does not."""
+        return False
+
+    @property
+    def is_by_arrival(self) -> bool:
+        """It is not."""
+        return False
+
+    @property
+    def arrival_verb(self) -> str | None:
+        """It has none."""
+        return None
+
+
+class Leaf(AtEachTime):
     """A collection that is computed from no other."""
+
+    is_sum = False
+    moves_times = False
 
     def lineage(self, i: int) -> Mapping[str, str]:
         """There is no input."""
@@ -293,6 +325,11 @@ class Unary(Derived):
         """The one input."""
         return (self.input,)
 
+    @property
+    def is_sum(self) -> bool:
+        """There is one input."""
+        return False
+
     def _schema(self) -> pa.Schema:
         """That of the input."""
         return self.input.schema
@@ -316,6 +353,11 @@ class Whole(Derived):
     def is_nothing(self, empty: Sequence[bool]) -> bool:
         """Not known."""
         return False
+
+    @property
+    def moves_times(self) -> bool:
+        """Taken to be so: no rule moves a test below it."""
+        return True
 
 
 def all_columns(node: Node) -> Columns:

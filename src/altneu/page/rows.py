@@ -22,7 +22,7 @@ from altneu.page.cells import cells_of, columns_of
 from altneu.page.snapshot import Snapshot
 from altneu.runtime.read import contents, summed
 from altneu.trace.update import Updates
-from altneu.views.view import View, stored_errors
+from altneu.views.contents import Contents, stored_errors
 
 MOST = 2_000_000  # updates of a view that are added up; of a larger one the page shows the first part
 SORTED = 20_000  # fewer rows than these are in order of their columns, if nothing else is asked for
@@ -180,8 +180,7 @@ def _has_order(kind: pa.DataType) -> bool:
 
 def errors_of(snapshot: Snapshot, name: str) -> Rows:
     """The errors of a view, each once."""
-    readings: Any = snapshot
-    return Rows.from_batch(View(readings, name).errors())
+    return Rows.from_batch(Contents(snapshot, name).errors())
 
 
 def count_errors(snapshot: Snapshot, name: str) -> int:

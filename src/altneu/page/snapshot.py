@@ -15,7 +15,7 @@ TEMPORARY = "#"  # views of this beginning are a statement's own
 
 
 class Snapshot:
-    """What a session keeps as of a commit: as much of ``Readings`` as contents and errors of a view need.
+    """What a session keeps as of a commit: the state of its views, from which contents and errors are read.
 
     States of arrangements are immutable, so a snapshot refers to them without copies. It is taken under the session's
     lock and read under its own, because reading opens states that it only names.

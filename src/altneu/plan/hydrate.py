@@ -16,10 +16,7 @@ from altneu.errors import HydrationError
 from altneu.linear import BoundLogic, Filter, Project, Step
 from altneu.linear.asked import Cut
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
-from altneu.operators.concat.operation import ConsolidateOp
 from altneu.operators.linear.operation import LinearOp
-from altneu.operators.reduce.operation import ExplodeOp
-from altneu.operators.source.operation import ConstantOp, SourceOp
 from altneu.plan.physical import PhysicalNode, Plan, Port, scheduled
 
 
@@ -42,11 +39,8 @@ class _Cutter:
 
         Rows read from arrangements may lie otherwise than the session's plan knew, so no exchange is left out.
         """
-        exchange = node.exchange
-        if isinstance(node.operation, ArrangeOp):
-            exchange = node.operation.shard_key if inputs else None
-        elif isinstance(node.operation, ConsolidateOp):
-            exchange = tuple(node.schema.names)
+        key = node.operation.exchange_key(node.schema) if inputs else None
+        exchange = node.exchange if key is None else key
         self.nodes.append(replace(node, inputs=inputs, exchange=exchange))
         return len(self.nodes) - 1
 
@@ -104,12 +98,8 @@ class _Cutter:
             rows = self.made[at]
             assert rows is not None
             return self.add(replace(node, operation=LinearOp(logic)), (Port(rows),))
-        if isinstance(operation, SourceOp):
-            if operation.name in self.filled:
-                raise HydrationError(self._lacking(i, operation.name))
-            return self.add(node, ())
-        if isinstance(operation, ConstantOp):
-            return self.add(node, ())
+        if (source := self.plan.source_of.get(i)) in self.filled and source is not None:
+            raise HydrationError(self._lacking(i, source))
         ports = [Port(number, port.output) for port in node.inputs if (number := self.made[port.node]) is not None]
         return self.add(node, tuple(ports))
 
@@ -168,7 +158,7 @@ class _Cutter:
                 continue
             if len(node.inputs) == 1 and not node.inputs[0].output and not operation.transforms:
                 below = node.inputs[0].node
-                if not isinstance(self.plan.nodes[below].operation, ExplodeOp | ArrangeOp):
+                if self.plan.nodes[below].operation.makes_rows:
                     arrangements.setdefault(below, operation.arrangement)
         return arrangements
 
@@ -177,9 +167,9 @@ class _Cutter:
         """For a source that is not arranged, the logic directly above it whose rows are."""
         by_source: dict[int, list[int]] = {}
         for i in self.readers:
-            if isinstance(self.plan.nodes[i].operation, LinearOp):
+            if self.plan.nodes[i].operation.is_linear:
                 below = self.plan.nodes[i].inputs[0].node
-                if isinstance(self.plan.nodes[below].operation, SourceOp) and below not in self.readers:
+                if below in self.plan.source_of and below not in self.readers:
                     by_source.setdefault(below, []).append(i)
         return {source: sorted(above) for source, above in by_source.items()}
 
@@ -192,7 +182,7 @@ class _Cutter:
         """
         if i not in self.left:
             node = self.plan.nodes[i]
-            source = node.inputs[0].node if isinstance(node.operation, LinearOp) else -1
+            source = node.inputs[0].node if node.operation.is_linear else -1
             candidates = ((at, self._left(source, i, at)) for at in self.retained_logic.get(source, ()))
             self.left[i] = next(((at, left) for at, left in candidates if left is not None), None)
         return self.left[i]
@@ -200,17 +190,15 @@ class _Cutter:
     def _left(self, source: int, i: int, at: int) -> BoundLogic | None:
         """The logic that makes of arranged rows what a node makes of a source's; None where they lack what it reads."""
         schema, available = self.plan.nodes[source].schema, self.plan.nodes[at].schema
-        needed, applied = self.plan.nodes[i].operation, self.plan.nodes[at].operation
-        assert isinstance(needed, LinearOp)
-        assert isinstance(applied, LinearOp)
-        if applied.logic.delay or not all(map(_only_leaves_out, applied.logic.steps)):
+        needed, applied = self.plan.nodes[i].operation.applied, self.plan.nodes[at].operation.applied
+        if applied.delay or not all(map(_only_leaves_out, applied.steps)):
             return None
-        if not needed.logic.columns_read(schema) <= {*available.names}:
+        if not needed.columns_read(schema) <= {*available.names}:
             return None
-        tests = Cut(applied.logic, schema).asked_first()
-        if tests and (needed.logic.can_fail or not {*tests} <= {*Cut(needed.logic, schema).asked_first()}):
+        tests = Cut(applied, schema).asked_first()
+        if tests and (needed.can_fail or not {*tests} <= {*Cut(needed, schema).asked_first()}):
             return None  # a row that was left out may be one that fails, or passes
-        return needed.logic if needed.logic.output(available).equals(needed.logic.output(schema)) else None
+        return needed if needed.output(available).equals(needed.output(schema)) else None
 
 
 def _only_leaves_out(step: Step) -> bool:

@@ -29,13 +29,12 @@ from altneu.operators.join.lowering import lower_join
 from altneu.operators.latest.lowering import lower_latest
 from altneu.operators.linear.lowering import lower_linear
 from altneu.operators.loop.lowering import lower_enter_at, lower_result, lower_variable
-from altneu.operators.loop.operation import EnterOp, FeedbackOp, FeedOp, LeaveOp
+from altneu.operators.loop.operation import EnterOp, LeaveOp
 from altneu.operators.lowering import Lowered, OpenLoop, arrangement_id
 from altneu.operators.node import Key
 from altneu.operators.reduce.lowering import lower_reduce
 from altneu.operators.sample.lowering import lower_sample
 from altneu.operators.source import lowering as sources
-from altneu.operators.source.operation import CommandsOp
 from altneu.order import Lattice
 from altneu.plan import ir
 from altneu.plan.physical import ROOT, PhysicalNode, Plan, Port, Scope, ViewPorts, scheduled, scope_lattice
@@ -385,8 +384,10 @@ def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
     seen: Counter[str] = Counter()
     for node in nodes:
         parts = [node.operation.tag]
-        if isinstance(node.operation, ArrangeOp | CommandsOp | FeedOp | FeedbackOp):
-            parts.append(node.operation.arrangement)
+        keeps = node.operation.keeps
+        state = node.operation.takes_from if keeps is None else keeps[0]
+        if state is not None:
+            parts.append(state)
         else:
             parts += [node.logical] if node.logical else [node.label]
             if node.scope or not node.logical:

@@ -18,11 +18,7 @@ import pyarrow as pa
 from altneu.errors import ERROR_SCHEMA
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.base import Operation
-from altneu.operators.concat.operation import ConcatOp
-from altneu.operators.linear.operation import LinearOp
-from altneu.operators.loop.operation import FeedbackOp
 from altneu.operators.lowering import Port as Port  # noqa: PLC0414  # plans are made of them
-from altneu.operators.reduce.operation import ReduceOp
 from altneu.operators.source.operation import SourceOp
 from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds, outside
 from altneu.trace.batch import Layout
@@ -193,7 +189,7 @@ class Plan:
         for i, node in enumerate(self.nodes):
             if (keeps := node.operation.keeps) is not None:
                 layouts[keeps[0]] = keeps[1]
-            elif isinstance(node.operation, ReduceOp) and node.scope:
+            elif node.operation.looks_again and node.scope:
                 operation = self.nodes[node.inputs[0].node].operation
                 assert isinstance(operation, ArrangeOp)
                 layout = operation.layout
@@ -212,7 +208,7 @@ class Plan:
         for i, node in enumerate(self.nodes):
             if (name := node.operation.takes_from) is not None:
                 by_stage[node.stage] = (*by_stage.get(node.stage, ()), (name, i))
-            elif isinstance(node.operation, ReduceOp) and node.scope:
+            elif node.operation.looks_again and node.scope:
                 by_stage[node.stage] = (*by_stage.get(node.stage, ()), (pended(i), i))
         return by_stage
 
@@ -260,6 +256,16 @@ class Plan:
     def sources(self) -> dict[str, int]:
         """Node of each source."""
         return {n.operation.name: i for i, n in enumerate(self.nodes) if isinstance(n.operation, SourceOp)}
+
+    @cached_property
+    def source_of(self) -> dict[int, str]:
+        """The same the other way round: by its node the name of each source."""
+        return {i: name for name, i in self.sources.items()}
+
+    def layout_at(self, number: int) -> Layout | None:
+        """The layout of the arrangement that a node is; None where it is none."""
+        operation = self.nodes[number].operation
+        return operation.layout if isinstance(operation, ArrangeOp) else None
 
     @cached_property
     def channels(self) -> tuple[Channel, ...]:
@@ -334,14 +340,14 @@ class Plan:
         ways: list[dict[int, int]] = []
         sums: set[int] = set()
         for i, node in enumerate(self.nodes):
-            if not isinstance(node.operation, LinearOp | ConcatOp):
+            if not node.operation.additive:
                 ways.append({i: 1})
                 continue
             total: dict[int, int] = {}
             for port in node.inputs:
                 for root, many in ways[port.node].items():
                     total[root] = total.get(root, 0) + many
-            if isinstance(node.operation, ConcatOp) and max(total.values(), default=0) > MOST_WAYS:
+            if node.operation.is_sum and max(total.values(), default=0) > MOST_WAYS:
                 sums.add(i)
                 total = {i: 1}
             ways.append(total if len(total) <= _ROOTS else dict(sorted(total.items(), key=lambda t: -t[1])[:_ROOTS]))
@@ -392,7 +398,7 @@ class Plan:
     def stage_label(self, stage: int) -> str:
         """Names of what a stage does, for people."""
         nodes = [self.nodes[i] for i in self.stages[stage]]
-        names = [n.label for n in nodes if n.label and not isinstance(n.operation, LinearOp | ConcatOp)]
+        names = [n.label for n in nodes if n.label and n.operation.is_named]
         return ", ".join(dict.fromkeys(names)) or "sources"
 
     def arrangements_of(self, view: str) -> list[str]:
@@ -420,8 +426,8 @@ class Plan:
                 yield i
                 todo += [p.node for p in self.nodes[i].inputs]
                 operation = self.nodes[i].operation
-                if isinstance(operation, FeedbackOp):
-                    todo.append(self.arrangements[operation.arrangement])
+                if operation.keeps is None and operation.takes_from is not None:  # from another node's state
+                    todo.append(self.arrangements[operation.takes_from])
 
 
 def pended(node: int) -> str:

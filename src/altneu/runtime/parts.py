@@ -21,7 +21,6 @@ import numpy as np
 from altneu.columnar.hashing import Hashes, hash_rows
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
 from altneu.operators.base import MANY_ROWS, ArrangementState, Message, Operation, Region, Snapshot, StepMode
-from altneu.operators.loop.operation import FeedOp
 from altneu.plan.physical import Plan
 from altneu.runtime.base import Sending, begin, inserted
 from altneu.runtime.keeper import Growing, Keeper
@@ -249,8 +248,8 @@ class StageRun:
     def _give_held(self) -> None:
         """Take out of the holds what is due, and what is read whole, so that each part gets its own."""
         for operation in self._operations:
-            if isinstance(operation, FeedOp):  # it lets go of what was due in this round
-                self._take_due(operation.arrangement)
+            if operation.keeps is not None and operation.takes_from is None:  # what was due in this round is removed
+                self._take_due(operation.keeps[0])
             elif isinstance(operation, ReadOp):
                 self.inbox.put(operation.arrangement, self._state(operation.arrangement).holds.updates())
         for name in self.plan.holders.get(self.stage, ()):

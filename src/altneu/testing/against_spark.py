@@ -14,7 +14,8 @@ from altneu.errors import InputError
 from altneu.provenance.finding import EVERYTHING, Finder, counted
 from altneu.testing.asserting import assert_contents, rows_of
 from altneu.types import normalise_type, type_name
-from altneu.views.view import View, repeated
+from altneu.views.contents import repeated
+from altneu.views.view import View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

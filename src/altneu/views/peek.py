@@ -5,15 +5,14 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from altneu.collections.collection import Collection
 from altneu.engine.catalogue import check_maintained
 from altneu.engine.engine import Engine
-from altneu.engine.reading import ASKED, Known, OnErrors, Time
+from altneu.engine.reading import ASKED, Known, Lock, OnErrors, Time
 from altneu.errors import HydrationError, PlanError
 from altneu.explain import Explained, seconds_of
 from altneu.explain import explained as explained_plan
@@ -24,29 +23,32 @@ from altneu.plan.hydrate import hydration_plan, missing
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.measured import Measurements
-from altneu.views.view import View
+from altneu.runtime.state import StateTable
+from altneu.views.contents import Contents
 
 NAME = ASKED
 
 
+@dataclass(frozen=True)
 class _Answer:
-    """The part of ``Readings`` that reading contents needs, for a collection that is not maintained."""
+    """The state of a collection that is not maintained, while it is there."""
 
-    def __init__(self, engine: Engine, ports: ViewPorts, known: Known) -> None:
-        self.lock, self.table = engine.lock, engine.table
-        self._ports, self._known = ports, known
+    lock: Lock
+    table: StateTable
+    at: ViewPorts
+    when: Known
 
     def ports(self, name: str) -> ViewPorts:
         """Where its contents and errors are."""
-        return self._ports
+        return self.at
 
     def known(self, name: str) -> Known:
         """When it can be read."""
-        return self._known
+        return self.when
 
 
-class _Asked(View):
-    """A query that is answered once, as a view."""
+class _Asked(Contents):
+    """The contents of a query that is answered once."""
 
     @property
     def _title(self) -> str:
@@ -66,8 +68,8 @@ def peek(engine: Engine, collection: Collection, at: Time = None, errors: OnErro
     with _computed(engine, collection) as (plan, node, _):
         journal, upper, remedy = engine.journal, max(engine.lower, 1), "Session(retain=...) keeps more"
         known = Known(NAME, upper, journal.since, upper, journal.events, ir.coordinates(node), remedy)
-        readings: Any = _Answer(engine, plan.views[NAME], known)
-        return _Asked(readings, NAME).to_arrow(at, errors)
+        answer = _Answer(engine.lock, engine.table, plan.views[NAME], known)
+        return _Asked(answer, NAME).to_arrow(at, errors)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from altneu.engine.closing import Closing
-from altneu.engine.reading import Known, OnErrors, Time, refuse_without_contents
+from altneu.engine.reading import Known, OnErrors, Readable, Time, refuse_without_contents
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import HistoryGoneError, PlanError, ReadError
 from altneu.order import Epoch
@@ -310,7 +310,7 @@ class StoreReadings(Closing):
                 commit_views = self._before(commit_views, name, start)
         return ranges
 
-    def frame(self, view: View, at: Time, errors: OnErrors) -> NoReturn:
+    def frame(self, view: Readable, at: Time, errors: OnErrors) -> NoReturn:
         """Raises: Spark reads stores by itself."""
         refuse_without_contents(self.ports(view.name), view.name)
         raise ReadError(f'a reader has no Spark; spark.read.format("altneu").option("view", {view.name!r}).load(path)')

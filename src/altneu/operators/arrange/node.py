@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from altneu.operators.concat.node import Named
-from altneu.operators.node import Key
+from altneu.operators.node import AtEachTime, Key
 
 
 @dataclass(frozen=True, eq=False)
-class ArrangedBy(Named, tag="ArrangedBy"):
+class ArrangedBy(AtEachTime, Named, tag="ArrangedBy"):
     """The same collection, which rules leave as it is; a view of it is arranged by some columns.
 
     Plans are rewritten with it and lowered without it, but for the root: it says no more than where a view's rows lie.

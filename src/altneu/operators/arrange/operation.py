@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
+from altneu.columnar.ranking import order_text
 from altneu.operators.arrange.retention import EVERY_UPDATE, Retention
-from altneu.operators.base import MANY_ROWS, ArrangementState, Here, Operation, Outputs
+from altneu.operators.base import CHANGE, MANY_ROWS, ArrangementState, Here, Operation, Outputs
 from altneu.trace.batch import Arranged, Layout
 from altneu.trace.update import Updates
 
@@ -17,7 +20,10 @@ class ReadOp(Operation, tag="ReadOp", kind="read"):
     With ``present`` what came before ``since`` is there as of then, so that it cancels with what is given as of then.
     """
 
-    starts = True
+    starts = makes_rows = at_each_time = True
+    looks_again = whole = False
+    keeps = takes_from = None
+    bound = CHANGE
 
     arrangement: str
     present: bool = False
@@ -35,6 +41,12 @@ class ReadOp(Operation, tag="ReadOp", kind="read"):
         """The arrangement."""
         return self.arrangement
 
+    def lies_by(self) -> None:
+        """There is no input."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """There is no input."""
+
 
 @dataclass(frozen=True)
 class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
@@ -45,6 +57,9 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
     """
 
     starts = True
+    looks_again = makes_rows = at_each_time = whole = False
+    reads = None
+    bound = CHANGE
 
     arrangement: str
     layout: Layout
@@ -90,6 +105,28 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
     def takes_from(self) -> str:
         """The arrangement, too, holds updates back."""
         return self.arrangement
+
+    def lies_by(self) -> None:
+        """As the exchange or the input says."""
+
+    def exchange_key(self, schema: pa.Schema) -> tuple[str, ...]:
+        """That by which it is partitioned."""
+        return self.shard_key
+
+    def works_by(self, first: Layout | None) -> tuple[str, ...]:
+        """That of its layout."""
+        return self.layout.key
+
+    @property
+    def retained(self) -> str:
+        """What its retention says."""
+        layout = self.layout
+        if layout.changes_only:
+            columns = ", ".join(layout.schema.names)
+            return f"nothing of ({columns}) but what waits for its time and the history that is asked for"
+        names, rows = self.retention.described(layout)
+        order = f", in order of {order_text(layout.order)}" if layout.order else ""
+        return f"arrangement ({', '.join(names)}){rows}{order}"
 
     @property
     def shard_key(self) -> tuple[str, ...]:

@@ -101,6 +101,11 @@ class AsOf(Derived, tag="AsOf"):
         return True
 
     @property
+    def is_sum(self) -> bool:
+        """A row is made of a row of each side."""
+        return False
+
+    @property
     def moves_times(self) -> bool:
         """A left row that is locked in stays."""
         return self.locked
@@ -109,6 +114,11 @@ class AsOf(Derived, tag="AsOf"):
     def arrival_verb(self) -> str | None:
         """That of a locked one."""
         return "a locked asof_join" if self.locked else None
+
+    @property
+    def reads_times(self) -> bool:
+        """Where matches are locked in: what a row met depends on when it came."""
+        return self.locked
 
     @property
     def is_by_arrival(self) -> bool:
@@ -150,6 +160,11 @@ class UpdateTime(Unary, Whole, tag="UpdateTime"):
     def arrival_verb(self) -> str | None:
         """Its verb."""
         return "update_time()"
+
+    @property
+    def reads_times(self) -> bool:
+        """They are its column."""
+        return True
 
     @property
     def is_by_arrival(self) -> bool:

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 
 from altneu.operators.asof.locked import LockSpec, locked_rows
 from altneu.operators.asof.revising import AsofSpec, asof_join
-from altneu.operators.base import Here, Hosting, Kind, Outputs
+from altneu.operators.base import CHANGE, Here, Hosting, Kind, Outputs
 
 
 @dataclass(frozen=True)
 class AsofOp(Hosting, tag="AsofOp", kind="as-of join"):
     """As-of join, by event time, of two arrangements that are ordered by it."""
+
+    at_each_time = True
+    whole = False
+    bound = CHANGE
 
     spec: AsofSpec
 
@@ -27,6 +31,10 @@ class AsofOp(Hosting, tag="AsofOp", kind="as-of join"):
 @dataclass(frozen=True)
 class LockedOp(Hosting, tag="LockedOp", kind="as-of join"):
     """The rows of an arrangement of locked matches; output 1 the errors of left rows retracted that were not there."""
+
+    is_by_arrival = True
+    at_each_time = whole = False
+    bound = CHANGE
 
     spec: LockSpec
 

@@ -45,6 +45,16 @@ class Moments(Unary):
         return True
 
     @property
+    def arrival_verb(self) -> str | None:
+        """None: loops and sources of two times have moments too."""
+        return None
+
+    @property
+    def is_by_arrival(self) -> bool:
+        """Not on its way in: moments are of the time that a row has."""
+        return False
+
+    @property
     def reads_times(self) -> bool:
         """It does: each has two moments."""
         return True

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from altneu.operators.base import Here, Operation, Outputs
+from altneu.operators.base import Here, Outputs, RowByRow
 from altneu.order import AltNeu, Lattice, difference
 from altneu.trace.update import Updates
 
 
 @dataclass(frozen=True)
-class DifferentiateOp(Operation, tag="DifferentiateOp", kind="moments"):
+class DifferentiateOp(RowByRow, tag="DifferentiateOp", kind="moments"):
     """Each update at the earlier moment of its time, and its opposite at the later one."""
 
-    additive = True
+    at_each_time = False
 
     def step(self, here: Here) -> Outputs:
         """Both."""
@@ -27,10 +27,10 @@ class DifferentiateOp(Operation, tag="DifferentiateOp", kind="moments"):
 
 
 @dataclass(frozen=True)
-class ToNeuOp(Operation, tag="ToNeuOp", kind="moments"):
+class ToNeuOp(RowByRow, tag="ToNeuOp", kind="moments"):
     """Each update at the later moment of its time."""
 
-    additive = True
+    at_each_time = False
 
     def step(self, here: Here) -> Outputs:
         """The updates, later."""
@@ -39,10 +39,11 @@ class ToNeuOp(Operation, tag="ToNeuOp", kind="moments"):
 
 
 @dataclass(frozen=True)
-class IntegrateOp(Operation, tag="IntegrateOp", kind="moments"):
+class IntegrateOp(RowByRow, tag="IntegrateOp", kind="moments"):
     """The updates of earlier moments, each at the time whose moment it was."""
 
-    additive = True
+    is_by_arrival = True
+    at_each_time = False
 
     def step(self, here: Here) -> Outputs:
         """Those updates."""

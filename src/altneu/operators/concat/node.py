@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from altneu.linear import Function
-from altneu.operators.node import Columns, Derived, Node, Unary, all_columns, same_columns
+from altneu.operators.node import AtEachTime, Columns, Derived, Node, Unary, all_columns, same_columns
 
 
 @dataclass(frozen=True, eq=False)
-class Concat(Derived, tag="Concat"):
+class Concat(AtEachTime, Derived, tag="Concat"):
     """The sum of collections of one schema."""
 
     parts: tuple[Node, ...]
@@ -59,6 +59,11 @@ class Concat(Derived, tag="Concat"):
         """It is."""
         return True
 
+    @property
+    def moves_times(self) -> bool:
+        """Its rows are those of its inputs."""
+        return False
+
     def same_as(self, sets: Sequence[bool], consolidated: Sequence[bool]) -> Node | None:
         """Of one part that part."""
         return self.parts[0] if len(self.parts) == 1 else None
@@ -81,13 +86,18 @@ class _SameRows(Unary):
         """The same rows."""
         return same_columns(self.input, known)
 
+    @property
+    def moves_times(self) -> bool:
+        """Its rows are those of its input."""
+        return False
+
     def is_set(self, inputs: Sequence[bool]) -> bool:
         """As the input."""
         return inputs[0]
 
 
 @dataclass(frozen=True, eq=False)
-class Consolidate(_SameRows, tag="Consolidate"):
+class Consolidate(AtEachTime, _SameRows, tag="Consolidate"):
     """The same collection, each (data, time) in one update."""
 
     def describe(self) -> str:
@@ -155,6 +165,9 @@ class Inspect(Named, tag="Inspect"):
     def with_functions(self, change: Callable[[Function], Function]) -> Node:
         """Another one is."""
         return replace(self, function=change(self.function))
+
+    is_by_arrival = False
+    reads_times = False
 
     @property
     def arrival_verb(self) -> str | None:

@@ -8,15 +8,18 @@ import pyarrow as pa
 
 from altneu.columnar.rows import Rows
 from altneu.linear import Function
-from altneu.operators.base import Here, Operation, Outputs
+from altneu.operators.base import CHANGE, Here, Kind, Outputs, RowByRow, Stateless
 from altneu.trace.update import Updates, consolidate
 
 
 @dataclass(frozen=True)
-class ConcatOp(Operation, tag="ConcatOp", kind="concat"):
-    """The sum of the inputs."""
+class ConcatOp(RowByRow, tag="ConcatOp", kind="concat"):
+    """The sum of the inputs; with ``paths`` that of the paths of a delta join, which are shown as parts of it."""
 
-    additive = True
+    at_each_time = is_sum = True
+    is_named = False
+
+    paths: bool = False
 
     def step(self, here: Here) -> Outputs:
         """All updates, consolidated where a row comes by many ways."""
@@ -25,6 +28,16 @@ class ConcatOp(Operation, tag="ConcatOp", kind="concat"):
         made = Updates.concat(parts, schema, here.lattice.width) if parts else None
         return [here.summed(made, settle=True)]
 
+    @property
+    def word(self) -> Kind:
+        """What its parts are paths of."""
+        return "delta join" if self.paths else self.kind
+
+    @property
+    def has_paths(self) -> bool:
+        """Where it is the sum of them."""
+        return self.paths
+
 
 def _conform(updates: Updates, schema: pa.Schema) -> Updates:
     """The parts of a sum agree in types; names and nullability are those of the first."""
@@ -32,20 +45,32 @@ def _conform(updates: Updates, schema: pa.Schema) -> Updates:
 
 
 @dataclass(frozen=True)
-class ConsolidateOp(Operation, tag="ConsolidateOp", kind="consolidate"):
+class ConsolidateOp(Stateless, tag="ConsolidateOp", kind="consolidate"):
     """The step's updates, each (data, time) once."""
 
-    summing = True
+    summing = makes_rows = at_each_time = True
+    whole = False
+    bound = CHANGE
 
     def step(self, here: Here) -> Outputs:
         """The updates, consolidated."""
         updates = here.one()
         return [here.summed(None if updates is None else consolidate(updates, here.lattice))]
 
+    def lies_by(self) -> None:
+        """As the exchange or the input says."""
+
+    def exchange_key(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Equal rows meet."""
+        return tuple(schema.names)
+
 
 @dataclass(frozen=True)
-class TapOp(Operation, tag="TapOp", kind="inspect"):
+class TapOp(Stateless, tag="TapOp", kind="inspect"):
     """The step's updates, consolidated and handed to a Python function after the commit."""
+
+    makes_rows = at_each_time = whole = False
+    bound = CHANGE
 
     function: Function
 
@@ -57,3 +82,10 @@ class TapOp(Operation, tag="TapOp", kind="inspect"):
             here.show(shown)
             here.measure(went=len(shown))
         return [None]
+
+    def lies_by(self) -> None:
+        """As the exchange or the input says."""
+
+    def exchange_key(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Equal rows meet."""
+        return tuple(schema.names)

@@ -128,7 +128,9 @@ def delta_join(builder: Lowering, relations: Relations, inputs: tuple[Port, ...]
         return Port(builder.add(operation, inputs, node.schema, notes=notes, label=label, logical=node.fingerprint))
     ends = tuple(_Path(builder, inputs, scope).made(relations, path) for path in paths)
     return Port(
-        builder.add(ConcatOp(), ends, node.schema, scope=scope, notes=notes, label=label, logical=node.fingerprint)
+        builder.add(
+            ConcatOp(paths=True), ends, node.schema, scope=scope, notes=notes, label=label, logical=node.fingerprint
+        )
     )
 
 

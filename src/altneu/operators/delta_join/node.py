@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from altneu.operators.node import Columns, Key, Node, all_columns
+from altneu.operators.node import AtEachTime, Columns, Key, Node, all_columns
 
 
 @dataclass(frozen=True, eq=False)
-class MultiJoin(Node, tag="MultiJoin"):
+class MultiJoin(AtEachTime, tag="MultiJoin"):
     """Equijoin of several collections at once, without intermediate results; what a tree of ``Join`` may become.
 
     ``variables`` names the columns of each part: those of one name are equal, and not null when they are several.
@@ -57,6 +57,16 @@ class MultiJoin(Node, tag="MultiJoin"):
     def is_nothing(self, empty: Sequence[bool]) -> bool:
         """Not known: it is made when constants have been folded."""
         return False
+
+    @property
+    def is_sum(self) -> bool:
+        """A row is made of a row of each part."""
+        return False
+
+    @property
+    def moves_times(self) -> bool:
+        """Taken to be so: it is made when tests have been pushed."""
+        return True
 
     @property
     def hosts(self) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from altneu.operators.base import Here, Hosting, Operation, Outputs, Pieces
+import pyarrow as pa
+
+from altneu.operators.base import CHANGE, Here, Hosting, Outputs, OverArrangements, Pieces, Stateless
 from altneu.operators.delta_join.candidates import Offer
 from altneu.operators.delta_join.extend import (
     DeltaSpec,
@@ -26,7 +29,8 @@ class DeltaJoinOp(Hosting, tag="DeltaJoinOp", kind="delta join"):
     Output 0 the rows, output 2 the errors of the logic.
     """
 
-    whole = flows = True
+    whole = flows = has_paths = at_each_time = True
+    bound = CHANGE
 
     spec: DeltaSpec
 
@@ -43,16 +47,35 @@ class DeltaJoinOp(Hosting, tag="DeltaJoinOp", kind="delta join"):
 
 
 @dataclass(frozen=True)
-class DeltaScanOp(Operation, tag="NewsOp", kind="path"):
+class DeltaScanOp(OverArrangements, tag="NewsOp", kind="path"):
     """What is new in this step of an arrangement, its columns called by their variables: where a delta path starts."""
+
+    makes_rows = at_each_time = True
+    whole = False
+    bound = CHANGE
 
     def step(self, here: Here) -> Outputs:
         """The updates of its new batch."""
         return [new_updates(here.arranged(), here.schema, here.lattice)]
 
 
+class Lookup(Stateless):
+    """A lookup of prefixes, the first input, in an arrangement, the second."""
+
+    makes_rows = at_each_time = True
+    whole = False
+    bound = CHANGE
+
+    @abstractmethod
+    def lies_by(self) -> tuple[str, ...]:
+        """The key that is looked up."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """None: prefixes lie as the plan of the paths says."""
+
+
 @dataclass(frozen=True)
-class CountOp(Operation, tag="CountOp", kind="path"):
+class CountOp(Lookup, tag="CountOp", kind="path"):
     """Prefixes, the first input, with the fewest candidates so far and the number of the relation that has them."""
 
     offer: Offer
@@ -69,7 +92,7 @@ class CountOp(Operation, tag="CountOp", kind="path"):
 
 
 @dataclass(frozen=True)
-class ProposeOp(Operation, tag="ProposeOp", kind="path"):
+class ProposeOp(Lookup, tag="ProposeOp", kind="path"):
     """Prefixes extended by the candidates of an arrangement, the second input; of those counted, only its own.
 
     With ``number`` it is one of several relations, and prefixes have been counted.
@@ -91,7 +114,7 @@ class ProposeOp(Operation, tag="ProposeOp", kind="path"):
 
 
 @dataclass(frozen=True)
-class ValidateOp(Operation, tag="ConfirmOp", kind="path"):
+class ValidateOp(Lookup, tag="ConfirmOp", kind="path"):
     """Prefixes, the first input, that an arrangement, the second, has too."""
 
     offer: Offer

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from altneu.operators.node import Columns, Derived, Key, Node, Outputs, own_columns
+from altneu.operators.node import AtEachTime, Columns, Derived, Key, Node, Outputs, own_columns
 
 
 @dataclass(frozen=True, eq=False)
-class Join(Derived, tag="Join"):
+class Join(AtEachTime, Derived, tag="Join"):
     """Equijoin: pairs with equal, non-null keys; times joined, diffs multiplied.
 
     ``outputs`` lists (name, side, column): side 0 is the left input, 1 the right. Where it is the last of a tree of
@@ -88,6 +88,16 @@ class Join(Derived, tag="Join"):
     def needs_every_input(self) -> bool:
         """It does."""
         return True
+
+    @property
+    def is_sum(self) -> bool:
+        """A row is made of a row of each side."""
+        return False
+
+    @property
+    def moves_times(self) -> bool:
+        """A pair changes when a row of it does."""
+        return False
 
     @property
     def hosts(self) -> bool:

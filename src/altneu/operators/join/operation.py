@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from altneu.operators.base import Here, Hosting, Outputs, Pieces
+from altneu.operators.base import CHANGE, Here, Hosting, Outputs, Pieces
 from altneu.operators.join.pairs import JoinSpec, join_pieces
 
 
@@ -16,7 +16,9 @@ class JoinOp(Hosting, tag="JoinOp", kind="join"):
     Output 0 the rows, output 2 the errors of the logic.
     """
 
-    flows = True
+    flows = at_each_time = True
+    whole = False
+    bound = CHANGE
 
     spec: JoinSpec
 

@@ -53,6 +53,11 @@ class Latest(Unary, tag="Latest"):
         return True
 
     @property
+    def is_by_arrival(self) -> bool:
+        """It is not: the columns say which event is the latest."""
+        return False
+
+    @property
     def arrival_verb(self) -> str | None:
         """Its verb."""
         return "latest"

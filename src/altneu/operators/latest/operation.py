@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from altneu.operators.base import Here, Hosting, Outputs
+from altneu.operators.base import CHANGE, Here, Hosting, Outputs
 from altneu.operators.latest.events import current
 
 
 @dataclass(frozen=True)
 class LatestOp(Hosting, tag="LatestOp", kind="latest"):
     """The rows of an arrangement of latest events; output 1 the errors of those that were retracted."""
+
+    at_each_time = whole = False  # what an event replaced is forgotten
+    bound = CHANGE
 
     order: tuple[str, ...]
 

@@ -74,6 +74,21 @@ class Linear(Unary, tag="Linear"):
         return inputs[0] and self._only(Filter, FilterFunction, Negate)
 
     @property
+    def moves_times(self) -> bool:
+        """Where it reads them; rules ask its logic, step by step."""
+        return self.reads_times
+
+    @property
+    def arrival_verb(self) -> str | None:
+        """None."""
+        return None
+
+    @property
+    def is_by_arrival(self) -> bool:
+        """A delayed row follows from the row and its time."""
+        return False
+
+    @property
     def reads_times(self) -> bool:
         """Where a delay or a bound does."""
         return not self.logic.keeps_times

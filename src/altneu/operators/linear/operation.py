@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from altneu.linear import BoundLogic
-from altneu.operators.base import Here, Operation, Outputs, Pieces
+from altneu.operators.base import Here, Outputs, Pieces, RowByRow
 from altneu.operators.linear.logic import pieces, run_logic
 
 
 @dataclass(frozen=True)
-class LinearOp(Operation, tag="LinearOp", kind="linear"):
+class LinearOp(RowByRow, tag="LinearOp", kind="linear"):
     """Linear logic; output 0 the rows, output 1 the errors."""
 
-    additive = True
+    is_linear = True
+    is_named = False
 
     logic: BoundLogic
 
@@ -31,3 +34,21 @@ class LinearOp(Operation, tag="LinearOp", kind="linear"):
             return None
         updates = here.one()
         return iter(()) if updates is None else pieces(self.logic, updates, here.lattice)
+
+    @property
+    def at_each_time(self) -> bool:
+        """What is delayed depends on the times of rows."""
+        return not self.logic.delay
+
+    @property
+    def applied(self) -> BoundLogic:
+        """All that it is."""
+        return self.logic
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """Those that its steps read."""
+        return frozenset(self.logic.columns_read(schema))
+
+    def described(self, label: str, *, event_times: bool) -> str:
+        """The logic, which is its label."""
+        return f"linear {label}"

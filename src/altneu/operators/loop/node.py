@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from altneu.expressions import Expr
-from altneu.operators.node import Leaf, Node, Unary, Whole
+from altneu.operators.node import AtEachTime, Leaf, Node, Unary, Whole
 
 
 def open_schema(schema: pa.Schema) -> pa.Schema:
@@ -37,7 +37,7 @@ class Variable(Leaf, tag="Variable"):
 
 
 @dataclass(frozen=True, eq=False)
-class EnterAt(Unary, Whole, tag="EnterAt"):
+class EnterAt(AtEachTime, Unary, Whole, tag="EnterAt"):
     """A collection from outside of which each row enters a loop at the round that an expression says."""
 
     rounds: Expr
@@ -58,7 +58,7 @@ _FIRST_MAX_ROUNDS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class Loop(Whole, tag="Loop"):
+class Loop(AtEachTime, Whole, tag="Loop"):
     """Variables that begin as ``initial`` and become, all at once and round after round, what ``bodies`` make of them.
 
     No collection itself: ``Result`` is what a variable comes to. ``max_rounds`` bounds the rounds; with ``stops`` the
@@ -74,6 +74,8 @@ class Loop(Whole, tag="Loop"):
     stops: bool = False
     unread: tuple[int, ...] = ()
     hoisted: tuple[str, ...] = ()
+
+    is_sum = False
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -103,11 +105,13 @@ class Loop(Whole, tag="Loop"):
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Whole, tag="Result"):
+class Result(AtEachTime, Whole, tag="Result"):
     """What a variable of a loop comes to."""
 
     loop: Loop
     index: int
+
+    is_sum = False
 
     @property
     def inputs(self) -> tuple[Node, ...]:

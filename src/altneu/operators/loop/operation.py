@@ -9,17 +9,17 @@ import pyarrow as pa
 
 from altneu.columnar.narrow import narrow_rows
 from altneu.expressions import Expr
-from altneu.operators.base import MANY_ROWS, ArrangementState, Here, Operation, Outputs
+from altneu.operators.base import CHANGE, MANY_ROWS, ArrangementState, Here, Operation, Outputs, RowByRow
 from altneu.order import has_moments, lifted
 from altneu.trace.batch import Layout
 from altneu.trace.update import Updates, consolidate
 
 
 @dataclass(frozen=True)
-class EnterOp(Operation, tag="EnterOp", kind="enter"):
+class EnterOp(RowByRow, tag="EnterOp", kind="enter"):
     """Updates on their way into scopes: from round 0 of each loop on, at the earlier of two moments."""
 
-    additive = True
+    at_each_time = False  # a scope has other times
 
     def step(self, here: Here) -> Outputs:
         """The updates, with times of the scope."""
@@ -33,14 +33,14 @@ class EnterOp(Operation, tag="EnterOp", kind="enter"):
 
 
 @dataclass(frozen=True)
-class EnterAtOp(Operation, tag="EnterAtOp", kind="enter"):
+class EnterAtOp(RowByRow, tag="EnterAtOp", kind="enter"):
     """Updates that have entered a loop, moved to the round that an expression says of each row.
 
     Those of ``limit`` rounds on stay outside, where the loop stops there. Where the expression has no value it is
     round 0: when a row enters is of no consequence.
     """
 
-    additive = True
+    at_each_time = False  # a scope has other times
 
     rounds: Expr
     limit: int | None = None
@@ -59,10 +59,10 @@ class EnterAtOp(Operation, tag="EnterAtOp", kind="enter"):
 
 
 @dataclass(frozen=True)
-class LeaveOp(Operation, tag="LeaveOp", kind="leave"):
+class LeaveOp(RowByRow, tag="LeaveOp", kind="leave"):
     """Updates on their way out of a loop: what the rounds add up to; ``port`` of the loop that leaves is the input."""
 
-    additive = True
+    at_each_time = False  # a scope has other times
 
     def step(self, here: Here) -> Outputs:
         """The updates without their rounds, consolidated."""
@@ -78,6 +78,10 @@ class LeaveOp(Operation, tag="LeaveOp", kind="leave"):
 @dataclass(frozen=True)
 class FeedbackOp(Operation, tag="FeedbackOp", kind="variable"):
     """What came round to a variable in this round; ``FeedOp`` of the same name put it there."""
+
+    starts = looks_again = makes_rows = at_each_time = whole = False
+    keeps = reads = None
+    bound = CHANGE
 
     arrangement: str
 
@@ -98,10 +102,20 @@ class FeedbackOp(Operation, tag="FeedbackOp", kind="variable"):
         """What ``FeedOp`` keeps."""
         return self.arrangement
 
+    def lies_by(self) -> None:
+        """There is no input."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """There is no input."""
+
 
 @dataclass(frozen=True)
 class FeedOp(Operation, tag="FeedOp", kind="next round"):
     """The end of a variable's body: its updates wait for the next round, from ``limit`` rounds on no longer."""
+
+    starts = looks_again = makes_rows = at_each_time = whole = False
+    takes_from = reads = None
+    bound = CHANGE
 
     arrangement: str
     layout: Layout
@@ -133,3 +147,9 @@ class FeedOp(Operation, tag="FeedOp", kind="next round"):
     def keeps(self) -> tuple[str, Layout]:
         """What waits for the next round."""
         return self.arrangement, self.layout
+
+    def lies_by(self) -> None:
+        """As the exchange says."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """None but that of its loop, which is run as a whole."""

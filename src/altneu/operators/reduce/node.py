@@ -12,7 +12,7 @@ import pyarrow as pa
 from altneu.columnar.ranking import Order
 from altneu.linear import Function
 from altneu.operators.asof.rule import MixedSides
-from altneu.operators.node import Columns, Key, Node, Unary, all_columns
+from altneu.operators.node import AtEachTime, Columns, Key, Node, Unary, all_columns
 from altneu.operators.reduce.calls import Aggregate, WindowCall
 
 F_co = TypeVar("F_co", covariant=True)
@@ -176,7 +176,7 @@ class Reducer(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Reduce(Unary, tag="Reduce"):
+class Reduce(AtEachTime, Unary, tag="Reduce"):
     """A function of each group of rows with equal key; an empty group yields nothing."""
 
     key: Key

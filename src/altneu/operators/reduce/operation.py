@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from altneu.operators.base import ArrangementState, Here, Hosting, Kind, Operation, Outputs
+import pyarrow as pa
+
+from altneu.operators.base import (
+    CHANGE,
+    GROUPS,
+    ArrangementState,
+    Bound,
+    Here,
+    Hosting,
+    Kind,
+    Operation,
+    Outputs,
+    OverArrangements,
+    Stateless,
+)
 from altneu.operators.kernels.around import read_around
 from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.kernels.ends import read_ends
@@ -21,10 +35,12 @@ from altneu.trace.update import Updates
 
 
 @dataclass(frozen=True)
-class ExplodeOp(Operation, tag="ExplodeOp", kind="combine"):
+class ExplodeOp(Stateless, tag="ExplodeOp", kind="combine"):
     """Rows into the additive slots of their group, combined before they are exchanged."""
 
-    summing = True
+    summing = at_each_time = True
+    makes_rows = whole = False  # sums of the groups in a step
+    bound = CHANGE
 
     accumulator: Accumulator
 
@@ -33,10 +49,25 @@ class ExplodeOp(Operation, tag="ExplodeOp", kind="combine"):
         updates = here.one()
         return [here.summed(None if updates is None else self.accumulator.explode(updates, here.lattice))]
 
+    def lies_by(self) -> None:
+        """Anyhow: sums of one group may come from everywhere."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """None."""
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """The key, and what is summed up."""
+        return frozenset((*self.accumulator.key, *self.accumulator.arguments))
+
 
 @dataclass(frozen=True)
 class BelowZeroOp(Operation, tag="BelowZeroOp", kind="count"):
     """How many rows of each group of an ordered arrangement have a count below zero, into an arrangement by the key."""
+
+    starts = looks_again = whole = False
+    makes_rows = at_each_time = True
+    keeps = takes_from = None
+    bound = CHANGE
 
     arrangement: str
 
@@ -51,10 +82,20 @@ class BelowZeroOp(Operation, tag="BelowZeroOp", kind="count"):
         """The numbers as they were before the step."""
         return self.arrangement
 
+    def lies_by(self) -> None:
+        """An arrangement lies by its key."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """An arrangement stays where it is."""
+
 
 @dataclass(frozen=True)
-class PresentOp(Operation, tag="PresentOp", kind="distinct"):
+class PresentOp(OverArrangements, tag="PresentOp", kind="distinct"):
     """The rows of an arrangement of counts that are there, once each."""
+
+    makes_rows = at_each_time = True
+    whole = False
+    bound = CHANGE
 
     def step(self, here: Here) -> Outputs:
         """Where a count has become positive, or is so no more."""
@@ -63,8 +104,12 @@ class PresentOp(Operation, tag="PresentOp", kind="distinct"):
 
 
 @dataclass(frozen=True)
-class NegativeOp(Operation, tag="NegativeOp", kind="count"):
+class NegativeOp(OverArrangements, tag="NegativeOp", kind="count"):
     """Some columns of the rows of an arrangement of counts that are below zero."""
+
+    makes_rows = at_each_time = True
+    whole = False
+    bound = CHANGE
 
     def step(self, here: Here) -> Outputs:
         """Where a count has become negative, or is so no more."""
@@ -76,6 +121,10 @@ class NegativeOp(Operation, tag="NegativeOp", kind="count"):
 class CollateOp(Hosting, tag="CollateOp", kind="reduce"):
     """Aggregates of each group, from the arrangements of all their parts in order."""
 
+    at_each_time = True
+    whole = False
+    bound = CHANGE
+
     collation: Collation
 
     def step(self, here: Here) -> Outputs:
@@ -86,6 +135,10 @@ class CollateOp(Hosting, tag="CollateOp", kind="reduce"):
         made = collate(given, self.collation, here.label)
         return self.finished(made.oks, made.errs)
 
+    def described(self, label: str, *, event_times: bool) -> str:
+        """That it has parts."""
+        return super().described(f"reduce {label} [by parts]", event_times=event_times)
+
 
 @dataclass(frozen=True)
 class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
@@ -94,6 +147,9 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
     Of an arrangement in an order it reads the ``ends``, or around what is new; its second input is then how many rows
     of each group are below zero.
     """
+
+    looks_again = at_each_time = True
+    whole = False
 
     spec: ReduceSpec
     ends: Ends | Around = WHOLE
@@ -120,6 +176,21 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
     def word(self) -> Kind:
         """That of what is computed."""
         return self.spec.kind
+
+    @property
+    def bound(self) -> Bound:
+        """Sums, and the ends of groups in order, are read without the groups."""
+        return GROUPS if self.spec.sums is None and self.ends == WHOLE else CHANGE
+
+    def described(self, label: str, *, event_times: bool) -> str:
+        """Whether it adds up or reads groups, and along which times."""
+        if self.spec.sums is not None:
+            label = f"reduce {label} [accumulable]"
+        else:
+            verb = "" if self.spec.kind == "window" else "reduce "
+            label = f"{verb}{label.removeprefix('reduce ')} [general]"
+        along = ", along chains of its two times" if event_times else ""
+        return super().described(f"{label}{along}", event_times=event_times)
 
     def _in_round(self, arranged: Arranged, here: Here) -> Outputs:
         """A reduce of times that are no chain; in a loop it looks again where an earlier round asked for it."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from altneu.operators.node import Columns, Key, Unary, same_columns
+from altneu.operators.node import AtEachTime, Columns, Key, Unary, same_columns
 
 
 @dataclass(frozen=True, eq=False)
-class Sample(Unary, tag="Sample"):
+class Sample(AtEachTime, Unary, tag="Sample"):
     """The rows of a share of the values of some columns: of one value all rows or none, whenever they arrive."""
 
     key: Key
@@ -40,6 +40,11 @@ class Sample(Unary, tag="Sample"):
     def is_nothing(self, empty: Sequence[bool]) -> bool:
         """As the input."""
         return empty[0]
+
+    @property
+    def moves_times(self) -> bool:
+        """Its rows are those of its input."""
+        return False
 
     def is_set(self, inputs: Sequence[bool]) -> bool:
         """As the input."""

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from altneu.columnar.hashing import Hashes, full_hashes
-from altneu.operators.base import Here, Operation, Outputs
+from altneu.operators.base import Here, Outputs, RowByRow
 from altneu.operators.node import Key
 
 
 @dataclass(frozen=True)
-class SampleOp(Operation, tag="SampleOp", kind="sample"):
+class SampleOp(RowByRow, tag="SampleOp", kind="sample"):
     """The updates whose hash of some columns, mixed with a seed, is among the least ``fraction`` of all hashes.
 
     Mixed once more, it says nothing of the shard of a row, which is chosen by the hash itself.
     """
 
+    at_each_time = True
+
     key: Key
     fraction: float
     seed: int
-
-    additive = True
 
     def step(self, here: Here) -> Outputs:
         """A part of the updates."""

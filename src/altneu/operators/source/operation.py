@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from altneu.columnar.rows import Rows
-from altneu.operators.base import ArrangementState, Here, Operation, Outputs
+from altneu.operators.base import CHANGE, ArrangementState, Here, Operation, Outputs, OverArrangements, Stateless
 from altneu.operators.source.keyed import conflicts
 from altneu.trace.batch import Layout
 from altneu.trace.spine import Spine
@@ -15,8 +16,12 @@ from altneu.trace.update import Updates
 
 
 @dataclass(frozen=True)
-class SourceOp(Operation, tag="SourceOp", kind="source"):
+class SourceOp(Stateless, tag="SourceOp", kind="source"):
     """Updates that a session was given for a source."""
+
+    makes_rows = at_each_time = True
+    whole = False
+    bound = CHANGE
 
     name: str
 
@@ -25,12 +30,20 @@ class SourceOp(Operation, tag="SourceOp", kind="source"):
         parts = here.inserted_rows()
         return [Updates.concat(parts, here.schema, here.lattice.width) if parts else None]
 
+    def lies_by(self) -> None:
+        """There is no input."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """There is no input."""
+
 
 @dataclass(frozen=True)
-class ConstantOp(Operation, tag="ConstantOp", kind="constant"):
+class ConstantOp(Stateless, tag="ConstantOp", kind="constant"):
     """Rows of the least time; they flow once, when what reads them is hydrated."""
 
-    starts = True
+    starts = makes_rows = at_each_time = True
+    whole = False
+    bound = CHANGE
 
     rows: tuple[tuple[object, ...], ...]
 
@@ -43,10 +56,21 @@ class ConstantOp(Operation, tag="ConstantOp", kind="constant"):
         times = np.repeat(here.region.since.elements[:, :1], rows.count, axis=1)
         return [Updates(rows, times, np.ones(rows.count, np.int64))]
 
+    def lies_by(self) -> None:
+        """There is no input."""
+
+    def exchange_key(self, schema: pa.Schema) -> None:
+        """There is no input."""
+
 
 @dataclass(frozen=True)
 class CommandsOp(Operation, tag="CommandsOp", kind="commands"):
     """Commands to a source that are due; those of later times wait, and nothing else is kept."""
+
+    starts = looks_again = makes_rows = at_each_time = whole = False
+    reads = None
+    bound = CHANGE
+    retained = "commands of times to come, and nothing of those that were obeyed"
 
     arrangement: str
     layout: Layout
@@ -75,13 +99,28 @@ class CommandsOp(Operation, tag="CommandsOp", kind="commands"):
         """The same."""
         return self.arrangement
 
+    def lies_by(self) -> None:
+        """As the exchange says."""
+
+    def exchange_key(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Commands of one key meet."""
+        return self.layout.key
+
+    def works_by(self, first: Layout | None) -> tuple[str, ...]:
+        """That of the commands."""
+        return self.layout.key
+
 
 @dataclass(frozen=True)
-class RowsOp(Operation, tag="RowsOp", kind="rows"):
+class RowsOp(OverArrangements, tag="RowsOp", kind="rows"):
     """The rows of an arrangement that commands change; output 1 the errors of keys that have several rows.
 
     Where the ``key`` is the whole row, no key has.
     """
+
+    makes_rows = True
+    at_each_time = whole = False  # they depend on the order in which commands came
+    bound = CHANGE
 
     key: tuple[str, ...] | None
 

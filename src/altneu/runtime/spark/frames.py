@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from altneu.columnar.rows import Rows
 from altneu.operators.arrange.operation import ArrangeOp
-from altneu.operators.linear.operation import LinearOp
 from altneu.operators.reduce.operation import ExplodeOp
 from altneu.operators.source.keyed import ROW
 from altneu.plan.physical import Plan, Port
@@ -181,12 +180,10 @@ def columns_read(plan: Plan, source: str) -> list[str] | None:
     needed: set[str] = set()
     for node in plan.nodes:
         if Port(number) in node.inputs:
-            if isinstance(node.operation, LinearOp):
-                needed |= node.operation.logic.columns_read(schema)
-            elif isinstance(node.operation, ExplodeOp):
-                needed |= {*node.operation.accumulator.key, *node.operation.accumulator.arguments}
-            else:
+            read = node.operation.columns_read(schema)
+            if read is None:
                 return None
+            needed |= read
     return [n for n in schema.names if n in needed] or None
 
 
@@ -202,8 +199,8 @@ def pre_aggregation(plan: Plan, source: str) -> tuple[Any, dict[str, str], int] 
     at = readers[0]
     renames = {n: n for n in plan.nodes[number].schema.names}
     operation = plan.nodes[at].operation
-    if isinstance(operation, LinearOp):
-        found = operation.logic.plain_columns()
+    if operation.is_linear:
+        found = operation.applied.plain_columns()
         readers = [i for i, n in enumerate(plan.nodes) if any(p.node == at for p in n.inputs)]
         if found is None or len(readers) != 1:
             return None

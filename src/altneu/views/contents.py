@@ -1,0 +1,157 @@
+"""The contents and errors of a collection that has state: of a view, of a snapshot of one, or of an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.rows import Ints, Rows
+from altneu.engine.reading import OnErrors, StateOfViews, Time, refuse_without_contents
+from altneu.errors import ERROR_SCHEMA, ReadError, ViewHasErrorsError
+from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY
+from altneu.order import Epoch
+from altneu.plan.physical import ViewPorts
+from altneu.runtime.read import At, contents, negatives
+from altneu.runtime.state import StateTable
+from altneu.trace.update import Updates, consolidate
+
+_SHOWN = 3
+_MOST_ROWS = 2**31  # beyond this one Arrow batch has no place for its texts
+
+
+class Contents:
+    """What can be read of a collection whose contents and errors are arranged."""
+
+    def __init__(self, source: StateOfViews, name: str) -> None:
+        self._source, self.name = source, name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self._source.ports(self.name).schema
+
+    def to_arrow(self, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
+        """The contents at a time (default: the last closed one), each row as often as its count says.
+
+        A view with two times is read at both, ``at=(system, event)``: the knowledge of one time about the other. None
+        is the last of either; ``at=system`` includes all event times.
+
+        ``errors="ignore"`` reads a view that has errors: its contents may then be wrong.
+        Cost:   reads the view's arrangement, nothing else.
+
+        Raises:
+            ViewHasErrorsError: the view has errors at that time, or a row whose count is negative.
+            HistoryGoneError, NotYetKnownError: a time outside ``[since, frontier)``.
+            ReadError: the view was made without contents.
+        """
+        with self._source.lock:
+            updates = self._read(at, errors)
+        if np.maximum(updates.diffs, 0).sum(dtype=np.float64) > _MOST_ROWS:
+            raise ReadError(
+                f"view {self.name!r} has more than {_MOST_ROWS} rows, counts included; maintain its count(), "
+                "which has each row once with how often it is there"
+            )
+        rows = repeated(updates)
+        return pa.Table.from_batches([rows.to_batch()]) if len(rows.schema) else pa.table({})
+
+    def _read(self, at: Time, errors: OnErrors) -> Updates:
+        if errors not in ("raise", "ignore"):
+            raise ReadError(f'errors must be "raise" or "ignore", got {errors!r}')
+        ports = self._source.ports(self.name)
+        refuse_without_contents(ports, self.name)
+        time = self._source.known(self.name).readable(at)
+        updates = contents(self._source.table, ports.contents, time)
+        if errors == "raise":
+            self._raise_if_any(self._errors(time, updates))
+        return updates
+
+    def to_pylist(self, at: Time = None, errors: OnErrors = "raise") -> list[tuple[Any, ...]]:
+        """The contents as Python tuples, in no particular order.
+
+        A date or timestamp outside the years 1 to 9999, for which Python has no value, is the text of Spark's cast.
+        """
+        return Rows.from_batch(self.to_arrow(at, errors)).to_pylist()
+
+    def errors(self, at: Time = None) -> pa.Table:
+        """The rows and groups that failed, each once: operator, code, message, row. They disappear with their cause.
+
+        For a view without contents negative counts are not among them, because the counts of its rows are not stored.
+        """
+        with self._source.lock:
+            time, ports = self._source.known(self.name).readable(at), self._source.ports(self.name)
+            if ports.changes_only:
+                return pa.Table.from_batches([stored_errors(self._source.table, ports, time).to_batch()])
+            updates = contents(self._source.table, ports.contents, time)
+            return pa.Table.from_batches([self._errors(time, updates).to_batch()])
+
+    def _errors(self, time: At, updates: Updates) -> Rows:
+        bad = negatives(updates, self.name, self._source.known(self.name).doubt)
+        stored = stored_errors(self._source.table, self._source.ports(self.name), time)
+        return stored if bad is None else _each_once([Updates(stored, *_ones(stored.count)), bad])
+
+    def raise_errors(self, time: At) -> None:
+        """Raise if an operator below the view has an error at a time.
+
+        Raises:
+            ViewHasErrorsError: naming the first of them.
+        """
+        self._raise_if_any(self._errors(time, Updates.empty(self.schema, 1)))
+
+    def _raise_if_any(self, errors: Rows) -> None:
+        if not errors.count:
+            return
+        shown = [
+            f"  {op}: {code}: {message} (row {row})"
+            for op, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist()
+        ]
+        more = f"\n  and {errors.count - _SHOWN} more" if errors.count > _SHOWN else ""
+        doubt = self._source.known(self.name).doubt
+        if NEGATIVE_MULTIPLICITY not in errors.column("code").to_pylist():
+            doubt = ""
+        elif doubt:
+            doubt = (
+                f" A count below zero may also mean that {doubt}: Session(check_functions=True) calls them twice and "
+                "says where they differ."
+            )
+        raise ViewHasErrorsError(
+            f"{self._title} has {errors.count} error(s):\n" + "\n".join(shown) + more + "\n"
+            "They go away when the rows that cause them are retracted or corrected. " + self._remedy + doubt
+        )
+
+    @property
+    def _title(self) -> str:
+        """What errors call it."""
+        return f"view {self.name!r}"
+
+    @property
+    def _remedy(self) -> str:
+        """What may be done about rows that fail."""
+        return 'view.errors() lists them; errors="ignore" reads the rest, which may be wrong.'
+
+
+def stored_errors(table: StateTable, ports: ViewPorts, time: At) -> Rows:
+    """The errors of the operators below a view at a time, each once."""
+    found_by_origin = [contents(table, name, time) for name in ports.errors]
+    return _each_once([consolidate(p, table.lattice) for p in found_by_origin if len(p)])  # over shards
+
+
+def _each_once(parts: list[Updates]) -> Rows:
+    """A set: counts of two origins cancel nothing."""
+    if not parts:
+        return Rows.empty(ERROR_SCHEMA)
+    together = Updates.concat([Updates(p.rows, *_ones(len(p))) for p in parts], ERROR_SCHEMA, 1)
+    return consolidate(together, Epoch()).rows
+
+
+def _ones(count: int) -> tuple[Ints, Ints]:
+    """So many updates at time 0, each of one row."""
+    return np.zeros((1, count), np.int64), np.ones(count, np.int64)
+
+
+def repeated(updates: Updates) -> Rows:
+    """Rows as often as their counts say; none for a count below zero."""
+    if (updates.diffs == 1).all():
+        return updates.rows
+    return updates.rows.take(np.repeat(np.arange(len(updates)), np.maximum(updates.diffs, 0)))
