@@ -162,14 +162,14 @@ def windowed_join(findings: Findings, steps: int) -> None:
     for name, pushed in {"bounds pushed below the join": True, "bounds where they were written": False}.items():
         result = apart(joined_stream, pushed, steps)
         matches[pushed] = result.result
-        told = result.result
+        answer = result.result
         shown.add(
             name,
-            f"{told['joined']:,}",
-            f"{told['all']:,}",
-            f"{told['seconds']:.2f}",
-            f"{told['first'] * 1e3:.2f}",
-            f"{told['last'] * 1e3:.2f}",
+            f"{answer['joined']:,}",
+            f"{answer['all']:,}",
+            f"{answer['seconds']:.2f}",
+            f"{answer['first'] * 1e3:.2f}",
+            f"{answer['last'] * 1e3:.2f}",
             f"{result.added / MIB:,.0f}",
         )
     same = matches[True]["answer"] == matches[False]["answer"]

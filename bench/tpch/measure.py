@@ -115,10 +115,10 @@ class Beside:
             taken.append(time.perf_counter() - started)
         return float(np.median(taken[1:]))
 
-    def difference(self, text: str, kept: pa.Table) -> str | None:
+    def difference(self, text: str, view: pa.Table) -> str | None:
         """How Spark's answer differs."""
         query = Query.of(text)
-        return query.difference(rows_of(kept), rows_of(self.spark.sql(query.whole).toArrow()))
+        return query.difference(rows_of(view), rows_of(self.spark.sql(query.whole).toArrow()))
 
 
 def measure(scale: Scale) -> Findings:
@@ -154,7 +154,7 @@ def compared(scale: float, numbers: Sequence[int], turns: int) -> Findings:
 
 
 def _tell(
-    findings: Findings, run: Run, scale: float, found: dict[int, Kept], again: dict[int, float], together: Kept
+    findings: Findings, run: Run, scale: float, views: dict[int, Kept], again: dict[int, float], together: Kept
 ) -> None:
     lines = sum(table.num_rows for step in run.steps[WARM:] for table in step.values()) / STEPS
     columns = [
@@ -170,9 +170,9 @@ def _tell(
     ]
     title = f"m. TPC-H at scale factor {scale}: a refresh of 0.1 % of the orders, {lines:,.0f} rows a step"
     table = Table(title, columns)
-    ratios = {n: again[n] / np.median(kept.steps.wall) for n, kept in found.items()}
-    for n, kept in found.items():
-        table.add(f"q{n}", *_figures(kept), f"{again[n] * 1e3:,.0f}", f"{ratios[n]:,.0f}x", *_size(kept))
+    ratios = {n: again[n] / np.median(view.steps.wall) for n, view in views.items()}
+    for n, view in views.items():
+        table.add(f"q{n}", *_figures(view), f"{again[n] * 1e3:,.0f}", f"{ratios[n]:,.0f}x", *_size(view))
     ratio = sum(again.values()) / float(np.median(together.steps.wall))
     in_all = f"{sum(again.values()) * 1e3:,.0f}"
     table.add("all in one session", *_figures(together), in_all, f"{ratio:,.0f}x", *_size(together))
@@ -189,10 +189,10 @@ def _tell(
     ]
 
 
-def _figures(kept: Kept) -> list[str]:
-    wall = kept.steps.wall
-    return [f"{kept.load:.2f}", f"{milliseconds(wall, 50):.1f}", f"{milliseconds(wall, 100):.1f}"]
+def _figures(view: Kept) -> list[str]:
+    wall = view.steps.wall
+    return [f"{view.load:.2f}", f"{milliseconds(wall, 50):.1f}", f"{milliseconds(wall, 100):.1f}"]
 
 
-def _size(kept: Kept) -> list[str]:
-    return [f"{kept.rows:,}", f"{kept.bytes / MIB:,.0f}", f"{kept.changed / (WARM + STEPS):,.0f}"]
+def _size(view: Kept) -> list[str]:
+    return [f"{view.rows:,}", f"{view.bytes / MIB:,.0f}", f"{view.changed / (WARM + STEPS):,.0f}"]

@@ -180,7 +180,7 @@ class Here(Protocol):
 
     # what goes out otherwise than by a port
 
-    def summed(self, made: Updates | None, *, settle: bool = False) -> Updates | None:
+    def summed(self, updates: Updates | None, *, settle: bool = False) -> Updates | None:
         """What an operation that sums updates up has made, with what it made of pieces that came before.
 
         With ``settle`` sums that rows reach by many ways are consolidated.

@@ -272,11 +272,11 @@ class _Stage:
 
     def _of(self, node: int, part: Updates) -> tuple[Any, ...]:
         """What a node makes of a piece alone."""
-        came = self.came
+        rows_in = self.came
         try:
             result = tuple(self.plan.nodes[node].operation.step(_Here(self, node, part)))
         finally:
-            self.came = came
+            self.came = rows_in
         self._measure(node, len(part), 0, 0, 0.0)
         return result
 
@@ -468,10 +468,10 @@ def _final(region: Region, lattice: Lattice) -> Antichain:
 
 def _after(spine: Spine, batch: Batch) -> Batch:
     """A batch that may follow what a spine has: rounds come back to times that other rounds have covered."""
-    told = batch.description
-    if spine.upper is None or spine.upper.less_equal_frontier(told.lower):
+    description = batch.description
+    if spine.upper is None or spine.upper.less_equal_frontier(description.lower):
         return batch
-    return batch.described(replace(told, lower=spine.upper, upper=spine.upper.join(told.upper)))
+    return batch.described(replace(description, lower=spine.upper, upper=spine.upper.join(description.upper)))
 
 
 def _folded(new: Batch, since: Antichain, merging: Merging) -> Batch:

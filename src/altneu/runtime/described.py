@@ -60,7 +60,7 @@ class Described:
         """
         try:
             contents, errors = value["contents"], list(value["errors"])
-            layouts = {told["arrangement"]: _layout(told) for told in (contents, *errors)}
+            layouts = {arrangement["arrangement"]: _layout(arrangement) for arrangement in (contents, *errors)}
             names = value["coordinates"]
             origins, schema = tuple(e["arrangement"] for e in errors), schema_from_text(value["schema"])
             ports = ViewPorts(contents["arrangement"], origins, schema, is_changes_only(value))
@@ -75,9 +75,9 @@ class Described:
         table.layouts.update(self.layouts)
 
 
-def _layout(told: Mapping[str, Any]) -> Layout:
-    lattice: Lattice = Epoch() if told["times"] == 1 else Product(*(Epoch() for _ in range(told["times"])))
-    return Layout(schema_from_text(told["schema"]), tuple(told["key"]), lattice, order_from_json(told["order"]))
+def _layout(value: Mapping[str, Any]) -> Layout:
+    lattice: Lattice = Epoch() if value["times"] == 1 else Product(*(Epoch() for _ in range(value["times"])))
+    return Layout(schema_from_text(value["schema"]), tuple(value["key"]), lattice, order_from_json(value["order"]))
 
 
 def order_to_json(order: tuple[Order, ...]) -> str | list[list[Any]] | None:
@@ -94,9 +94,9 @@ def order_from_json(value: str | list[list[Any]] | None) -> tuple[Order, ...]:
     return tuple((str(name), bool(descending), bool(first)) for name, descending, first in value or ())
 
 
-def is_changes_only(told: Mapping[str, Any] | None) -> bool:
+def is_changes_only(value: Mapping[str, Any] | None) -> bool:
     """Whether a view was made without contents, by what a commit tells of how it is kept."""
-    return told is not None and told.get("changes_only") is True
+    return value is not None and value.get("changes_only") is True
 
 
 def schema_to_text(schema: pa.Schema) -> str:

@@ -58,8 +58,8 @@ class Draft(StateTable):
     def kept(self) -> tuple[dict[tuple[str, int], ArrangementState], dict[tuple[str, int], StoredState]]:
         """What the commit keeps of this: the states that only this process has, and those that the store has."""
 
-        def part(found: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], Any]:
-            return {k: v for k, v in found.items() if not (k[0].startswith(PENDED) or k[0] in self.anew)}
+        def part(states: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], Any]:
+            return {k: v for k, v in states.items() if not (k[0].startswith(PENDED) or k[0] in self.anew)}
 
         here = {k: s for k, s in self.live.items() if k in self.fresh or k not in self.stored}
         return part(here), part({k: v for k, v in self.stored.items() if k not in here})

@@ -94,9 +94,9 @@ class Journal:
 
     def existing(self) -> set[str]:
         """Arrangements that hold state, or belong to a view or source and have had nothing to hold so far."""
-        held = {n for n, _ in (*self.table.live, *self.table.stored)}
-        held |= {state for told in self.kept.values() for state in _states_of(told)}
-        return held | {n for v in self.views.values() for n in v["arrangements"]}
+        names = {n for n, _ in (*self.table.live, *self.table.stored)}
+        names |= {state for source in self.kept.values() for state in _states_of(source)}
+        return names | {n for v in self.views.values() for n in v["arrangements"]}
 
     def take(self, outcome: Outcome) -> None:
         """Put the states that a step made in place of the old ones."""
@@ -122,10 +122,10 @@ class Journal:
         A ``further`` step of an advance adds its updates to those of the steps before it. A step that closes no time
         has none (``new`` is None): those of the last advance stay.
         """
-        kept = self.filled | set(filled)
+        sources = self.filled | set(filled)
         began = self.began if further or new is None else self.lower
         is_open = new is None and (self.is_open or bool(filled))
-        values = self._session(since=since, events=events, filled=sorted(kept), began=began, open=is_open)
+        values = self._session(since=since, events=events, filled=sorted(sources), began=began, open=is_open)
         values |= {f"stream/{name}": value for name, value in streams.items()}
         stale: list[str] = []
         if new is None:
@@ -141,7 +141,7 @@ class Journal:
                 new = named if further else new  # a long advance keeps in memory what its updates are called
         if self.table.durable:
             self._commit(lower, values, stale, info)
-        self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
+        self.lower, self.since, self.events, self.filled, self._new = lower, since, events, sources, new
         self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
         self.is_open, self.commits = is_open, self.commits + 1
 
@@ -159,7 +159,7 @@ class Journal:
         delta: list[str],
         described: Described,
         functions: list[dict[str, Any]],
-        kept: Mapping[str, Any] = MappingProxyType({}),
+        sources: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it.
 
@@ -171,10 +171,10 @@ class Journal:
         view["added"] = self.store.next_number
         if self.table.durable:
             values = self._session() | {f"view/{name}": view}
-            values |= {f"kept/{source}": told for source, told in kept.items() if source not in self.kept}
+            values |= {f"kept/{source}": value for source, value in sources.items() if source not in self.kept}
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
-        self.kept |= kept
+        self.kept |= sources
         self.commits += 1
 
     @contextmanager
@@ -219,15 +219,15 @@ class Journal:
 
     def describe(self, name: str, described: Described, functions: list[dict[str, Any]]) -> None:
         """Have the next commit tell how a view is kept and what its functions read, where that is not told yet."""
-        told = {"kept": described.to_json(), "functions": functions}
-        if any(self.views[name].get(key) != value for key, value in told.items()):
-            self.views[name] = {**self.views[name], **told}
+        values = {"kept": described.to_json(), "functions": functions}
+        if any(self.views[name].get(key) != value for key, value in values.items()):
+            self.views[name] = {**self.views[name], **values}
             self._untold.add(name)
 
-    def keep(self, kept: Mapping[str, Any]) -> None:
+    def keep(self, sources: Mapping[str, Any]) -> None:
         """Have the next commit tell which sources are kept, where an earlier altneu did not."""
-        for name in kept.keys() - self.kept.keys():
-            self.kept[name] = kept[name]
+        for name in sources.keys() - self.kept.keys():
+            self.kept[name] = sources[name]
             self._kept_untold.add(name)
 
     def commit_shards(self, shards: int, outcome: Outcome) -> None:
@@ -252,11 +252,11 @@ class Journal:
         self._remove(mine, [f"view/{name}"], {"dropped": name})
         self.views.pop(name, None)
 
-    def commit_source(self, name: str, told: dict[str, Any]) -> None:
+    def commit_source(self, name: str, value: dict[str, Any]) -> None:
         """Commit that the rows of a source are kept from now on, with the state that was filled for it."""
         if self.table.durable:
-            self._commit(self.lower, self._session() | {f"kept/{name}": told}, [], {"kept": name})
-        self.kept[name] = told
+            self._commit(self.lower, self._session() | {f"kept/{name}": value}, [], {"kept": name})
+        self.kept[name] = value
         self.commits += 1
 
     def keep_no_more(self, name: str, needed: Collection[str]) -> None:
@@ -310,8 +310,8 @@ class Journal:
         self.table.settle()
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
         views = {f"view/{n}": self.views[n] for n in self._untold if f"view/{n}" not in delete}
-        kept = {f"kept/{n}": self.kept[n] for n in self._kept_untold - self._forgotten}
-        values = {**views, **kept, **values, **changed}
+        sources = {f"kept/{n}": self.kept[n] for n in self._kept_untold - self._forgotten}
+        values = {**views, **sources, **values, **changed}
         defined, removed = self._told_of_definitions()
         values, delete = {**values, **defined}, [*delete, *removed]
         named = set(blob_names(values))
@@ -369,9 +369,9 @@ def _changes(upper: int, batches: list[StoredBatch]) -> StoredChanges:
     return {"upper": upper, "batches": batches}
 
 
-def _states_of(kept: Mapping[str, Any]) -> list[str]:
+def _states_of(source: Mapping[str, Any]) -> list[str]:
     """The arrangement of a kept source, and where commands to it wait."""
-    return [kept["arrangement"], *([kept["commands"]] if "commands" in kept else ())]
+    return [source["arrangement"], *([source["commands"]] if "commands" in source else ())]
 
 
 @cache

@@ -62,11 +62,13 @@ class Keeper:
         parts = ranges(sum(batch.nbytes for batch in batches), self.room)
         if len(parts) == 1:
             return merge(batches, since)
-        told = batches[0].description
+        description = batches[0].description
         for batch in batches:
-            since_all = told.since.join(batch.description.since)
-            told = Description(told.lower, batch.description.upper, since_all)
-        result = self.growing(batches[0].layout, Description(told.lower, told.upper, told.since.join(since)))
+            since_all = description.since.join(batch.description.since)
+            description = Description(description.lower, batch.description.upper, since_all)
+        result = self.growing(
+            batches[0].layout, Description(description.lower, description.upper, description.since.join(since))
+        )
         for lower, upper in parts:
             result.add(merge([batch.between(lower, upper) for batch in batches], since))
         return result.finish()

@@ -63,7 +63,7 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
     plan, region = step.plan, step.region_of(segment)
     mode = step.mode if step.mode.budget == budget else replace(step.mode, budget=budget)
     result = Outcome()
-    kept = {ports.contents for ports in plan.views.values()}
+    contents = {ports.contents for ports in plan.views.values()}
     keeper = keeper or Keeper()
     inboxes: dict[tuple[int, int], Inbox] = {}
 
@@ -88,7 +88,7 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
                     inbox_of(to, target).add(channel, message)
                 else:
                     result.sent.append((target, channel, message))
-            working.outcome.retain_new(kept)
+            working.outcome.retain_new(contents)
             result.add(working.outcome)
     return result
 

@@ -84,25 +84,27 @@ class Inbox:
         assert self.spill is not None
         lower, upper = hashes_of(cut)
         messages: dict[int, list[Message]] = {}
-        held: dict[str, list[Updates]] = {}
+        due: dict[str, list[Updates]] = {}
         for port in self.spill.ports():
-            found = list(self.spill.read(port, cut))
+            updates = list(self.spill.read(port, cut))
             if isinstance(port, str):
-                held[port] = found
-            elif found:
+                due[port] = updates
+            elif updates:
                 assert isinstance(port, int)
-                messages[port] = [*found]
+                messages[port] = [*updates]
         for channel, parts in self.arranged.items():
             new = [replace(part, new=part.new.between(lower, upper)) for part in parts]
             messages[channel] = [part for part in new if len(part.new)]
-        return messages, held
+        return messages, due
 
     def all(self) -> dict[int, list[Message]]:
         """Every message."""
-        found: dict[int, list[Message]] = {port: [*parts] for port, parts in self.rows.items() if isinstance(port, int)}
+        result: dict[int, list[Message]] = {
+            port: [*parts] for port, parts in self.rows.items() if isinstance(port, int)
+        }
         for channel, parts in self.arranged.items():
-            found[channel] = [*parts]
-        return found
+            result[channel] = [*parts]
+        return result
 
     def close(self) -> None:
         """Remove the file."""
@@ -219,12 +221,12 @@ class StageRun:
         """A spine with what is new to it, which takes its arrangement some time more."""
         before = perf_counter()
         merging = self.keeper.merged if self.keeper.at_once else None
-        made = inserted(self.plan, name, spine, new, self.region, merging)
+        result = inserted(self.plan, name, spine, new, self.region, merging)
         node = self.plan.arrangements[name]
         measured = self.outcome.measured.counts
         if node in measured:
             measured[node][SECONDS] += perf_counter() - before
-        return made
+        return result
 
     # in parts -------------------------------------------------------------------------------------------------------
 
@@ -233,8 +235,8 @@ class StageRun:
         self._give_held()
         self.inbox.put_away()
         for number, cut in enumerate(cuts):
-            messages, held = self.inbox.take(cut)
-            part = _Part(self, *hashes_of(cut), held)
+            messages, due = self.inbox.take(cut)
+            part = _Part(self, *hashes_of(cut), due)
             mode = replace(self.mode, apart=True, later_part=number > 0, held=self._most_held)
             running = begin(self.plan, self.stage, self.shard, part, messages, self.region, mode)
             for shard, channel, message in running.sent():
@@ -275,10 +277,10 @@ class StageRun:
         """What is held with what a part has added: runs that fill much of the room stay apart."""
         room = self.keeper.room or 0
         large = [(rounds, run) for rounds, run in more.runs if _RUNS * run.nbytes > room]
-        small = Holds.of(more.schema, more.lattice, [found for found in more.runs if found not in large])
+        small = Holds.of(more.schema, more.lattice, [pair for pair in more.runs if pair not in large])
         layout = Layout(more.schema, (), more.lattice)
-        kept = [*rest.runs, *((rounds, self.keeper.held(run, layout)) for rounds, run in large)]
-        return Holds.of(more.schema, more.lattice, kept).add(small.updates(), room)
+        runs = [*rest.runs, *((rounds, self.keeper.held(run, layout)) for rounds, run in large)]
+        return Holds.of(more.schema, more.lattice, runs).add(small.updates(), room)
 
     def _finish(self) -> Iterator[Sending]:
         finished = {name: pieces.finish() for name, pieces in self._made.items()}
@@ -300,23 +302,23 @@ class StageRun:
 
 
 @lru_cache(maxsize=16)
-def _apart(mode: StepMode, held: int) -> StepMode:
-    return replace(mode, apart=True, held=held)
+def _apart(mode: StepMode, due: int) -> StepMode:
+    return replace(mode, apart=True, held=due)
 
 
 class _Part(Mapping[str, ArrangementState]):
     """What a part of a stage sees of its snapshot: its keys, and of what is held what it is given."""
 
-    def __init__(self, stage: StageRun, lower: int, upper: int, held: Mapping[str, list[Updates]]) -> None:
-        self._stage, self._lower, self._upper, self._held = stage, lower, upper, held
+    def __init__(self, stage: StageRun, lower: int, upper: int, due: Mapping[str, list[Updates]]) -> None:
+        self._stage, self._lower, self._upper, self._held = stage, lower, upper, due
         self._seen: dict[str, ArrangementState | None] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
         """The state of an arrangement, or the default."""
         if name not in self._seen:
             self._seen[name] = self._part_of(name)
-        found = self._seen[name]
-        return default if found is None else found
+        state = self._seen[name]
+        return default if state is None else state
 
     def _part_of(self, name: str) -> ArrangementState | None:
         stage = self._stage
@@ -335,10 +337,10 @@ class _Part(Mapping[str, ArrangementState]):
         return ArrangementState(spine, holds)
 
     def __getitem__(self, name: str) -> ArrangementState:
-        found: ArrangementState | None = self.get(name)
-        if found is None:
+        result: ArrangementState | None = self.get(name)
+        if result is None:
             raise KeyError(name)
-        return found
+        return result
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._stage.snapshot)

@@ -78,9 +78,9 @@ def parted_state(
             results.append(part)
     runs: list[list[tuple[tuple[int, ...], Run]]] = [[] for _ in range(parting.times)]
     for rounds, run in state.holds.runs:
-        for held, some in zip(runs, _parted_run(run, key, parting), strict=True):
+        for parts, some in zip(runs, _parted_run(run, key, parting), strict=True):
             if len(some):
-                held.append((rounds, some))
+                parts.append((rounds, some))
     layout, upper = state.spine.layout, state.spine.upper
     return [
         ArrangementState(replace(Spine.of(layout, batches), upper=upper), Holds.of(layout.schema, layout.lattice, some))

@@ -162,11 +162,11 @@ class Run:
         rows = arrived + sum(self.states.table.rows(name) for name in read)
         rounds, upper = segment.rounds, self.region.upper
         waiting = [w for stage in segment.stages for w in self._waiting(stage)]
-        held = sum(w.due_in(rounds, upper) for *_, w in waiting)
-        if (rows + held) * growth > enough >= rows * growth:
+        rows_due = sum(w.due_in(rounds, upper) for *_, w in waiting)
+        if (rows + rows_due) * growth > enough >= rows * growth:
             states = [self.states.get(name, shard) for name, shard, _ in waiting]
-            held = sum(state.holds.due_in(rounds, upper) for state in states if state is not None)
-        return int((rows + held) * growth)
+            rows_due = sum(state.holds.due_in(rounds, upper) for state in states if state is not None)
+        return int((rows + rows_due) * growth)
 
     def _take(self, segment: Segment, result: Outcome) -> None:
         if segment.rounds and result.passed > _MANY_ROWS:

@@ -127,8 +127,8 @@ class TaskKeeper(Keeper):
 
     def held(self, run: Run, layout: Layout) -> Run:
         """A run that is written at once, and opened when it is due."""
-        told = run_to_json(run.updates(), self.writer.segment)
-        return lazy_run(layout, told, 0, run.least(fixed(layout.lattice)), self.files)
+        value = run_to_json(run.updates(), self.writer.segment)
+        return lazy_run(layout, value, 0, run.least(fixed(layout.lattice)), self.files)
 
     def growing(self, layout: Layout, description: Description) -> Growing:
         """A batch to be put together."""

@@ -308,9 +308,9 @@ class StateTable:
         self.told.add((name, shard))
 
     def _note_hold(self, key: tuple[str, int], state: ArrangementState | StoredState) -> None:
-        held = Held.of_state(state) if isinstance(state, ArrangementState) else Held.of_stored(state)
-        if held.rows:
-            self.held[key] = held
+        summary = Held.of_state(state) if isinstance(state, ArrangementState) else Held.of_stored(state)
+        if summary.rows:
+            self.held[key] = summary
         else:
             self.held.pop(key, None)
 
@@ -324,7 +324,7 @@ class StateTable:
         return sum(state.holds.due(upper) for state in states if state is not None)
 
     def _holds_before(self, upper: Antichain) -> list[tuple[str, int]]:
-        return [key for key, held in self.held.items() if upper.least is None or held.least < upper.least]
+        return [key for key, summary in self.held.items() if upper.least is None or summary.least < upper.least]
 
     def remove(self, name: str) -> list[tuple[str, int]]:
         """Forget an arrangement; returns the stored keys that the next commit has to delete."""
@@ -416,8 +416,8 @@ class StateTable:
 
     def restore(self, mark: tuple[dict[Any, Any], ...]) -> None:
         """Undo everything since ``mark``: a step that failed never happened."""
-        self.live, self.stored, self.held, fresh, told, self.blobs = (dict(m) for m in mark)
-        self.fresh, self.told = set(fresh), set(told)
+        self.live, self.stored, self.held, fresh, uncommitted, self.blobs = (dict(m) for m in mark)
+        self.fresh, self.told = set(fresh), set(uncommitted)
         self.names.undo(f"b{self.store.next_number}.", self.blobs)
 
     def shards_of(self, name: str) -> list[int]:
@@ -441,8 +441,8 @@ class StateTable:
 
     def release(self) -> None:
         """Let go of everything: the memory of a closed session is not kept until a collector finds it."""
-        for held in (self.live, self.stored, self.names.known, self.blobs, self.held):
-            held.clear()
+        for table in (self.live, self.stored, self.names.known, self.blobs, self.held):
+            table.clear()
 
     def uncommitted(self) -> dict[tuple[str, int], StoredState]:
         """Every stored value that no commit tells yet."""

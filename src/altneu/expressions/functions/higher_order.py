@@ -131,8 +131,8 @@ def aggregate(call: Call, scope: Scope) -> Vector:
         inner = ElementScope(scope, np.arange(count), {finish.parameters[0]: result})
         finished = finish.body.vector(inner).expand(count)
         failures += restrict(finished.failures, present)
-        kept = pa.array(np.arange(count), mask=~present)
-        result = Vector(finished.type, arrow=finished.arrow.take(kept))
+        present_rows = pa.array(np.arange(count), mask=~present)
+        result = Vector(finished.type, arrow=finished.arrow.take(present_rows))
     return result.with_failures(failures)
 
 

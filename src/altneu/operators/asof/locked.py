@@ -115,13 +115,17 @@ def lock(memory: Arranged, right: Arranged | None, spec: LockSpec, since: Antich
     if not len(memory.new):
         return memory.new
     groups = touched(memory)
-    kept = _Kept.of(groups)
-    changes, owed, came, overflow = _settle(kept.start, kept.copies, kept.owed, groups.new_group, groups.new_diffs)
+    known_copies = _Kept.of(groups)
+    changes, owed, entered, overflow = _settle(
+        known_copies.start, known_copies.copies, known_copies.owed, groups.new_group, groups.new_diffs
+    )
     if overflow:
         raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
     event, entry, copies = changes
-    result = _Met.concat(kept.met(groups), _look_up(groups, came, right, spec, since), len(kept.copies))
-    at = np.concatenate([kept.at, groups.new_times[came]])
+    result = _Met.concat(
+        known_copies.met(groups), _look_up(groups, entered, right, spec, since), len(known_copies.copies)
+    )
+    at = np.concatenate([known_copies.at, groups.new_times[entered]])
     alone = np.bincount(result.entry, minlength=len(at)) == 0
     matches, of = result.of(entry)
     diffs = difference.multiply(copies[of], result.count[matches])
@@ -239,8 +243,8 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
     left = copies.copy()
     changes = np.empty((3, 2 * len(group) + len(copies)), np.int64)
     owing = np.empty((3, 2 * len(group)), np.int64)
-    came, fresh = np.empty(len(group), np.int64), np.empty(len(group), np.int64)
-    count, told, entries = 0, 0, 0
+    entered, fresh = np.empty(len(group), np.int64), np.empty(len(group), np.int64)
+    count, owed_made, entries = 0, 0, 0
     at, stop, begin, current, debt = 0, 0, 0, -1, 0
     overflow = False
     for e in range(len(group)):
@@ -255,7 +259,7 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
             paid = min(amount, debt)
             debt -= paid
             if amount > paid:
-                came[entries], fresh[entries] = e, amount - paid
+                entered[entries], fresh[entries] = e, amount - paid
                 changes[0, count], changes[1, count], changes[2, count] = e, len(copies) + entries, amount - paid
                 entries += 1
                 count += 1
@@ -277,21 +281,21 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
             overflow |= debt < 0
         if debt != before:
             if before:
-                owing[0, told], owing[1, told], owing[2, told] = e, before, -1
-                told += 1
+                owing[0, owed_made], owing[1, owed_made], owing[2, owed_made] = e, before, -1
+                owed_made += 1
             if debt:
-                owing[0, told], owing[1, told], owing[2, told] = e, debt, 1
-                told += 1
-    return changes[:, :count].copy(), owing[:, :told].copy(), came[:entries].copy(), overflow
+                owing[0, owed_made], owing[1, owed_made], owing[2, owed_made] = e, debt, 1
+                owed_made += 1
+    return changes[:, :count].copy(), owing[:, :owed_made].copy(), entered[:entries].copy(), overflow
 
 
-def _look_up(groups: Groups, came: Ints, right: Arranged | None, spec: LockSpec, since: Antichain | None) -> _Met:
+def _look_up(groups: Groups, entered: Ints, right: Arranged | None, spec: LockSpec, since: Antichain | None) -> _Met:
     """The right rows that new entries meet, each at its own time."""
     if right is None:
         none = np.empty(0, np.int64)
         return _Met(none, none, none, Rows.empty(pa.schema([])))
-    left = groups.keys.take(groups.new_group[came])
-    times = groups.new_times[came]
+    left = groups.keys.take(groups.new_group[entered])
+    times = groups.new_times[entered]
     if since is not None and not spec.simultaneous:  # what was there as of the fold was there before
         times = times + (times == since.least)
     result = _equal(left, times, right, spec) if spec.rule is None else _nearest(left, times, right, spec, spec.rule)

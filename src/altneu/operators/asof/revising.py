@@ -206,8 +206,8 @@ def _mixed(groups: Groups, group: tuple[Ints, Ints], chosen: tuple[Mask, Mask]) 
 
 def _without(side: Side, names: Sequence[str]) -> Side:
     """A side without the columns of the other, which are null in its rows."""
-    kept = [n for n in side.rows.schema.names if n not in names]
-    return replace(side, rows=side.rows.select(kept))
+    columns = [n for n in side.rows.schema.names if n not in names]
+    return replace(side, rows=side.rows.select(columns))
 
 
 def _side(old: Matches, new: Matches) -> Side:

@@ -25,8 +25,8 @@ class ConcatOp(RowByRow, tag="ConcatOp", kind="concat"):
         """All updates, consolidated where a row comes by many ways."""
         schema = here.schema
         parts = [u if u.schema is schema else _conform(u, schema) for u in here.received()]
-        made = Updates.concat(parts, schema, here.lattice.width) if parts else None
-        return [here.summed(made, settle=True)]
+        updates = Updates.concat(parts, schema, here.lattice.width) if parts else None
+        return [here.summed(updates, settle=True)]
 
     @property
     def word(self) -> Kind:

@@ -69,10 +69,10 @@ class LeaveOp(RowByRow, tag="LeaveOp", kind="leave"):
         parts = [replace(part, times=part.times[:-1]) for part in here.received()]
         if not parts:
             return [None]
-        made = consolidate(Updates.concat(parts, parts[0].schema, here.lattice.width), here.lattice)
-        if len(made) >= MANY_ROWS:  # it waits for the last round
-            made = made.with_rows(narrow_rows(made.rows))
-        return [made]
+        leaving = consolidate(Updates.concat(parts, parts[0].schema, here.lattice.width), here.lattice)
+        if len(leaving) >= MANY_ROWS:  # it waits for the last round
+            leaving = leaving.with_rows(narrow_rows(leaving.rows))
+        return [leaving]
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class FeedbackOp(Operation, tag="FeedbackOp", kind="variable"):
         if not due:
             return [None]
         here.keep(self.arrangement, ArrangementState(state.spine, holds))
-        found = Updates.concat(due, here.schema, here.lattice.width)
-        return [found if len(due) == 1 else consolidate(found, here.lattice)]  # a run is consolidated
+        updates = Updates.concat(due, here.schema, here.lattice.width)
+        return [updates if len(due) == 1 else consolidate(updates, here.lattice)]  # a run is consolidated
 
     @property
     def takes_from(self) -> str:

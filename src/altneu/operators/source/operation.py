@@ -78,8 +78,8 @@ class CommandsOp(Operation, tag="CommandsOp", kind="commands"):
     def step(self, here: Here) -> Outputs:
         """The commands that have come and are due, and those that waited for these times."""
         layout = self.layout
-        parts, held = here.received(), here.state(self.arrangement, layout).holds
-        due, waiting = held.take(here.region.rounds, here.region.upper)
+        parts, future = here.received(), here.state(self.arrangement, layout).holds
+        due, waiting = future.take(here.region.rounds, here.region.upper)
         arrived, later = here.region.split(parts, layout.lattice)
         if later:
             waiting = waiting.add(Updates.concat(later, layout.schema, layout.lattice.width), here.mode.held)

@@ -247,8 +247,8 @@ class SparkExecutor:
 
     def _run_on_shards(self, kernel: Kernel, shards: int, title: str) -> list[bytes]:
         numbers = self.spark.range(0, shards, 1, shards)
-        told = numbers.mapInArrow(titled(kernel, title), SPARK_SCHEMA)
-        return [bytes(r[0]) for r in told.select("payload").collect()]
+        payloads = numbers.mapInArrow(titled(kernel, title), SPARK_SCHEMA)
+        return [bytes(r[0]) for r in payloads.select("payload").collect()]
 
     def frame_of(self, table: pa.Table) -> DataFrame:
         """Rows of the driver as a DataFrame."""

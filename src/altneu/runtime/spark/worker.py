@@ -270,11 +270,11 @@ def _parted(task: Task, parting: Parting, shard: int) -> Iterator[Row]:
     memory, writer = Memory.of(task), Writer(task.place)
     names, snapshot = Names(writer.write), TaskSnapshot(task, shard, memory)
     keeper = TaskKeeper(memory.room, memory.mapped, files=snapshot.files, writer=writer)
-    told: dict[int, dict[str, StoredState]] = defaultdict(dict)
+    values: dict[int, dict[str, StoredState]] = defaultdict(dict)
     for name in snapshot:
         for _, target, state in parted_states(task.plan, {name: snapshot[name]}, shard, parting, keeper):
-            told[target][name] = state_to_json(state, names)
-    for target, states in told.items():
+            values[target][name] = state_to_json(state, names)
+    for target, states in values.items():
         named = {name: writer.blobs[name] for name in blob_names(states)}
         result = Outcome(stored={(name, target): value for name, value in states.items()})
         yield target, META, pack_meta(result.to_json(names), named)
