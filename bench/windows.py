@@ -67,7 +67,7 @@ def window(findings: Findings, most: int) -> None:
             session.insert("messages", rows, time="at")
             session.advance(to=end)
             whole.seconds.append(time.perf_counter() - started)
-            at_once = _told(view)
+            at_once = _read_changes(view)
     one_by_one: Changes = Counter()
     with an.Session() as session:
         view = session.maintain("week", plan)
@@ -78,9 +78,9 @@ def window(findings: Findings, most: int) -> None:
                 session.advance(to=row[2] + 1)
 
             single.run(step)
-            one_by_one.update(_told(view))
+            one_by_one.update(_read_changes(view))
         single.run(lambda: session.advance(to=end))
-        one_by_one.update(_told(view))
+        one_by_one.update(_read_changes(view))
     same = _net(at_once) == _net(one_by_one)
     ratio = single.total / whole.least
     shown = Table(f"e. {len(rows):,} events in a window of seven days", ["", "seconds", "a step, ms", "updates out"])
@@ -95,7 +95,7 @@ def window(findings: Findings, most: int) -> None:
     ]
 
 
-def _told(view: an.View) -> Changes:
+def _read_changes(view: an.View) -> Changes:
     changes: Changes = Counter()
     for row in view.changes().to_pylist():
         changes[tuple(v for k, v in row.items() if k != "diff")] += row["diff"]

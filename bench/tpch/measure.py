@@ -32,7 +32,7 @@ WANTED = 20.0
 
 
 @dataclass
-class Kept:
+class Maintained:
     """What one session took: seconds of the load and of each step, and what it keeps."""
 
     load: float
@@ -63,7 +63,7 @@ class Run:
             steps.append(refresh.changes())
         return cls(tables, steps, data.texts(), refresh.now())
 
-    def keep(self, numbers: Sequence[int]) -> Kept:
+    def keep(self, numbers: Sequence[int]) -> Maintained:
         """Load the views of some queries in one session and refresh them."""
         with an.Session() as session:
             views = {n: session.maintain(f"q{n}", sql.query(self.texts[n], data.sources())) for n in numbers}
@@ -78,7 +78,7 @@ class Run:
                 changed += sum(last.changes_out.values())
             size = sum(b.nbytes for state in session._engine.table.live.values() for b in state.spine.batches)
             answers = {n: view.to_arrow() for n, view in views.items()}
-        return Kept(load, steps, last.state_rows, size, changed, answers)
+        return Maintained(load, steps, last.state_rows, size, changed, answers)
 
 
 def _refresh(session: an.Session, changes: Changes) -> an.Step:
@@ -154,7 +154,12 @@ def compared(scale: float, numbers: Sequence[int], turns: int) -> Findings:
 
 
 def _tell(
-    findings: Findings, run: Run, scale: float, views: dict[int, Kept], again: dict[int, float], together: Kept
+    findings: Findings,
+    run: Run,
+    scale: float,
+    views: dict[int, Maintained],
+    again: dict[int, float],
+    together: Maintained,
 ) -> None:
     lines = sum(table.num_rows for step in run.steps[WARM:] for table in step.values()) / STEPS
     columns = [
@@ -189,10 +194,10 @@ def _tell(
     ]
 
 
-def _figures(view: Kept) -> list[str]:
+def _figures(view: Maintained) -> list[str]:
     wall = view.steps.wall
     return [f"{view.load:.2f}", f"{milliseconds(wall, 50):.1f}", f"{milliseconds(wall, 100):.1f}"]
 
 
-def _size(view: Kept) -> list[str]:
+def _size(view: Maintained) -> list[str]:
     return [f"{view.rows:,}", f"{view.bytes / MIB:,.0f}", f"{view.changed / (WARM + STEPS):,.0f}"]

@@ -1,4 +1,4 @@
-"""How a view is kept, as a commit tells it: what a reader needs who has the store and not the plan."""
+"""The description of a view in a commit: what a reader needs that has the store and not the plan."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class Described:
     coordinates: tuple[str, str] | None
 
     def to_json(self) -> dict[str, Any]:
-        """The form in which a commit tells it.
+        """Its form in a commit.
 
         Law:    ``from_json`` reads it back (tests/executor/test_described.py).
         """
         return {
             "schema": schema_to_text(self.ports.schema),
-            "contents": self._told(self.ports.contents),
-            "errors": [self._told(name) for name in self.ports.errors],
+            "contents": self._arrangement_to_json(self.ports.contents),
+            "errors": [self._arrangement_to_json(name) for name in self.ports.errors],
             "coordinates": list(self.coordinates) if self.coordinates else None,
             **({"changes_only": True} if self.ports.changes_only else {}),
         }
 
-    def _told(self, name: str) -> dict[str, Any]:
+    def _arrangement_to_json(self, name: str) -> dict[str, Any]:
         layout = self.layouts[name]
         return {
             "arrangement": name,
@@ -95,7 +95,7 @@ def order_from_json(value: str | list[list[Any]] | None) -> tuple[Order, ...]:
 
 
 def is_changes_only(value: Mapping[str, Any] | None) -> bool:
-    """Whether a view was made without contents, by what a commit tells of how it is kept."""
+    """Whether a view was made without contents, by its description in a commit."""
     return value is not None and value.get("changes_only") is True
 
 

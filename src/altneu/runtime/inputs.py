@@ -113,7 +113,7 @@ class Stamp:
         for what, value in given.items():
             if not isinstance(value, str):
                 number = whole_number(value, what, " nor the name of a column")
-                object.__setattr__(self, what, number)  # NumPy's whole numbers are no ints
+                object.__setattr__(self, what, number)  # NumPy's whole numbers are not `int`
                 if abs(number) >= 2**63:
                     raise TimeRangeError(f"{what}={value} is beyond 64 bits")
 

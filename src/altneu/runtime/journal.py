@@ -71,8 +71,8 @@ class Journal:
         self._defining: dict[str, Any] = {}  # definitions that the next commit tells; None for one that goes
         self._forgotten: set[str] = set()  # sources of which the next commit tells nothing more
         self._new: Outputs | None = None
-        self._untold: set[str] = set()  # views of which the next commit tells more than the last one did
-        self._kept_untold: set[str] = set()  # and kept sources
+        self._views_to_describe: set[str] = set()  # views of which the next commit tells more than the last one did
+        self._sources_to_describe: set[str] = set()  # and kept sources
 
     @contextmanager
     def undoing(self, *, step: bool = False) -> Iterator[None]:
@@ -195,7 +195,7 @@ class Journal:
         finally:
             self._defining, self._forgotten = {}, set()
 
-    def _told_of_definitions(self) -> tuple[dict[str, Any], list[str]]:
+    def _definition_changes(self) -> tuple[dict[str, Any], list[str]]:
         """The values that a commit sets for them, and the keys that it deletes."""
         values = {f"sql/{name}": value for name, value in self._defining.items() if value is not None}
         removed = [f"sql/{name}" for name, value in self._defining.items() if value is None]
@@ -214,7 +214,7 @@ class Journal:
         for table in (self.streams, self.kept):
             for name in self._forgotten:
                 table.pop(name, None)
-        self._kept_untold -= self._forgotten
+        self._sources_to_describe -= self._forgotten
         self._defining, self._forgotten = {}, set()
 
     def describe(self, name: str, described: Described, functions: list[dict[str, Any]]) -> None:
@@ -222,13 +222,13 @@ class Journal:
         values = {"kept": described.to_json(), "functions": functions}
         if any(self.views[name].get(key) != value for key, value in values.items()):
             self.views[name] = {**self.views[name], **values}
-            self._untold.add(name)
+            self._views_to_describe.add(name)
 
     def keep(self, sources: Mapping[str, Any]) -> None:
         """Have the next commit tell which sources are kept, where an earlier altneu did not."""
         for name in sources.keys() - self.kept.keys():
             self.kept[name] = sources[name]
-            self._kept_untold.add(name)
+            self._sources_to_describe.add(name)
 
     def commit_shards(self, shards: int, outcome: Outcome) -> None:
         """Commit that there are so many shards from now on, with the states that they have."""
@@ -248,7 +248,7 @@ class Journal:
     def drop(self, name: str, needed: Collection[str]) -> None:
         """Commit that a view is forgotten, and the state that is not needed by others."""
         others = {a for n, v in self.views.items() if n != name for a in v["arrangements"]} | set(needed)
-        mine = {*self.views.get(name, {}).get("arrangements", ()), *self._kept_of(self._forgotten)} - others
+        mine = {*self.views.get(name, {}).get("arrangements", ()), *self._states_of_sources(self._forgotten)} - others
         self._remove(mine, [f"view/{name}"], {"dropped": name})
         self.views.pop(name, None)
 
@@ -262,15 +262,15 @@ class Journal:
     def keep_no_more(self, name: str, needed: Collection[str]) -> None:
         """Commit that the rows of a source, which views still read, are no longer kept for others to come."""
         others = {a for view in self.views.values() for a in view["arrangements"]} | set(needed)
-        self._kept_untold.discard(name)
-        self._remove({*self._kept_of([name])} - others, [f"kept/{name}"], {"no longer kept": name})
+        self._sources_to_describe.discard(name)
+        self._remove({*self._states_of_sources([name])} - others, [f"kept/{name}"], {"no longer kept": name})
         del self.kept[name]
 
     def drop_source(self, name: str, needed: Collection[str]) -> None:
         """Commit that nothing is known of a source any more: the rows that are kept of it go."""
         self._forgotten = {name}
         try:
-            self._remove({*self._kept_of([name])} - set(needed), [], {"dropped source": name})
+            self._remove({*self._states_of_sources([name])} - set(needed), [], {"dropped source": name})
         finally:
             self._forgotten = set()
 
@@ -284,7 +284,7 @@ class Journal:
         """The sources of which the next commit tells nothing more."""
         return self._forgotten
 
-    def _kept_of(self, sources: Iterable[str]) -> list[str]:
+    def _states_of_sources(self, sources: Iterable[str]) -> list[str]:
         return [state for name in sources if name in self.kept for state in _states_of(self.kept[name])]
 
     def _remove(self, arrangements: Collection[str], keys: list[str], info: dict[str, Any]) -> None:
@@ -309,16 +309,16 @@ class Journal:
     def _commit(self, lower: int, values: dict[str, Any], delete: list[str], info: dict[str, Any]) -> None:
         self.table.settle()
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
-        views = {f"view/{n}": self.views[n] for n in self._untold if f"view/{n}" not in delete}
-        sources = {f"kept/{n}": self.kept[n] for n in self._kept_untold - self._forgotten}
+        views = {f"view/{n}": self.views[n] for n in self._views_to_describe if f"view/{n}" not in delete}
+        sources = {f"kept/{n}": self.kept[n] for n in self._sources_to_describe - self._forgotten}
         values = {**views, **sources, **values, **changed}
-        defined, removed = self._told_of_definitions()
+        defined, removed = self._definition_changes()
         values, delete = {**values, **defined}, [*delete, *removed]
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
         self.store.commit([[lower]], values, delete, blobs, info)
-        self._untold.clear()
-        self._kept_untold.clear()
+        self._views_to_describe.clear()
+        self._sources_to_describe.clear()
         self._defined()
         self.table.committed()
 

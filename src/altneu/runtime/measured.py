@@ -48,7 +48,7 @@ class Counted:
             for node in segment.counts:
                 self.rounds[node] = self.rounds.get(node, 0) + 1
 
-    def told(self, node: int) -> Measured:
+    def measured(self, node: int) -> Measured:
         """What a node did, in one step."""
         rows_in, rows_out, errors, seconds = self.counts[node]
         return Measured(rows_in, rows_out, errors, seconds, 1, self.rounds.get(node, 1))
@@ -112,6 +112,6 @@ class Measurements:
         for plan, counted in self._last:
             for node in counted.counts:
                 name = plan.nodes[node].identity
-                last[name] = last.get(name, nothing) + counted.told(node)
+                last[name] = last.get(name, nothing) + counted.measured(node)
         total = {name: Measured(*result) for name, result in self._total.items()}
         return lambda name: (total.get(name, nothing), last.get(name, nothing))

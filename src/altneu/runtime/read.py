@@ -13,10 +13,10 @@ from altneu.explain import EventTimes
 from altneu.operators.base import ArrangementState
 from altneu.operators.kernels.spans import show_row
 from altneu.order import Epoch
-from altneu.runtime.keeper import ranges
+from altneu.runtime.batch_writer import ranges
 from altneu.runtime.state import StateTable
 from altneu.trace.batch import Batch, Layout
-from altneu.trace.hold import Holds
+from altneu.trace.future import FutureUpdates
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates, consolidate
 
@@ -53,7 +53,7 @@ def parts_of(state: ArrangementState, room: int) -> Iterator[ArrangementState]:
     layout, batches = state.spine.layout, state.spine.batches
     for lower, upper in ranges(sum(batch.nbytes for batch in batches), room):
         part = [batch.between(lower, upper) for batch in batches]
-        yield ArrangementState(Spine.of(layout, part), Holds(layout.schema, layout.lattice))
+        yield ArrangementState(Spine.of(layout, part), FutureUpdates(layout.schema, layout.lattice))
 
 
 def contents(table: StateTable, name: str, at: At) -> Updates:

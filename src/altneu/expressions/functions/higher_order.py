@@ -140,7 +140,7 @@ def parameter_types(name: str, args: Sequence[Expr | None], place: int) -> list[
     """Types of the parameters of the lambda at a place, given the arguments before it.
 
     Raises:
-        TypeMismatchError: the function takes no lambda there, or the first argument is no array.
+        TypeMismatchError: the function takes no lambda there, or the first argument is not an array.
     """
     first = args[0]
     if name not in ("transform", "filter", "exists", "forall", "aggregate", "reduce") or first is None:

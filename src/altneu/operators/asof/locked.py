@@ -115,7 +115,7 @@ def lock(memory: Arranged, right: Arranged | None, spec: LockSpec, since: Antich
     if not len(memory.new):
         return memory.new
     groups = touched(memory)
-    known_copies = _Kept.of(groups)
+    known_copies = _Copies.of(groups)
     changes, owed, entered, overflow = _settle(
         known_copies.start, known_copies.copies, known_copies.owed, groups.new_group, groups.new_diffs
     )
@@ -170,7 +170,7 @@ class _Met:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Copies:
     """What was kept of the touched left rows: entries, one for each time at which copies came that are still there.
 
     Shape:  entries by (group, time): group g has those from ``start[g]`` up to ``start[g + 1]``, ``at`` and ``copies``
@@ -184,7 +184,7 @@ class _Kept:
     value: Ints
 
     @classmethod
-    def of(cls, groups: Groups) -> _Kept:
+    def of(cls, groups: Groups) -> _Copies:
         """Add up the old rows of the groups."""
         group = np.repeat(np.arange(len(groups)), np.diff(groups.old_start))
         kind = _ints(groups.old_values, _KIND)
@@ -244,7 +244,7 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
     changes = np.empty((3, 2 * len(group) + len(copies)), np.int64)
     owing = np.empty((3, 2 * len(group)), np.int64)
     entered, fresh = np.empty(len(group), np.int64), np.empty(len(group), np.int64)
-    count, owed_made, entries = 0, 0, 0
+    count, owed_count, entries = 0, 0, 0
     at, stop, begin, current, debt = 0, 0, 0, -1, 0
     overflow = False
     for e in range(len(group)):
@@ -281,12 +281,12 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
             overflow |= debt < 0
         if debt != before:
             if before:
-                owing[0, owed_made], owing[1, owed_made], owing[2, owed_made] = e, before, -1
-                owed_made += 1
+                owing[0, owed_count], owing[1, owed_count], owing[2, owed_count] = e, before, -1
+                owed_count += 1
             if debt:
-                owing[0, owed_made], owing[1, owed_made], owing[2, owed_made] = e, debt, 1
-                owed_made += 1
-    return changes[:, :count].copy(), owing[:, :owed_made].copy(), entered[:entries].copy(), overflow
+                owing[0, owed_count], owing[1, owed_count], owing[2, owed_count] = e, debt, 1
+                owed_count += 1
+    return changes[:, :count].copy(), owing[:, :owed_count].copy(), entered[:entries].copy(), overflow
 
 
 def _look_up(groups: Groups, entered: Ints, right: Arranged | None, spec: LockSpec, since: Antichain | None) -> _Met:

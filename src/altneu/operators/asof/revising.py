@@ -60,7 +60,7 @@ class AsofSpec:
 
 @dataclass(frozen=True)
 class UnionSpec(ReduceSpec):
-    """The same as a function of groups in which rows of both sides are mixed, for times that are no chain."""
+    """The same as a function of groups in which rows of both sides are mixed, for times that do not form a chain."""
 
     schema: pa.Schema
     key: tuple[str, ...]

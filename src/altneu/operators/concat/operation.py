@@ -66,7 +66,7 @@ class ConsolidateOp(Stateless, tag="ConsolidateOp", kind="consolidate"):
 
 
 @dataclass(frozen=True)
-class TapOp(Stateless, tag="TapOp", kind="inspect"):
+class InspectOp(Stateless, tag="TapOp", kind="inspect"):
     """The step's updates, consolidated and handed to a Python function after the commit."""
 
     makes_rows = at_each_time = whole = False
@@ -80,7 +80,7 @@ class TapOp(Stateless, tag="TapOp", kind="inspect"):
         if updates is not None:
             shown = consolidate(updates, here.lattice)
             here.show(shown)
-            here.measure(went=len(shown))
+            here.measure(rows_out=len(shown))
         return [None]
 
     def lies_by(self) -> None:

@@ -22,7 +22,7 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.linear import BoundLogic
 from altneu.operators.join.matched import MatchedRows, Pairs
-from altneu.operators.join.sweep import Found, sweep
+from altneu.operators.join.sweep import Matches, sweep
 from altneu.operators.join.wave import wave
 from altneu.operators.linear.logic import CHUNK as CHUNK_ROWS
 from altneu.operators.linear.logic import run_logic
@@ -77,10 +77,10 @@ def join(
     """Join the updates that arrive in this step with what is there; return what logic makes of them, and its errors.
 
     Shape:  output columns as ``spec.outputs`` says, then as the logic says; times are joins, diffs products.
-    Cost:   O(d log n + h log h + matches) for d new updates to keys whose histories have h. What came and went before
-            the other side came is no match; over lattices that are not products of chains, every pair is. No exchange,
-            no state beside the two arrangements. Of a match that the logic rejects only the columns are gathered that
-            it read; memory follows what passes.
+    Cost:   O(d log n + h log h + matches) for d new updates to keys whose histories have h. What was added and removed
+            before the other side arrived does not match; over lattices that are not products of chains, every pair is
+            a match. No exchange, no state beside the two arrangements. Of a match that the logic rejects only the
+            columns are gathered that it read; memory follows what passes.
     Law:    at every time the output accumulates to the join of what the inputs accumulate to
             (tests/oracle/test_operators.py); with logic to what that makes of it (tests/operators/test_join_fusion.py).
     Source: McSherry et al., Differential Dataflow, CIDR 2013.
@@ -157,7 +157,7 @@ class Matcher:
         for other, counts, rows in (search or by_key)(batches, hashes, keys):
             result = (starts, ends, counts, rows)
             their_runs = _value_runs(other, rows) if is_columnwise else None
-            for mine, theirs, times, diffs in self._found(block, other, result, (runs, their_runs)):
+            for mine, theirs, times, diffs in self._block_pairs(block, other, result, (runs, their_runs)):
                 self._add(
                     Pairs((other, block), (theirs, mine), times, diffs)
                     if flipped
@@ -165,8 +165,8 @@ class Matcher:
                 )
                 yield
 
-    def _found(
-        self, block: Block, other: Block, matches: Found, runs: tuple[Ints | None, Ints | None]
+    def _block_pairs(
+        self, block: Block, other: Block, matches: Matches, runs: tuple[Ints | None, Ints | None]
     ) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """All matches: where values repeat, those whose rows are there at one time."""
         if runs[0] is None and runs[1] is None:
@@ -190,7 +190,7 @@ class Matcher:
                 block, other, _those(matches, many), (numbers[0], numbers[1][np.repeat(many, counts)])
             )
 
-    def _pairs(self, block: Block, other: Block, matches: Found) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+    def _pairs(self, block: Block, other: Block, matches: Matches) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Every pair, at the join of its times."""
         starts, ends, counts, _ = matches
         upto = np.cumsum((ends - starts) * counts)
@@ -205,7 +205,7 @@ class Matcher:
             first = last
 
     def _swept(
-        self, block: Block, other: Block, matches: Found, runs: tuple[Ints, ...]
+        self, block: Block, other: Block, matches: Matches, runs: tuple[Ints, ...]
     ) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Every pair of values as long as both are there, the histories of a key swept together in order of time."""
         starts, ends, counts, rows = matches
@@ -218,7 +218,7 @@ class Matcher:
             yield mine, rows[theirs], times.reshape(1, -1), diffs
 
     def _waved(
-        self, block: Block, other: Block, matches: Found, runs: tuple[Ints, Ints]
+        self, block: Block, other: Block, matches: Matches, runs: tuple[Ints, Ints]
     ) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Every pair of values that no later one undoes, the histories of a key walked through together."""
         starts, ends, counts, theirs = matches
@@ -291,7 +291,7 @@ def _probes(block: Block) -> tuple[Ints, Rows]:
     return starts, keys
 
 
-def _those(matches: Found, mask: npt.NDArray[np.bool_]) -> Found:
+def _those(matches: Matches, mask: npt.NDArray[np.bool_]) -> Matches:
     """What was found for some of the probes."""
     if mask.all():
         return matches

@@ -9,7 +9,7 @@ import numpy as np
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
 
-Found: TypeAlias = tuple[Ints, Ints, Ints, Ints]
+Matches: TypeAlias = tuple[Ints, Ints, Ints, Ints]
 """Starts and ends of a block's runs of equal key, how many rows match each, and these rows."""
 History: TypeAlias = tuple[Ints, Ints, Ints]
 """The run of equal key and value that each row of a block is in, times and diffs."""
@@ -21,7 +21,7 @@ _LARGEST = 9.3e18
 
 
 @compiled
-def sweep(matches: Found, mine: History, theirs: History, cursor: Ints, limit: int) -> Any:
+def sweep(matches: Matches, mine: History, theirs: History, cursor: Ints, limit: int) -> Any:
     """Match each change of either side with what the other holds then: the next pairs, at most ``limit``.
 
     ``cursor``, five zeros to begin with, tells where to go on: probe, first of its matches, how far in either history,

@@ -27,7 +27,7 @@ def json_fields(schema: pa.Schema, unit: Unit = "", paths: Mapping[str, str] | N
     ('address', 'city')
 
     Raises:
-        UnknownColumnError: a path or a unit for a name that is no field.
+        UnknownColumnError: a path or a unit for a name that is not a field.
         PlanError: a unit that is none, or none of its field.
         TypeMismatchError: a type that JSON is not read as.
     """

@@ -24,9 +24,9 @@ from altneu.operators.join.pairs import TooManyMatches
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime import interrupts
 from altneu.runtime.base import begin
+from altneu.runtime.batch_writer import BatchWriter
 from altneu.runtime.contents import contents_reader
 from altneu.runtime.inputs import Inputs, Stamp
-from altneu.runtime.keeper import Keeper
 from altneu.runtime.local import reshard_here, run_here
 from altneu.runtime.memory import shares
 from altneu.runtime.outcome import Outcome
@@ -67,7 +67,7 @@ class SparkExecutor:
     def __init__(self, spark: SparkSession, shards: int, placement: str, memory: int | None = None) -> None:
         self.spark, self.shards, self.placement, self.memory = spark, shards, placement, memory
         self.jobs = Jobs()
-        self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
+        self.batch_writer = BatchWriter() if memory is None else BatchWriter(shares(memory)[0])
 
     def close(self) -> None:
         """Nothing to let go of: the Spark session is its owner's."""
@@ -91,7 +91,7 @@ class SparkExecutor:
             if self.is_large(step, segment, frames):
                 return self._on_spark(step, segment, frames)
             try:
-                return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None, self.keeper)
+                return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None, self.batch_writer)
             except TooManyMatches:
                 return self._on_spark(step, segment, {})
         finally:
@@ -237,7 +237,7 @@ class SparkExecutor:
         """Part the state of every shard, by tasks where it is large."""
         rows = sum(map(table.rows, table.layouts))
         if self.placement == "driver" or (self.placement == "auto" and rows <= DRIVER_ROWS):
-            return reshard_here(plan, table, parting, self.keeper)
+            return reshard_here(plan, table, parting, self.batch_writer)
         result = Outcome("spark")
         task = task_on(plan, table, table.layouts, StepMode(parting.before), self.memory)
         with self._job(f"altneu: {parting.before} shards become {parting.after}", own=True), _source_failures([]):
