@@ -97,8 +97,8 @@ class Watch:
 class Compiling(event.Listener):
     """Says on standard error, once a process, that kernels of altneu are being compiled.
 
-    It is said where that has taken ``PATIENCE`` altogether: a kernel or two that were not met before are no news. What
-    is read from files that were compiled before is no event.
+    It is said where that has taken ``PATIENCE`` altogether: one or two new kernels need no message.
+    Kernels that are read from files, compiled before, do not count.
     """
 
     def __init__(self) -> None:
