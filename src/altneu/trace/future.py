@@ -213,7 +213,7 @@ class FutureRuns:
         return self.due(upper) > 0
 
     def take(self, upper: Antichain) -> tuple[list[Updates], FutureRuns]:
-        """The due updates, which are not at or beyond ``upper``, and the hold of the rest."""
+        """The due updates, which are not at or beyond ``upper``, and the runs of the rest."""
         parts = [run.split(upper) for run in self.runs]
         return [due for due, _ in parts if len(due)], self._of([rest for _, rest in parts])
 
@@ -227,11 +227,11 @@ Rounds = tuple[int, ...]
 
 @dataclass(frozen=True)
 class FutureUpdates:
-    """The future updates of one scope: a separate hold for each round of loops that has any; immutable.
+    """The future updates of one scope: separate runs for each round of loops that has any; immutable.
 
-    A round therefore finds its due updates without reading those of other rounds. Outside loops there is one hold.
+    A round therefore finds its due updates without reading those of other rounds. Outside loops there is one round.
 
-    Shape:  times are those of ``lattice``; inside the holds they are those of ``outer``, ``lattice`` at fixed rounds.
+    Shape:  times are those of ``lattice``; inside the runs they are those of ``outer``, ``lattice`` at fixed rounds.
     Law:    the updates taken and those left accumulate to the updates added (tests/laws/test_future.py).
     """
 
@@ -241,12 +241,12 @@ class FutureUpdates:
 
     @property
     def outer(self) -> Lattice:
-        """The lattice of the times in each hold."""
+        """The lattice of the times in the runs of a round."""
         return fixed(self.lattice)
 
     @classmethod
     def of(cls, schema: pa.Schema, lattice: Lattice, runs: Iterable[tuple[Rounds, Run]]) -> FutureUpdates:
-        """Holds from runs, each of one round."""
+        """Future updates from runs, each of one round."""
         runs_by_rounds: dict[Rounds, tuple[Run, ...]] = {}
         for rounds, run in runs:
             runs_by_rounds[rounds] = (*runs_by_rounds.get(rounds, ()), run)
@@ -258,16 +258,16 @@ class FutureUpdates:
     @property
     def runs(self) -> tuple[tuple[Rounds, Run], ...]:
         """Every run with its round; the times of a run are those outside loops."""
-        return tuple((rounds, run) for rounds, hold in self.buckets.items() for run in hold.runs)
+        return tuple((rounds, run) for rounds, waiting in self.buckets.items() for run in waiting.runs)
 
     def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> FutureUpdates:
-        """Add updates; ``most`` and ``settled`` are as for a hold."""
+        """Add updates; ``most`` and ``settled`` are as for ``FutureRuns.add``."""
         if not len(updates):
             return self
         buckets = dict(self.buckets)
         for rounds, part in self._parts(updates):
-            hold = buckets.get(rounds)
-            buckets[rounds] = (FutureRuns(self.schema, self.outer) if hold is None else hold).add(
+            waiting = buckets.get(rounds)
+            buckets[rounds] = (FutureRuns(self.schema, self.outer) if waiting is None else waiting).add(
                 part, most, settled=settled
             )
         return self._of(buckets)
@@ -286,14 +286,14 @@ class FutureUpdates:
             lines = lines[:, len(index) :]
 
     def _of(self, buckets: Mapping[Rounds, FutureRuns]) -> FutureUpdates:
-        return FutureUpdates(self.schema, self.lattice, {r: hold for r, hold in buckets.items() if len(hold)})
+        return FutureUpdates(self.schema, self.lattice, {r: waiting for r, waiting in buckets.items() if len(waiting)})
 
     def take(self, rounds: Rounds, upper: Antichain) -> tuple[list[Updates], FutureUpdates]:
-        """The due updates of a round, not at or beyond ``upper`` (of ``outer``), and the holds of the rest."""
-        hold = self.buckets.get(rounds)
-        if hold is None or not hold.is_due(upper := self._bound(upper)):
+        """The due updates of a round, not at or beyond ``upper`` (of ``outer``), and the future updates that remain."""
+        waiting = self.buckets.get(rounds)
+        if waiting is None or not waiting.is_due(upper := self._bound(upper)):
             return [], self
-        due, rest = hold.take(upper)
+        due, rest = waiting.take(upper)
         return [self._inside(part, rounds) for part in due], self._of({**self.buckets, rounds: rest})
 
     def _inside(self, updates: Updates, rounds: Rounds) -> Updates:
@@ -303,37 +303,37 @@ class FutureUpdates:
         return Updates(updates.rows, placed(self.lattice, updates.times, lines), updates.diffs)
 
     def _bound(self, upper: Antichain) -> Antichain:
-        """A bound of the session's times as a bound of the holds' times; if these are wider, by their first column."""
+        """A bound of the session's times as a bound of the runs' times; if these are wider, by their first column."""
         return lifted_frontier(upper, self.outer) if self.outer.is_total else upper
 
     def least(self) -> int | None:
         """The least epoch, of all rounds."""
-        return min((least for hold in self.buckets.values() if (least := hold.least()) is not None), default=None)
+        return min((least for waiting in self.buckets.values() if (least := waiting.least()) is not None), default=None)
 
     def due(self, upper: Antichain) -> int:
         """The number of due updates of all rounds, which are not at or beyond ``upper``."""
         upper = self._bound(upper)
-        return sum(hold.due(upper) for hold in self.buckets.values())
+        return sum(waiting.due(upper) for waiting in self.buckets.values())
 
     def is_due(self, rounds: Rounds, upper: Antichain) -> bool:
         """Whether any update of a round is due before ``upper``."""
-        hold = self.buckets.get(rounds)
-        return hold is not None and hold.is_due(self._bound(upper))
+        waiting = self.buckets.get(rounds)
+        return waiting is not None and waiting.is_due(self._bound(upper))
 
     def due_in(self, rounds: Rounds, upper: Antichain) -> int:
         """The number of updates of a round that are due before ``upper``."""
-        hold = self.buckets.get(rounds)
-        return 0 if hold is None else hold.due(self._bound(upper))
+        waiting = self.buckets.get(rounds)
+        return 0 if waiting is None else waiting.due(self._bound(upper))
 
     def next_round(self, rounds: Rounds, upper: Antichain) -> int | None:
         """The least round with due updates, of a loop inside the given ``rounds`` of outer loops."""
         if not self.buckets:
             return None
         at, upper = len(rounds), self._bound(upper)
-        rounds_due = (r[at] for r, hold in self.buckets.items() if r[:at] == rounds and hold.is_due(upper))
+        rounds_due = (r[at] for r, waiting in self.buckets.items() if r[:at] == rounds and waiting.is_due(upper))
         return min(rounds_due, default=None)
 
     def updates(self) -> Updates:
         """All future updates."""
-        parts = [self._inside(hold.updates(), rounds) for rounds, hold in self.buckets.items()]
+        parts = [self._inside(waiting.updates(), rounds) for rounds, waiting in self.buckets.items()]
         return Updates.concat(parts, self.schema, self.lattice.width)

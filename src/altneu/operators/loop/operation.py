@@ -50,10 +50,10 @@ class EnterAtOp(RowByRow, tag="EnterAtOp", kind="enter"):
         updates = here.one()
         if updates is None:
             return [None]
-        found = self.rounds.evaluate(updates.rows)
-        rounds = found.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        result = self.rounds.evaluate(updates.rows)
+        rounds = result.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         times = updates.times.copy()
-        times[-1] = np.maximum(times[-1], rounds if found.failed is None else np.where(found.failed, 0, rounds))
+        times[-1] = np.maximum(times[-1], rounds if result.failed is None else np.where(result.failed, 0, rounds))
         moved = replace(updates, times=times)
         return [moved if self.limit is None else moved.filter(times[-1] < self.limit)]
 

@@ -310,7 +310,7 @@ def _gather(states: StateTable, plan: Plan, payloads: list[bytes], result: Outco
         return [updates_from_batch(batch, schema, width) for batch in states.open_data(data)]
 
     encoded = [unpack_meta(payload) for payload in payloads]
-    for value, blobs in sorted(encoded, key=lambda found: int(found[0].get("stage", 0))):
+    for value, blobs in sorted(encoded, key=lambda pair: int(pair[0].get("stage", 0))):
         if "error" in value:
             name, text = value["error"]
             raise getattr(errors, name, StepFailedError)(text)
