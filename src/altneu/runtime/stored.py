@@ -211,6 +211,27 @@ def lower_in(frontier: Json) -> int:
     return cast(Frontier, frontier)[0][0] if frontier else 0
 
 
+class StoredMessage(TypedDict):
+    """What a ``MessageRef`` has, by name."""
+
+    rows: int
+    data: NotRequired[Data]
+    part: NotRequired[int]
+    old: NotRequired[list[StoredBatch]]
+
+
+class StoredOutcome(TypedDict):
+    """What a task of Spark has done (``Outcome``); nodes are texts, because they are keys."""
+
+    states: list[tuple[str, int, StoredState]]
+    new: dict[str, list[StoredBatch]]
+    taps: dict[str, Data]
+    received: dict[str, int]
+    sent: list[tuple[int, int, StoredMessage]]
+    passed: int
+    measured: dict[int, list[float]]
+
+
 @dataclass(frozen=True)
 class MessageRef:
     """A message by the names of what it consists of; how many ``rows`` it brings is known without opening it.
@@ -224,17 +245,17 @@ class MessageRef:
     part: int | None = None
     old: tuple[StoredBatch, ...] | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> StoredMessage:
         """What it has, by name.
 
         >>> MessageRef(3, {"blob": "b1"}, part=0).to_json()
         {'data': {'blob': 'b1'}, 'part': 0, 'rows': 3}
         """
         given = {"old": None if self.old is None else list(self.old), "data": self.data, "part": self.part}
-        return {**{key: value for key, value in given.items() if value is not None}, "rows": self.rows}
+        return cast(StoredMessage, {**{k: v for k, v in given.items() if v is not None}, "rows": self.rows})
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> MessageRef:
+    def from_json(cls, value: StoredMessage) -> MessageRef:
         """What ``to_json`` wrote.
 
         >>> MessageRef.from_json({"rows": 3})
