@@ -40,11 +40,11 @@ def main(cases: tuple[str, ...], quick: bool, pathway: bool, out: Path | None) -
     scale = "quick" if quick else "full"
     findings, failed = Findings(), []
     for name in _chosen(cases):
-        found = _run(name, scale)
-        if found is None:
+        result = _run(name, scale)
+        if result is None:
             failed.append(name)
         else:
-            findings.extend(found)
+            findings.extend(result)
     if pathway:
         findings.extend(measure_pathway(_chosen(cases), SCALES[scale], findings.figures))
     show(findings, console)

@@ -54,8 +54,8 @@ def main(module: str, name: str, given: str, out: str) -> None:
     before = _bytes("VmRSS")
     started = time.perf_counter()
     result = run()
-    found = Apart(result, time.perf_counter() - started, before, _bytes("VmHWM"))
-    Path(out).write_text(json.dumps(asdict(found)))
+    matches = Apart(result, time.perf_counter() - started, before, _bytes("VmHWM"))
+    Path(out).write_text(json.dumps(asdict(matches)))
 
 
 def _bytes(what: str) -> int:

@@ -70,7 +70,7 @@ def first(findings: Findings, name: str, trades: pl.DataFrame, quotes: pl.DataFr
     }
     for run in contenders.values():
         run()
-    found = interleaved(contenders, turns)
+    result = interleaved(contenders, turns)
     count = len(trades) + len(quotes)
     wanted = trades.join_asof(quotes, on="at", by="ticker", check_sortedness=False).select("id", "bid", "ask")
     same = {}
@@ -81,8 +81,8 @@ def first(findings: Findings, name: str, trades: pl.DataFrame, quotes: pl.DataFr
         f"i. {len(trades):,} trades as of {len(quotes):,} quotes, {name}: all at once",
         ["", "seconds", "rows/s", "against Polars"],
     )
-    for contender, timed in found.items():
-        against = timed.least / found["Polars"].least
+    for contender, timed in result.items():
+        against = timed.least / result["Polars"].least
         table.add(contender, f"{timed.least:.3f}", f"{count / timed.least:,.0f}", f"{against:.1f}x")
     table.notes.append(
         f"The quickest of {turns} runs in turns. Polars and pandas are given rows in order of time, unless it says "

@@ -53,8 +53,8 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
 
 def main(name: str, scale: str, out: str) -> None:
     """Run a case and write what it found as JSON."""
-    found = CASES[name](SCALES[scale])
-    Path(out).write_text(json.dumps(found.to_json()))
+    result = CASES[name](SCALES[scale])
+    Path(out).write_text(json.dumps(result.to_json()))
 
 
 if __name__ == "__main__":

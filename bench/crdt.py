@@ -53,9 +53,9 @@ def trace(edits: int, run: int, seed: int = 0) -> tuple[list[Insert], list[Eleme
     while len(inserts) + len(removals) < edits:
         node, length, at = rng.randrange(4), rng.randint(1, run), rng.randrange(len(text))
         if rng.random() < 1 / 3:
-            gone = text[max(at, 1) : at + length]
+            removed = text[max(at, 1) : at + length]
             del text[max(at, 1) : at + length]
-            removals += gone
+            removals += removed
             continue
         for _ in range(length):
             element = (len(inserts) + 1, node)
@@ -81,10 +81,10 @@ def answer(inserts: Iterable[Insert], removals: Iterable[Element]) -> list[tuple
     children: dict[Element, list[Element]] = {}
     for ctr, node, *parent in inserts:
         children.setdefault((parent[0], parent[1]), []).append((ctr, node))
-    gone, text, left = set(removals), list[int](), sorted(children.get(ROOT, ()))
+    removed, text, left = set(removals), list[int](), sorted(children.get(ROOT, ()))
     while left:
         element = left.pop()
         left += sorted(children.get(element, ()))
-        if element not in gone:
+        if element not in removed:
             text.append(element[0] * 16 + element[1])
     return sorted(pairwise(text))

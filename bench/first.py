@@ -169,9 +169,9 @@ class Case:
             inputs[name] = frame.selectExpr("*", "1L as d").unionAll(changes)
         names = run.session.view("view").to_arrow().schema.names if self._is_small(run) else self.workload_columns()
         expected = self._digest(self.spark.sql(self.workload.checksum, **inputs), names, "d")
-        found = self._digest(run.session.view("view").df(), names, "1")
-        assert expected == found, f"{self.workload.name}: the view has (rows, digest) {found}, Spark says {expected}"
-        return f"After all changes the view equals Spark's recomputation: {found[0]:,} rows, by a sum of hashes."
+        result = self._digest(run.session.view("view").df(), names, "1")
+        assert expected == result, f"{self.workload.name}: the view has (rows, digest) {result}, Spark says {expected}"
+        return f"After all changes the view equals Spark's recomputation: {result[0]:,} rows, by a sum of hashes."
 
     def _is_small(self, run: Run) -> bool:
         return run.state_rows < 1_000_000
@@ -235,10 +235,10 @@ def _tell(case: Case, first: dict[str, Timed], equal: str) -> Findings:
         ],
         notes=["Reading the Parquet files included; altneu's state and answer written where it is durable.", equal],
     )
-    for name, found in first.items():
-        ratios = (found.median / first[s].median for s in (NOOP, PARQUET))
+    for name, result in first.items():
+        ratios = (result.median / first[s].median for s in (NOOP, PARQUET))
         placed = case.runs[name].placement if name in case.runs else ""
-        table.add(name, f"{found.median:.2f}", *(f"{r:.2f}" for r in ratios), found.peak, placed)
+        table.add(name, f"{result.median:.2f}", *(f"{r:.2f}" for r in ratios), result.peak, placed)
     again = first[NOOP].median
     count = scale.changes
     steps = Table(

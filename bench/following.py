@@ -39,9 +39,9 @@ class Batches:
         """Add a run; what Spark reports of its first batch, in which everything is started, is left out."""
         self.seconds.append(seconds)
         for progress in query.recentProgress[1:]:
-            told = progress.durationMs
-            self.batch.append(told["triggerExecution"])
-            self.own.append(told["addBatch"])
+            durations = progress.durationMs
+            self.batch.append(durations["triggerExecution"])
+            self.own.append(durations["addBatch"])
 
 
 def files(folder: Path, count: int) -> None:
@@ -97,7 +97,7 @@ def measure(scale: Scale) -> Findings:
         "altneu, local, durable": lambda frame, scratch: follow(None, frame, scratch),
         "Spark, nothing done": nothing,
     }
-    found = {name: Batches() for name in contenders}
+    result = {name: Batches() for name in contenders}
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=FOLDER) as folder:
         place = Path(folder).absolute()
@@ -112,7 +112,7 @@ def measure(scale: Scale) -> Findings:
                 started = time.perf_counter()
                 query = contender(stream(spark, rows), scratch)
                 if turn:
-                    found[name].add(time.perf_counter() - started, query)
+                    result[name].add(time.perf_counter() - started, query)
     note = (
         f"{count} files of one row, {scale.turns} runs in turns, of which the quickest counts for steps/s; {SHARDS} "
         "shuffle partitions; files, states and checkpoints on a local disk. Own: what Spark calls addBatch, the work "
@@ -120,9 +120,9 @@ def measure(scale: Scale) -> Findings:
     )
     columns = ["", "steps/s", "batch p50, ms", "batch p99, ms", "of it own, p50 ms", "against the aggregation"]
     table = Table("k. one-row micro-batches of Structured Streaming", columns, notes=[note])
-    wanted = min(found["Spark, stateful aggregation"].seconds)
-    for name, told in found.items():
-        least, own = min(told.seconds), np.median(told.own)
-        p50, p99 = np.percentile(told.batch, [50, 99])
+    wanted = min(result["Spark, stateful aggregation"].seconds)
+    for name, batches_of_one in result.items():
+        least, own = min(batches_of_one.seconds), np.median(batches_of_one.own)
+        p50, p99 = np.percentile(batches_of_one.batch, [50, 99])
         table.add(name, f"{count / least:.1f}", f"{p50:.0f}", f"{p99:.0f}", f"{own:.0f}", f"{wanted / least:.2f}x")
     return Findings([table])

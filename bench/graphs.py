@@ -93,19 +93,19 @@ def algorithms_on_a_graph(findings: Findings, nodes: int, edges: int, *, judged:
         ["", "load, s", "ten rounds, s", "added MiB", "rows", "recorded load", "recorded rounds"],
     )
     for name, (load, changes, load_limit, changes_limit) in RECORDED.items():
-        made = apart(followed, name, nodes, edges)
-        told = made.result
+        result = apart(followed, name, nodes, edges)
+        answer = result.result
         shown.add(
             name,
-            f"{told['load']:.2f}",
-            f"{told['changes']:.2f}",
-            f"{made.added / MIB:,.0f}",
-            f"{told['rows']:,.0f}",
+            f"{answer['load']:.2f}",
+            f"{answer['changes']:.2f}",
+            f"{result.added / MIB:,.0f}",
+            f"{answer['rows']:,.0f}",
             load,
             changes,
         )
         for what, limit, reference in (("load", load_limit, load), ("changes", changes_limit, changes)):
-            ratio = told[what] / reference
+            ratio = answer[what] / reference
             aim = Aim(
                 f"g: {name}, {what} within {limit:g}x of differential dataflow (recorded)",
                 f"{ratio:.2f}x",
@@ -145,15 +145,15 @@ def on_spark(nodes: int, edges: int) -> Any:
     arcs.count()
 
     def run() -> dict[str, float]:
-        found = spark.createDataFrame([(0, 0)], "node int, dist int").cache()
-        frontier, count, distance = found, found.count(), 0
+        result = spark.createDataFrame([(0, 0)], "node int, dist int").cache()
+        frontier, count, distance = result, result.count(), 0
         while count:
             distance += 1
             met = frontier.join(arcs, frontier.node == arcs.src).selectExpr("dst as node", f"{distance} as dist")
-            frontier = met.distinct().join(found, "node", "left_anti").localCheckpoint()
-            found = found.unionByName(frontier).localCheckpoint()
+            frontier = met.distinct().join(result, "node", "left_anti").localCheckpoint()
+            result = result.unionByName(frontier).localCheckpoint()
             count = frontier.count()
-        return {"rows": found.count(), "rounds": distance}
+        return {"rows": result.count(), "rounds": distance}
 
     return run
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import altneu as an
 from altneu.operators.base import Region, StepMode
 from altneu.plan.physical import Plan
-from altneu.runtime import portion
+from altneu.runtime import step_limit
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.local import LocalExecutor
 from altneu.runtime.outcome import Outcome
@@ -45,7 +45,7 @@ def expirations(rows: int, cut: bool) -> Callable[[], Any]:
     if rows > WARM:
         expirations(WARM, True)()
     if not cut:
-        portion.STEP_ROWS = WHOLE
+        step_limit.STEP_ROWS = WHOLE
     rng = generator("expirations")
     source = an.source("events", "k long, v long, until long")
     plan = source.filter("logical_now() < until").group_by("k").agg(n="count(*)", s="sum(v)")
@@ -70,17 +70,17 @@ def long_pause(findings: Findings, rows: int) -> None:
         f"e. {rows:,} expirations at {TIMES:,} times, all due after a long pause",
         ["", "steps", "seconds", "resident before, MiB", "peak, added MiB", "updates out"],
     )
-    for name, cut in {f"cut into steps of {portion.STEP_ROWS:,}": True, "one step": False}.items():
-        found = apart(expirations, rows, cut)
-        if found.result["left"]:
+    for name, cut in {f"cut into steps of {step_limit.STEP_ROWS:,}": True, "one step": False}.items():
+        result = apart(expirations, rows, cut)
+        if result.result["left"]:
             raise AssertionError("rows are left that have expired")
         shown.add(
             name,
-            found.result["steps"],
-            f"{found.seconds:.2f}",
-            f"{found.before / MIB:,.0f}",
-            f"{found.added / MIB:,.0f}",
-            f"{found.result['out']:,}",
+            result.result["steps"],
+            f"{result.seconds:.2f}",
+            f"{result.before / MIB:,.0f}",
+            f"{result.added / MIB:,.0f}",
+            f"{result.result['out']:,}",
         )
     findings.tables.append(shown)
 
@@ -117,14 +117,14 @@ def many_times(findings: Findings, rows: int) -> None:
     )
     for window in (0, 1_000):
         for times in (1, 1_000, rows):
-            found = apart(distinct_times, rows, times, window)
+            result = apart(distinct_times, rows, times, window)
             shown.add(
                 f"count and sum by {GROUPS:,} groups" + (f", in a window of {window:,}" if window else ""),
                 f"{times:,}",
-                found.result["steps"],
-                f"{found.seconds:.2f}",
-                f"{found.result['out']:,}",
-                f"{found.added / MIB:,.0f}",
+                result.result["steps"],
+                f"{result.seconds:.2f}",
+                f"{result.result['out']:,}",
+                f"{result.added / MIB:,.0f}",
             )
     shown.notes.append(
         "Every time at which a group changes gives two updates of it: the old row goes, the new one comes."

@@ -50,9 +50,9 @@ def history(groups: int, rows: int) -> Any:
         def timed(*given: Any) -> Any:
             nonlocal spent
             started = time.perf_counter()
-            made = reduce(*given)
+            result = reduce(*given)
             spent += time.perf_counter() - started
-            return made
+            return result
 
         base.reduce = timed
         session.insert("values", table, time="at")
@@ -83,18 +83,18 @@ def long_histories(findings: Findings, rows: int) -> None:
         ["groups", "the step, s", "its reduce, s", "updates/s", "cost at 10x", "one step a time", "added MiB"],
     )
     for groups in GROUPS:
-        made, more = apart(history, groups, rows), apart(history, groups, 10 * rows)
-        rate = rows / made.result["kernel"]
-        growth = more.result["kernel"] / made.result["kernel"] / 10
-        gain = one_step_a_time(groups, rows) * rows / made.result["whole"]
+        result, more = apart(history, groups, rows), apart(history, groups, 10 * rows)
+        rate = rows / result.result["kernel"]
+        growth = more.result["kernel"] / result.result["kernel"] / 10
+        gain = one_step_a_time(groups, rows) * rows / result.result["whole"]
         shown.add(
             f"{groups:,}",
-            f"{made.result['whole']:.2f}",
-            f"{made.result['kernel']:.2f}",
+            f"{result.result['whole']:.2f}",
+            f"{result.result['kernel']:.2f}",
             f"{rate / 1e6:.2f} M",
             f"{growth:.2f}x",
             f"{gain:,.0f}x slower",
-            f"{made.added / MIB:,.0f}",
+            f"{result.added / MIB:,.0f}",
         )
         name = f"h: {groups:,} groups"
         findings.aims += [
@@ -148,12 +148,12 @@ def traps(findings: Findings, times: int) -> None:
     """What is quadratic when every pair of updates, or every time, is looked at."""
     joined, counted = apart(odds_and_evens, times), apart(counted_at_many_times, times // 10)
     shown = Table("h. two traps", ["", "times", "seconds", "found", "added MiB"])
-    found = joined.result["pairs"]
+    result = joined.result["pairs"]
     shown.add(
         "odd values of a counter joined with even ones",
         f"{times:,}",
         f"{joined.result['seconds']:.2f}",
-        f"{found:,} pairs",
+        f"{result:,} pairs",
         f"{joined.added / MIB:,.0f}",
     )
     shown.add(
@@ -164,7 +164,7 @@ def traps(findings: Findings, times: int) -> None:
         f"{counted.added / MIB:,.0f}",
     )
     findings.tables.append(shown)
-    findings.aims.append(Aim("h: odds and evens never meet", f"{found} pairs", 1.0 if found == 0 else 2.0))
+    findings.aims.append(Aim("h: odds and evens never meet", f"{result} pairs", 1.0 if result == 0 else 2.0))
 
 
 # two times ------------------------------------------------------------------------------------------------------------
@@ -203,16 +203,16 @@ def two_times(findings: Findings, rows: int) -> None:
     )
     side = round(rows**0.5)
     for shape, many, fewer in (("diagonal", rows, rows // 10), ("one epoch", rows, rows // 10), ("grid", 2 * side, 0)):
-        made = apart(at_two_times, shape, many)
-        seconds = made.result["seconds"]
+        result = apart(at_two_times, shape, many)
+        seconds = result.result["seconds"]
         growth = seconds / apart(at_two_times, shape, fewer).result["seconds"] if fewer else 0.0
         shown.add(
             {"diagonal": "(i, i)", "one epoch": "(0, i)", "grid": "(i, 0) and (0, i)"}[shape],
             f"{many:,}",
             f"{seconds:.2f}",
             f"{growth:.1f}x" if fewer else "",
-            f"{made.result['changes']:,}",
-            f"{made.added / MIB:,.0f}",
+            f"{result.result['changes']:,}",
+            f"{result.added / MIB:,.0f}",
         )
         if fewer:
             text = f"h: two times, {shape}: ten times as many updates cost no more than 16x"

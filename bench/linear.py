@@ -74,7 +74,7 @@ def by_polars(frame: pl.DataFrame, *also: str) -> pl.DataFrame:
 
 def by_spark(frame: DataFrame) -> None:
     """The chain as Spark's own DataFrame, its result discarded."""
-    made = (
+    result = (
         frame.where("qty > 0")
         .selectExpr("*", "price * qty as total")
         .where("total < 100000")
@@ -86,22 +86,22 @@ def by_spark(frame: DataFrame) -> None:
         .where("net > 50")
         .select("user", "hour", "net")
     )
-    made.write.format("noop").mode("overwrite").save()
+    result.write.format("noop").mode("overwrite").save()
 
 
 def chain(scale: Scale, findings: Findings) -> None:
     """Ten steps over the same rows: as one logic, one by one, by Spark, by Polars."""
     table = orders(scale.group_rows)
     contenders = _contenders(table)
-    found = interleaved(contenders, TURNS)  # before there is a Java process that may do something of its own
+    result = interleaved(contenders, TURNS)  # before there is a Java process that may do something of its own
     with an.spark_session(app_name="altneu: bench") as spark:
         as_spark = spark.createDataFrame(table).cache()
         as_spark.count()
         by_spark(as_spark)
         beside = interleaved({SPARK: lambda: by_spark(as_spark), FUSED: contenders[FUSED]}, TURNS // 4)
-    best = {name: timed.least for name, timed in found.items()}
+    best = {name: timed.least for name, timed in result.items()}
     shown = Table(f"e. ten linear steps over {table.num_rows:,} rows", ["", "seconds", "/ fused", "median", "CPU s"])
-    for name, timed in (*found.items(), (SPARK, beside[SPARK])):
+    for name, timed in (*result.items(), (SPARK, beside[SPARK])):
         cpu = "" if name == SPARK else f"{min(timed.cpu):.3f}"
         ratio = f"{timed.least / best[FUSED]:.2f}x"
         shown.add(name, f"{timed.least:.3f}", ratio, f"{timed.median:.3f}", cpu)
@@ -111,7 +111,7 @@ def chain(scale: Scale, findings: Findings) -> None:
     )
     findings.tables.append(shown)
     unfused = best["one by one"] / best[FUSED]
-    moved, by_hand = found["fused, and moving rows in"], found["Polars, and moving rows in and out"]
+    moved, by_hand = result["fused, and moving rows in"], result["Polars, and moving rows in and out"]
     against, computed = moved.least / by_hand.least, min(moved.cpu) / min(by_hand.cpu)
     spark_too = beside[SPARK].least / beside[FUSED].least
     findings.aims += [
@@ -135,10 +135,10 @@ def _contenders(table: pa.Table) -> dict[str, Callable[[], object]]:
     updates = stamp.updates(table)
 
     def step_by_step() -> Updates:
-        made = updates
+        result = updates
         for step in bound.steps:
-            made, _ = run_logic(BoundLogic((step,)), made)
-        return made
+            result, _ = run_logic(BoundLogic((step,)), result)
+        return result
 
     def polars_and_moving() -> Updates:
         stamp.updates(table)
@@ -183,8 +183,8 @@ def series(name: str, rows: int) -> Callable[[], int]:
 
     def run(last: int = rows) -> int:
         one = Updates(Rows.from_pylist([(last,)], schema), np.zeros((1, 1), np.int64), np.ones(1, np.int64))
-        made, _ = run_logic(bound, one)
-        return len(made)
+        result, _ = run_logic(bound, one)
+        return len(result)
 
     run(1000)
     return run
@@ -220,9 +220,9 @@ def long_series(scale: Scale, findings: Findings) -> None:
         ("a session's view of one in a thousand", series_view, "kept"),
         ("a session's count of all of it", series_view, "counted"),
     ):
-        found = apart(prepare, name, rows)
-        size, seconds = f"{found.result * 24 / MIB:,.1f}", f"{found.seconds:.3f}"
-        shown.add(title, f"{found.result:,}", size, seconds, f"{found.added / MIB:,.0f}")
+        result = apart(prepare, name, rows)
+        size, seconds = f"{result.result * 24 / MIB:,.1f}", f"{result.seconds:.3f}"
+        shown.add(title, f"{result.result:,}", size, seconds, f"{result.added / MIB:,.0f}")
     shown.notes.append(
         f"What comes out is a value, a time and a diff a row. The values of all of it are {rows * 8 / MIB:,.0f} MiB."
     )

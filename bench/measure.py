@@ -116,27 +116,27 @@ def in_turns(contenders: dict[str, Callable[[], object]], turns: int) -> dict[st
 
     The peaks are those of the first turn, in which a contender sees the memory of those before it and not its own.
     """
-    found = {name: Timed() for name in contenders}
+    result = {name: Timed() for name in contenders}
     for turn in range(turns):
         for name, run in contenders.items():
-            peak = found[name].peak
-            timed(run, found[name])
+            peak = result[name].peak
+            timed(run, result[name])
             if turn:
-                found[name].peak = peak
-    return found
+                result[name].peak = peak
+    return result
 
 
 def interleaved(contenders: dict[str, Callable[[], object]], turns: int) -> dict[str, Timed]:
     """As ``in_turns``, without looking at memory: in runs of a tenth of a second the looking would show."""
-    found = {name: Timed() for name in contenders}
+    matches = {name: Timed() for name in contenders}
     for _ in range(turns):
         for name, run in contenders.items():
             cpu, started = time.process_time(), time.perf_counter()
-            made = run()
-            found[name].seconds.append(time.perf_counter() - started)
-            found[name].cpu.append(time.process_time() - cpu)
-            del made
-    return found
+            result = run()
+            matches[name].seconds.append(time.perf_counter() - started)
+            matches[name].cpu.append(time.process_time() - cpu)
+            del result
+    return matches
 
 
 @dataclass

@@ -104,21 +104,21 @@ _NAMES = tuple(ROW.names)
 
 def _decoded(texts: pa.Array, decode: Callable[[str], E], nothing: E) -> tuple[list[E], dict[int, str]]:
     """Every text as a struct, ``nothing`` for those that fail, and how these do."""
-    made, failed = [], {}
+    results, failed = [], {}
     for i, text in enumerate(texts.to_pylist()):
         try:
-            made.append(decode(text))
+            results.append(decode(text))
         except (msgspec.DecodeError, RecursionError) as error:
             failed[i] = WRONG_TYPE if isinstance(error, msgspec.ValidationError) else INVALID
-            made.append(nothing)
-    return made, failed
+            results.append(nothing)
+    return results, failed
 
 
 def by_msgspec(texts: pa.Array) -> Reading:
     """Typed decoders; a column is made of the attributes of the structs."""
-    made, failed = _decoded(texts, _DECODE, _NOTHING)
-    columns = [pa.array([m.op for m in made], pa.string())]
-    for rows in ([m.before or _NONE for m in made], [m.after or _NONE for m in made]):
+    result, failed = _decoded(texts, _DECODE, _NOTHING)
+    columns = [pa.array([m.op for m in result], pa.string())]
+    for rows in ([m.before or _NONE for m in result], [m.after or _NONE for m in result]):
         columns += [_column(f, [getattr(row, f.name) for row in rows]) for f in ROW]
     return columns, failed
 
@@ -148,14 +148,14 @@ _NO_ROW, _NO_ENVELOPE = RawRow(), RawEnvelope()
 
 def by_bytes(texts: pa.Array) -> Reading:
     """The library finds the members, and altneu reads them: exact, as altneu's own."""
-    made, failed = _decoded(texts, _DECODE_RAW, _NO_ENVELOPE)
-    members = [[m.op for m in made]]
-    for rows in ([m.before or _NO_ROW for m in made], [m.after or _NO_ROW for m in made]):
+    result, failed = _decoded(texts, _DECODE_RAW, _NO_ENVELOPE)
+    members = [[m.op for m in result]]
+    for rows in ([m.before or _NO_ROW for m in result], [m.after or _NO_ROW for m in result]):
         members += [[getattr(row, name) for row in rows] for name in ROW.names]
     columns = []
     for field, values in zip(FIELDS, members, strict=True):
-        found = pa.array([bytes(v) or None for v in values], pa.binary()).view(pa.string())
-        column, wrong, failure = parse_json(found, [JsonField(field.name, (), field.type, field.unit)])
+        matches = pa.array([bytes(v) or None for v in values], pa.binary()).view(pa.string())
+        column, wrong, failure = parse_json(matches, [JsonField(field.name, (), field.type, field.unit)])
         columns += column
         failed |= {} if wrong is None else {int(i): failure(int(i))[0] for i in np.flatnonzero(wrong)}
     return columns, failed
@@ -163,17 +163,17 @@ def by_bytes(texts: pa.Array) -> Reading:
 
 def by_orjson(texts: pa.Array) -> Reading:
     """Dictionaries; types are looked at by Arrow, a column at a time, and a column that has wrong ones fails whole."""
-    made: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     failed = {}
     for i, text in enumerate(texts.to_pylist()):
         try:
-            made.append(orjson.loads(text))
+            results.append(orjson.loads(text))
         except orjson.JSONDecodeError:
             failed[i] = INVALID
-            made.append({})
-    columns = [pa.array([m.get("op") for m in made], pa.string())]
+            results.append({})
+    columns = [pa.array([m.get("op") for m in results], pa.string())]
     for image in ("before", "after"):
-        rows: list[dict[str, Any]] = [m.get(image) or {} for m in made]
+        rows: list[dict[str, Any]] = [m.get(image) or {} for m in results]
         columns += [_column(f, [row.get(f.name) for row in rows]) for f in ROW]
     return columns, failed
 
@@ -230,9 +230,9 @@ def measure(scale: Scale) -> Findings:
         texts = documents(rows)
         _check_same(texts)
         turns = max(scale.turns * 2, 300_000 // rows // 20)
-        found = interleaved({name: partial(read, texts) for name, read in READERS.items()}, turns)
-        cpu = {name: min(timed.cpu) for name, timed in found.items()}
-        for name, timed in found.items():
+        result = interleaved({name: partial(read, texts) for name, read in READERS.items()}, turns)
+        cpu = {name: min(timed.cpu) for name, timed in result.items()}
+        for name, timed in result.items():
             ratio = f"{cpu[name] / cpu[OURS]:.2f}x"
             shown.add(f"{rows:,}", name, f"{1000 * cpu[name]:.2f}", ratio, f"{1000 * timed.least:.2f}")
         ahead = cpu[OURS] / cpu[RAW]

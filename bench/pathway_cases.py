@@ -90,8 +90,8 @@ class Side:
         """One measurement, in a process of its own."""
         files = {name: str(path.absolute()) for name, path in job["files"].items()}
         said = _checked([str(self.python), str(SIDE), json.dumps(job | {"files": files})])
-        found: dict[str, Any] = json.loads(said.strip().splitlines()[-1])
-        return found
+        result: dict[str, Any] = json.loads(said.strip().splitlines()[-1])
+        return result
 
     def first(self, case: str, scale: Scale) -> list[list[str]]:
         """Cases a, b and j."""
@@ -127,9 +127,9 @@ class Side:
         nodes, edges = large(scale)
         rows = []
         for query in ("bfs", "components"):
-            found = self.run(mode="first", query=query, files={"edges": random_edges(nodes, edges)})
+            result = self.run(mode="first", query=query, files={"edges": random_edges(nodes, edges)})
             what = f"g: {query}, {edges:,} edges, s"
-            rows.append(self._seconds(what, found["seconds"], f"g {query}", 1, found["peak"]))
+            rows.append(self._seconds(what, result["seconds"], f"g {query}", 1, result["peak"]))
         return rows
 
     def streams(self, scale: Scale) -> list[list[str]]:
@@ -139,10 +139,10 @@ class Side:
         for query, ours, keys in (("count", "count", scale.stream_groups), ("lookup", "join", scale.stream_dimension)):
             files = {"updates": stream(longest, keys), "dimension": dimension(scale.stream_dimension)}
             for batch, count in scale.streams:
-                found = self.run(mode="stream", query=query, files=files, batch=batch, updates=count)
-                rate = count / found["seconds"]
+                result = self.run(mode="stream", query=query, files=files, batch=batch, updates=count)
+                rate = count / result["seconds"]
                 mine = self.ours.get(f"c {ours} {batch}")
                 known = ["-", "-"] if mine is None else [f"{mine:,.0f}", f"{rate / mine:.2f}"]
                 what = f"c: filter + {ours}, batches of {batch:,}, updates/s"
-                rows.append([what, f"{rate:,.0f}", *known, f"{found['peak'] / MIB:,.0f}"])
+                rows.append([what, f"{rate:,.0f}", *known, f"{result['peak'] / MIB:,.0f}"])
         return rows

@@ -83,25 +83,25 @@ def measure(scale: Scale) -> Findings:
             "DuckDB / change",
         ],
     )
-    found = Findings(tables=[table])
+    result = Findings(tables=[table])
     full = scale.name == "full"
-    _document(table, found, full=full, changes=min(scale.changes, 100))
+    _document(table, result, full=full, changes=min(scale.changes, 100))
     _chain(table, LINKS if full else QUICK_LINKS, min(scale.changes, 50))
-    return found
+    return result
 
 
-def _document(table: Table, found: Findings, *, full: bool, changes: int) -> None:
+def _document(table: Table, findings: Findings, *, full: bool, changes: int) -> None:
     real = (FOLDER / "insert.txt").exists() and full
-    made = crdt.trace(EDITS, RUN) if full else crdt.trace(QUICK_EDITS, QUICK_RUN)
-    inserts, removals = crdt.read(FOLDER) if real else made
+    result = crdt.trace(EDITS, RUN) if full else crdt.trace(QUICK_EDITS, QUICK_RUN)
+    inserts, removals = crdt.read(FOLDER) if real else result
     rounds = _Rounds(query(crdt.QUERY, {"inserted": crdt.INSERTED, "removed": crdt.REMOVED}))
     rounds.session.insert("inserted", inserts)
     rounds.session.insert("removed", removals)
     load, count = rounds.step(), rounds.count
     wanted = crdt.answer(inserts, removals)
     _check(sorted(rounds.view.to_pylist()), wanted)
-    gone = set(removals)
-    shown = [row[:2] for row in inserts if row[:2] not in gone]
+    removed = set(removals)
+    shown = [row[:2] for row in inserts if row[:2] not in removed]
     seconds = []
     for element in random.Random(0).sample(shown, changes):
         rounds.session.insert("removed", [element])
@@ -114,7 +114,7 @@ def _document(table: Table, found: Findings, *, full: bool, changes: int) -> Non
     )
     name = "the trace in out/bench/crdt" if real else "a made-up trace"
     p50 = _row(table, f"{name}, {len(inserts):,} insertions", len(wanted), count, load, seconds, anew)
-    found.aims += [
+    findings.aims += [
         Aim("o: a trace loaded within five minutes", f"{load:.0f} s", load / LOAD_SECONDS),
         Aim("o: a removal in 50 ms, median", f"{p50:.1f} ms", p50 / REMOVAL),
     ]

@@ -36,13 +36,13 @@ def stream(updates: int, keys: int) -> Path:
     def make(rng: np.random.Generator) -> Columns:
         k, v = rng.integers(0, keys, updates), rng.integers(0, 1000, updates)
         d = np.ones(updates, np.int64)
-        gone = np.arange(2, updates, 3)
+        removed = np.arange(2, updates, 3)
         earlier = np.maximum(
-            gone - 1 - 3 * rng.integers(0, 30, len(gone)), 1
+            removed - 1 - 3 * rng.integers(0, 30, len(removed)), 1
         )  # the second of three: never retracted twice
         earlier, first = np.unique(earlier, return_index=True)
-        gone = gone[first]
-        k[gone], v[gone], d[gone] = k[earlier], v[earlier], -1
+        removed = removed[first]
+        k[removed], v[removed], d[removed] = k[earlier], v[earlier], -1
         return {"k": k, "v": v, "d": d}
 
     return parquet(f"stream-{updates}-{keys}", make)
@@ -84,10 +84,10 @@ def run(view: an.Collection, files: dict[str, Path], batch: int, updates: int, s
 
 def median(rates: Iterable[Rate]) -> Rate:
     """The median rate, with the largest peak."""
-    found, peak = list(rates), Peak()
-    for rate in found:
+    result, peak = list(rates), Peak()
+    for rate in result:
         peak = peak.join(rate.peak)
-    return Rate(float(np.median([rate.updates for rate in found])), peak)
+    return Rate(float(np.median([rate.updates for rate in result])), peak)
 
 
 def measure(scale: Scale) -> Findings:

@@ -39,8 +39,8 @@ def grid(size: int) -> Instance:
 def with_gaps(instance: Instance) -> Instance:
     """Without a random half of its updates."""
     times, new = instance
-    kept = generator(f"gaps-{len(new)}").random(len(new)) < 0.5
-    return times[:, kept], new[kept]
+    mask = generator(f"gaps-{len(new)}").random(len(new)) < 0.5
+    return times[:, mask], new[mask]
 
 
 def shuffled(instance: Instance) -> Instance:
@@ -116,11 +116,11 @@ def run(lattice: Lattice, instance: Instance, groups: np.ndarray | None = None) 
     few = slice(0, 20)
     interesting_times(lattice, groups[few], times[:, few], new[few])  # compiled, or read from disk
     peak = added(lambda: interesting_times(lattice, groups, times, new))
-    found = len(interesting_times(lattice, groups, times, new)[0])
+    result = len(interesting_times(lattice, groups, times, new)[0])
     steps = Steps()
-    for _ in range(min(MOST_RUNS, max(3, TIMES // max(found, 1)))):
+    for _ in range(min(MOST_RUNS, max(3, TIMES // max(result, 1)))):
         steps.run(lambda: interesting_times(lattice, groups, times, new))
-    return Measured(len(new), found, min(steps.wall), min(steps.cpu), peak)
+    return Measured(len(new), result, min(steps.wall), min(steps.cpu), peak)
 
 
 def growing(name: str, make: Callable[[int], Instance], sizes: list[int], findings: Findings) -> None:

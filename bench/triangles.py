@@ -37,9 +37,9 @@ def triangles(edges: an.Collection) -> an.Collection:
     return wedges(edges).join(edges, on={"a": "src", "c": "dst"}).select("a", "b", "c")
 
 
-def counted(found: an.Collection) -> an.Collection:
+def counted(triangles: an.Collection) -> an.Collection:
     """How many."""
-    return found.group_by().agg(n="count(*)")
+    return triangles.group_by().agg(n="count(*)")
 
 
 def random_edges(nodes: int, edges: int) -> Path:
@@ -84,7 +84,7 @@ def followed(nodes: int, edges: int, changes: int, joins: Any) -> Any:
         started = time.perf_counter()
         session.advance()
         load = time.perf_counter() - started
-        found = view.to_pylist()[0][0]
+        result = view.to_pylist()[0][0]
         taken = Steps()
         for src, dst in _some(nodes, changes).tolist():
             session.insert("edges", [(src, dst)])
@@ -93,7 +93,7 @@ def followed(nodes: int, edges: int, changes: int, joins: Any) -> Any:
         started = time.perf_counter()
         step = session.advance()
         once = time.perf_counter() - started
-        return {"load": load, "found": found, "wall": taken.wall, "once": once, "kept": step.state_rows}
+        return {"load": load, "found": result, "wall": taken.wall, "once": once, "kept": step.state_rows}
 
     return run
 
@@ -106,8 +106,8 @@ def on_spark(nodes: int, edges: int) -> Any:
 
     def run() -> dict[str, int]:
         one, two, three = (arcs.selectExpr(f"src as {a}", f"dst as {b}") for a, b in ("ab", "bc", "ac"))
-        found = one.join(two, "b").join(three, ["a", "c"])
-        return {"found": found.count()}
+        result = one.join(two, "b").join(three, ["a", "c"])
+        return {"found": result.count()}
 
     return run
 
@@ -128,16 +128,16 @@ def of_a_random_graph(findings: Findings, nodes: int, edges: int, changes: int, 
             "added MiB",
         ],
     )
-    for name, made in (("altneu, delta join", ours), ("altneu, binary joins", trees)):
-        told = made.result
-        wall = [milliseconds(told["wall"], p) for p in (50, 99)]
+    for name, result in (("altneu, delta join", ours), ("altneu, binary joins", trees)):
+        answer = result.result
+        wall = [milliseconds(answer["wall"], p) for p in (50, 99)]
         shown.add(
             name,
-            f"{told['load']:.2f}",
+            f"{answer['load']:.2f}",
             *(f"{w:.2f}" for w in wall),
-            f"{told['once'] * 1e3:.1f}",
-            f"{told['kept']:,}",
-            f"{made.added / MIB:,.0f}",
+            f"{answer['once'] * 1e3:.1f}",
+            f"{answer['kept']:,}",
+            f"{result.added / MIB:,.0f}",
         )
     added = f"{theirs.added / MIB:,.0f} (Python's)"
     shown.add("Spark, joins of DataFrames", f"{theirs.seconds:.2f}", "", "", "", "", added)
@@ -203,15 +203,15 @@ def of_others(findings: Findings, hub: int) -> None:
     if (data_folder() / FACEBOOK).exists():
         cases.insert(0, ("facebook", 0))
     for kind, size in cases:
-        made = apart(of_a_table, kind, size)
-        told = made.result
+        result = apart(of_a_table, kind, size)
+        answer = result.result
         name = "ego-Facebook" if kind == "facebook" else f"a hub of degree {size:,}"
-        cells = (f"{told['edges']:,}", f"{told['found']:,}", f"{made.seconds:.2f}", f"{told['kept']:,}")
-        shown.add(name, *cells, f"{made.added / MIB:,.0f}")
+        cells = (f"{answer['edges']:,}", f"{answer['found']:,}", f"{result.seconds:.2f}", f"{answer['kept']:,}")
+        shown.add(name, *cells, f"{result.added / MIB:,.0f}")
         if kind == "facebook":
-            right = told["found"] == FACEBOOK_TRIANGLES
+            right = answer["found"] == FACEBOOK_TRIANGLES
             findings.aims.append(
-                Aim(f"j: ego-Facebook has {FACEBOOK_TRIANGLES:,}", f"{told['found']:,}", 1 if right else 9)
+                Aim(f"j: ego-Facebook has {FACEBOOK_TRIANGLES:,}", f"{answer['found']:,}", 1 if right else 9)
             )
     findings.tables.append(shown)
 
@@ -240,9 +240,9 @@ def of_several(findings: Findings) -> None:
     """State by number of views."""
     shown = Table("j. state per edge of 100,000 edges", ["cyclic views", "updates an edge", "bytes an edge", "s"])
     for views in (1, 3, 10):
-        made = apart(several, views)
-        per = [made.result[what] / 100_000 for what in ("kept", "bytes")]
-        shown.add(f"{views}", f"{per[0]:.2f}", f"{per[1]:.0f}", f"{made.seconds:.2f}")
+        result = apart(several, views)
+        per = [result.result[what] / 100_000 for what in ("kept", "bytes")]
+        shown.add(f"{views}", f"{per[0]:.2f}", f"{per[1]:.0f}", f"{result.seconds:.2f}")
     findings.tables.append(shown)
 
 

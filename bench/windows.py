@@ -67,7 +67,7 @@ def window(findings: Findings, most: int) -> None:
             session.insert("messages", rows, time="at")
             session.advance(to=end)
             whole.seconds.append(time.perf_counter() - started)
-            at_once = _told(view)
+            at_once = _read_changes(view)
     one_by_one: Changes = Counter()
     with an.Session() as session:
         view = session.maintain("week", plan)
@@ -78,9 +78,9 @@ def window(findings: Findings, most: int) -> None:
                 session.advance(to=row[2] + 1)
 
             single.run(step)
-            one_by_one.update(_told(view))
+            one_by_one.update(_read_changes(view))
         single.run(lambda: session.advance(to=end))
-        one_by_one.update(_told(view))
+        one_by_one.update(_read_changes(view))
     same = _net(at_once) == _net(one_by_one)
     ratio = single.total / whole.least
     shown = Table(f"e. {len(rows):,} events in a window of seven days", ["", "seconds", "a step, ms", "updates out"])
@@ -95,7 +95,7 @@ def window(findings: Findings, most: int) -> None:
     ]
 
 
-def _told(view: an.View) -> Changes:
+def _read_changes(view: an.View) -> Changes:
     changes: Changes = Counter()
     for row in view.changes().to_pylist():
         changes[tuple(v for k, v in row.items() if k != "diff")] += row["diff"]
@@ -158,21 +158,21 @@ def windowed_join(findings: Findings, steps: int) -> None:
         f"e. a windowed join of a stream of {rows:,} rows in {steps:,} steps, a window of {LENGTH // TICKS} of them",
         ["", "updates kept for the join", "in all", "seconds", "an early step, ms", "a late step, ms", "added MiB"],
     )
-    found = {}
+    matches = {}
     for name, pushed in {"bounds pushed below the join": True, "bounds where they were written": False}.items():
-        made = apart(joined_stream, pushed, steps)
-        found[pushed] = made.result
-        told = made.result
+        result = apart(joined_stream, pushed, steps)
+        matches[pushed] = result.result
+        answer = result.result
         shown.add(
             name,
-            f"{told['joined']:,}",
-            f"{told['all']:,}",
-            f"{told['seconds']:.2f}",
-            f"{told['first'] * 1e3:.2f}",
-            f"{told['last'] * 1e3:.2f}",
-            f"{made.added / MIB:,.0f}",
+            f"{answer['joined']:,}",
+            f"{answer['all']:,}",
+            f"{answer['seconds']:.2f}",
+            f"{answer['first'] * 1e3:.2f}",
+            f"{answer['last'] * 1e3:.2f}",
+            f"{result.added / MIB:,.0f}",
         )
-    same = found[True]["answer"] == found[False]["answer"]
+    same = matches[True]["answer"] == matches[False]["answer"]
     needed = 2 * 2 * ROWS * LENGTH // TICKS
     shown.notes.append(
         f"{ROWS} rows of each side a step, {USERS:,} users. The window has {needed // 2:,} rows, and each is held a "
@@ -180,7 +180,7 @@ def windowed_join(findings: Findings, steps: int) -> None:
     )
     shown.notes.append(f"The same contents at the end: {'yes' if same else '**no**'}.")
     findings.tables.append(shown)
-    less = found[False]["joined"] / found[True]["joined"]
+    less = matches[False]["joined"] / matches[True]["joined"]
     findings.aims.append(Aim("e: bounds below a join free its state", f"{less:.0f}x less", 2 / less if same else 2.0))
 
 

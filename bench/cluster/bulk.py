@@ -87,9 +87,9 @@ class Watch:
         while not self._stop.wait(SAMPLE_SECONDS):
             self._note("driver, Python", [own])
             self._note("driver, Java", [p for p in own.children() if "java" in p.name()])
-            for kind, found in (("executor", self.cluster.executors), ("Python worker", self.cluster.python_workers)):
+            for kind, result in (("executor", self.cluster.executors), ("Python worker", self.cluster.python_workers)):
                 try:
-                    self._note(kind, found())
+                    self._note(kind, result())
                 except psutil.Error:  # it ended while it was looked at
                     continue
 

@@ -44,8 +44,8 @@ class Cluster:
         self._environment = _environment(self.folder)
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         try:
-            asked = ["--host", HOST, "--port", "0", "--webui-port", "0"]
-            log = self._start("master", f"{_DEPLOY}.master.Master", asked)
+            requested = ["--host", HOST, "--port", "0", "--webui-port", "0"]
+            log = self._start("master", f"{_DEPLOY}.master.Master", requested)
             self.url = self._wait(lambda: _said(log, r"Starting Spark master at (spark://\S+)"), "the master")
             for _ in range(workers):
                 self.add_worker()
@@ -65,9 +65,9 @@ class Cluster:
         """Start one more worker; its name, once the master knows it."""
         name = f"worker-{len(self._started)}"
         host = f"127.0.0.{len(self._started) + 1}" if sys.platform == "linux" else HOST
-        asked = ["--host", host, "--webui-port", "0", "--cores", str(self._cores), "--memory", self._memory]
-        asked += ["--work-dir", str(self.folder / name), self.url]
-        log = self._start(name, f"{_DEPLOY}.worker.Worker", asked, host)
+        requested = ["--host", host, "--webui-port", "0", "--cores", str(self._cores), "--memory", self._memory]
+        requested += ["--work-dir", str(self.folder / name), self.url]
+        log = self._start(name, f"{_DEPLOY}.worker.Worker", requested, host)
         self._wait(lambda: _said(log, r"(Successfully registered) with master"), name)
         return name
 
@@ -90,8 +90,8 @@ class Cluster:
 
     def executors(self) -> list[psutil.Process]:
         """The executors of all applications, oldest first."""
-        found = [child for worker in self.workers() for child in worker.children() if _runs(child, "Executor")]
-        return sorted(found, key=lambda process: process.create_time())
+        results = [child for worker in self.workers() for child in worker.children() if _runs(child, "Executor")]
+        return sorted(results, key=lambda process: process.create_time())
 
     def python_workers(self) -> list[psutil.Process]:
         """The Python processes of the executors in which tasks run, not the daemons that they are forked from."""
@@ -125,11 +125,11 @@ class Cluster:
             )
         return log
 
-    def _wait(self, asked: Callable[[], str | None], name: str) -> str:
+    def _wait(self, requested: Callable[[], str | None], name: str) -> str:
         """What is said, once it is."""
         end = time.monotonic() + _SECONDS
         while time.monotonic() < end:
-            if (answer := asked()) is not None:
+            if (answer := requested()) is not None:
                 return answer
             if any(p.poll() is not None for p in self._started.values()):
                 break
@@ -158,8 +158,8 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _said(log: Path, pattern: str) -> str | None:
-    found = re.search(pattern, log.read_text(errors="replace"))
-    return found[1] if found else None
+    result = re.search(pattern, log.read_text(errors="replace"))
+    return result[1] if result else None
 
 
 def _runs(process: psutil.Process, word: str) -> bool:

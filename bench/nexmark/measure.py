@@ -20,7 +20,7 @@ BATCH, RATE = 10_000, 10_000  # events a step, and a second of event time
 
 
 @dataclass
-class Kept:
+class Maintained:
     """What a view of the whole stream took, and what is there in the end."""
 
     seconds: list[float]
@@ -31,12 +31,12 @@ class Kept:
 
 def stream(count: int) -> list[dict[str, pa.Table]]:
     """The events of each step; the table that q13 reads comes with the first."""
-    made = [events.events(first, BATCH, RATE) for first in range(0, count, BATCH)]
-    made[0]["side_input"] = events.side_input()
-    return made
+    results = [events.events(first, BATCH, RATE) for first in range(0, count, BATCH)]
+    results[0]["side_input"] = events.side_input()
+    return results
 
 
-def keep(name: str, steps: Sequence[dict[str, pa.Table]]) -> Kept:
+def keep(name: str, steps: Sequence[dict[str, pa.Table]]) -> Maintained:
     """Feed a view with the stream."""
     with memory() as peak, an.Session() as session:
         session.maintain(name, sql.query(events.query(name), events.sources()))
@@ -49,7 +49,7 @@ def keep(name: str, steps: Sequence[dict[str, pa.Table]]) -> Kept:
             last = session.advance()
             seconds.append(time.perf_counter() - started)
             changed += last.changes_out[name]
-    return Kept(seconds, last.state_rows, changed, peak.added)
+    return Maintained(seconds, last.state_rows, changed, peak.added)
 
 
 def measure(scale: Scale) -> Findings:
@@ -65,16 +65,16 @@ def fed(count: int, names: Sequence[str]) -> Findings:
     for name in names:
         print(f"n. {name}")
         keep(name, steps[:2])  # kernels are loaded
-        found = keep(name, steps)
-        tenth = found.seconds[-max(len(steps) // 10, 1) :]
+        result = keep(name, steps)
+        tenth = result.seconds[-max(len(steps) // 10, 1) :]
         table.add(
             name,
-            f"{count / sum(found.seconds):,.0f}",
-            f"{np.median(found.seconds) * 1e3:.0f}",
+            f"{count / sum(result.seconds):,.0f}",
+            f"{np.median(result.seconds) * 1e3:.0f}",
             f"{BATCH * len(tenth) / sum(tenth):,.0f}",
-            f"{found.rows:,}",
-            f"{found.added / MIB:,.0f}",
-            f"{found.changed:,}",
+            f"{result.rows:,}",
+            f"{result.added / MIB:,.0f}",
+            f"{result.changed:,}",
         )
     table.notes.append(
         "Local, in memory, a session a query; events are Arrow tables, counted over all three streams also where a "

@@ -92,14 +92,14 @@ def generate(scale: float) -> dict[str, pa.Table]:
 def texts() -> dict[int, str]:
     """The 22 queries, by their numbers."""
     with connect() as connection:
-        found = connection.execute("FROM tpch_queries()").fetchall()
-    return {number: text.strip().removesuffix(";") for number, text in found}
+        result = connection.execute("FROM tpch_queries()").fetchall()
+    return {number: text.strip().removesuffix(";") for number, text in result}
 
 
 def answers(scale: float) -> dict[int, list[list[str]]]:
     """What the queries give at scale factor 0.01, 0.1 or 1: rows of texts, a null being an empty one."""
     with connect() as connection:
-        asked = "SELECT query_nr, answer FROM tpch_answers() WHERE scale_factor = ?"
-        found = connection.execute(asked, [scale]).fetchall()
-    rows = {number: list(csv.reader(io.StringIO(text), delimiter="|"))[1:] for number, text in found}
-    return {number: [row or [""] for row in found] for number, found in rows.items()}  # one null is an empty line
+        requested = "SELECT query_nr, answer FROM tpch_answers() WHERE scale_factor = ?"
+        result = connection.execute(requested, [scale]).fetchall()
+    rows = {number: list(csv.reader(io.StringIO(text), delimiter="|"))[1:] for number, text in result}
+    return {number: [row or [""] for row in result] for number, result in rows.items()}  # one null is an empty line

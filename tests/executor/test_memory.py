@@ -19,9 +19,9 @@ from altneu.columnar.rows import Rows
 from altneu.errors import PlanError
 from altneu.order import Antichain, Epoch
 from altneu.runtime import memory
+from altneu.runtime.batch_writer import BatchWriter, ranges
 from altneu.runtime.files import Files
-from altneu.runtime.keeper import Keeper, ranges
-from altneu.runtime.segments import Place, TaskKeeper, Writer
+from altneu.runtime.segments import Place, SegmentBatchWriter, Writer
 from altneu.runtime.spill import Spill, bytes_of
 from altneu.store import SegmentRef
 from altneu.store.folder import LocalFolder
@@ -114,13 +114,16 @@ def test_merging_into_segments_is_merging(tmp_path, bits, scarce):
             rng = random.Random(seed)
             batches, since = random_batches(rng), Antichain.of(Epoch(), rng.randrange(3))
             folder = LocalFolder(tmp_path)
-            keeper = TaskKeeper(
+            batch_writer = SegmentBatchWriter(
                 rng.choice([50, 2000]),
                 files=Files(folder, {}.__getitem__, scarce=scarce),
                 writer=Writer(Place(folder, 1, False)),
             )
             whole = merge(batches, since)
-            for other in (keeper.merged(batches, since), Keeper(rng.choice([50, 2000])).merged(batches, since)):
+            for other in (
+                batch_writer.merged(batches, since),
+                BatchWriter(rng.choice([50, 2000])).merged(batches, since),
+            ):
                 assert listed(other) == listed(whole)
                 assert other.description == whole.description
                 assert [b for b in other.blocks if b.collision_free] == list(other.blocks) or bits < 64
@@ -132,9 +135,9 @@ def test_merging_into_segments_is_merging(tmp_path, bits, scarce):
 def test_parts_that_are_not_in_order_are_merged(tmp_path, scarce):
     rng, folder = random.Random(1), LocalFolder(tmp_path)
     files = Files(folder, {}.__getitem__, scarce=scarce)
-    keeper = TaskKeeper(300, files=files, writer=Writer(Place(folder, 1, False)))
+    batch_writer = SegmentBatchWriter(300, files=files, writer=Writer(Place(folder, 1, False)))
     told = Description.interval(Epoch(), 0, 1)
-    growing, given = keeper.growing(LAYOUT, told), [random_updates(rng, 50) for _ in range(5)]
+    growing, given = batch_writer.growing(LAYOUT, told), [random_updates(rng, 50) for _ in range(5)]
     for updates in given:
         growing.add(Batch.build(updates, LAYOUT, told))
     made = growing.finish()

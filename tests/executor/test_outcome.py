@@ -56,7 +56,7 @@ def test_an_outcome_is_the_same_after_its_way_from_a_task():
     made = Outcome(
         states=states,
         new=new,
-        taps={7: shown},
+        inspected={7: shown},
         received={"numbers": 3},
         sent=sent,
         passed=5,
@@ -73,13 +73,13 @@ def test_an_outcome_is_the_same_after_its_way_from_a_task():
         assert [rows_of(b.updates()) for b in found.spine.batches] == [
             rows_of(b.updates()) for b in states[key].spine.batches
         ]
-        assert rows_of(found.holds.updates()) == rows_of(states[key].holds.updates())
+        assert rows_of(found.future.updates()) == rows_of(states[key].future.updates())
     (named,) = again.new["one"]
     batch = batch_from_json(state.spine.layout, named, open_data)
     assert rows_of(batch.updates()) == rows_of(state.spine.batches[0].updates())
     assert not again.new["none"], "an empty batch is not written"
-    assert [rows_of(part) for part in again.taps[7]] == [rows_of(part) for part in shown]
-    assert pa.types.is_int64(again.taps[7][0].schema.field("k").type)
+    assert [rows_of(part) for part in again.inspected[7]] == [rows_of(part) for part in shown]
+    assert pa.types.is_int64(again.inspected[7][0].schema.field("k").type)
 
 
 def test_what_several_shards_return_adds_up():

@@ -223,6 +223,6 @@ def state_left(session: Session) -> Iterator[tuple[str, int]]:
         lattice = state.spine.layout.lattice
         lower = np.zeros((lattice.width, 1), np.int64)
         lower[0] = session.lower
-        rows = len(state.spine.merged(Antichain(lattice, lower))) + len(state.holds)
+        rows = len(state.spine.merged(Antichain(lattice, lower))) + len(state.future)
         if rows:
             yield f"{name}/{shard}", rows

@@ -154,7 +154,7 @@ def test_what_is_wrong_is_said(client):
 def test_every_address_is_listed_and_answers(client):
     assert client.get("api").json() == ADDRESSES
     for path in ADDRESSES:
-        if path.startswith("/") and "news" not in path:
+        if path.startswith("/") and "updates" not in path:
             answer = client.get(path.replace("view=", "view=orders").replace("sort=", "sort=item"))
             assert answer.status_code == 200, path
 
@@ -341,21 +341,21 @@ def test_a_step_that_failed_is_told_until_one_succeeds(client, session):
     assert client.get("api/session").json()["failed"] is None
 
 
-def test_news_come_as_they_happen_and_go_on_where_they_were(client, session):
-    def next_news(lines):
+def test_updates_arrive_as_they_happen_and_resume_after_the_last_one(client, session):
+    def next_update(lines):
         return next(json.loads(line[5:]) for line in lines if line.startswith("data:"))
 
-    with client.stream("GET", "api/news", params={"after": 1}) as stream:
+    with client.stream("GET", "api/updates", params={"after": 1}) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = stream.iter_lines()
-        assert next_news(lines)["steps"] == []
+        assert next_update(lines)["steps"] == []
         session.insert("orders", [("tea", 4, 1)])
         session.advance()
-        news = next_news(lines)
-        assert ([s["number"] for s in news["steps"]], news["session"]["lower"]) == ([2], 2)
+        update = next_update(lines)
+        assert ([s["number"] for s in update["steps"]], update["session"]["lower"]) == ([2], 2)
     session.advance()
-    with client.stream("GET", "api/news", headers={"last-event-id": "1"}) as stream:
-        assert [s["number"] for s in next_news(stream.iter_lines())["steps"]] == [2, 3]
+    with client.stream("GET", "api/updates", headers={"last-event-id": "1"}) as stream:
+        assert [s["number"] for s in next_update(stream.iter_lines())["steps"]] == [2, 3]
 
 
 # views that come and go -----------------------------------------------------------------------------------------------
@@ -450,7 +450,7 @@ def test_a_page_ends_with_its_session_or_before():
 def test_closing_waits_for_no_listener():
     with an.Session() as session:
         page = session.serve()
-        with httpx.Client(base_url=page.url) as client, client.stream("GET", "api/news") as stream:
+        with httpx.Client(base_url=page.url) as client, client.stream("GET", "api/updates") as stream:
             lines = stream.iter_lines()
             next(line for line in lines if line)
             before = time.perf_counter()

@@ -133,11 +133,11 @@ def test_listeners_are_bounded(session, monkeypatch):
     with (
         session.serve() as page,
         httpx.Client(base_url=page.url, timeout=10) as client,
-        client.stream("GET", "api/news") as first,
-        client.stream("GET", "api/news") as second,
+        client.stream("GET", "api/updates") as first,
+        client.stream("GET", "api/updates") as second,
     ):
         listening = [first.iter_lines(), second.iter_lines()]  # while these are read from
         assert all(next(lines) is not None for lines in listening)
-        refused = client.get("api/news")
+        refused = client.get("api/updates")
         assert refused.status_code == 503
         assert "listen already" in refused.json()["error"]["message"]

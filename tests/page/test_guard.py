@@ -19,7 +19,7 @@ def test_names_that_can_only_mean_this_machine_are_answered(client, page):
 
 def test_a_name_that_was_pointed_here_is_not(client):
     for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "["):
-        for path in ("healthz", "", "api/session", "metrics", "api/news"):
+        for path in ("healthz", "", "api/session", "metrics", "api/updates"):
             answer = client.get(path, headers={"host": host})
             assert answer.status_code == 400, (host, path)
             assert "Host" in answer.json()["error"]["message"]

@@ -13,7 +13,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import InputError, SchemaError, StreamError, UnknownSourceError
-from altneu.runtime import portion
+from altneu.runtime import step_limit
 from altneu.runtime.journal import Journal
 from altneu.streams.batch import TIME, MicroBatch
 from altneu.streams.record import Record
@@ -213,7 +213,7 @@ def test_wrong_streams_and_options_are_refused(spark, files):
 
 
 def test_what_a_long_advance_has_not_closed_is_closed_when_the_stream_is_followed_again(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(portion, "STEP_ROWS", 2)
+    monkeypatch.setattr(step_limit, "STEP_ROWS", 2)
     files.put(*((k, k, k) for k in range(9)))
     commit = Journal.commit_step
     done = []

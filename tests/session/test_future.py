@@ -13,7 +13,7 @@ from rich.console import Console
 import altneu as an
 from altneu.errors import StepFailedError
 from altneu.order import Antichain
-from altneu.runtime import portion
+from altneu.runtime import step_limit
 from altneu.runtime.local import LocalExecutor
 from altneu.runtime.progress import Watch
 from altneu.store import forget_segments
@@ -91,26 +91,26 @@ def bytes_in(path):
     return sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
 
 
-def hold_of(session, name="events"):
+def future_of(session, name="events"):
     (state,) = (
         session._engine.table.get(*key)
-        for key in session._engine.table.held
+        for key in session._engine.table.future
         if key[0] == session._engine.ports(name).contents
     )
-    return state.holds.buckets[()]
+    return state.future.buckets[()]
 
 
 def test_a_small_step_writes_little_however_much_is_held(path):
     session, _ = opened(path, views={"events": EVENTS})
     insert(session, windows(50_000, length=10**9))
     session.advance(to=50_000)
-    assert len(hold_of(session)) == 50_000
+    assert len(future_of(session)) == 50_000
     before = bytes_in(path)
     for i in range(20):
         insert(session, windows(1, length=10**9 + i, at=session.lower))
         session.advance()
     assert bytes_in(path) - before < 300_000  # the hold alone has over a million
-    assert len(hold_of(session)) == 50_020
+    assert len(future_of(session)) == 50_020
     session.close()
 
 
@@ -129,7 +129,7 @@ def test_what_is_written_follows_what_is_added(path):
     for i in range(600):
         insert(session, windows(1, length=300, at=i))
         session.advance()
-    assert len(hold_of(session)) == 300
+    assert len(future_of(session)) == 300
     assert 600 <= rows < 600 * 12
     session.close()
 
@@ -160,11 +160,11 @@ def test_opening_takes_runs_as_they_are(path):
         insert(session, windows(count, length=50_000 + count, at=session.lower))
         session.advance(to=session.lower + 10)
     session.advance(to=50_100 + 500)
-    was = [(len(r), r.skip, r.updates()) for r in hold_of(session).runs]
+    was = [(len(r), r.skip, r.updates()) for r in future_of(session).runs]
     session.close()
     mapped = pa.total_allocated_bytes()
     session, _ = opened(path, views={"events": EVENTS})
-    runs = hold_of(session).runs
+    runs = future_of(session).runs
     assert [(len(r), r.skip) for r in runs] == [w[:2] for w in was]
     for run, (_, _, updates) in zip(runs, was, strict=True):
         assert run.updates().rows.to_pylist() == updates.rows.to_pylist()
@@ -183,7 +183,7 @@ def test_future_rows_that_are_retracted_before_they_come_do_not_pile_up():
         session.advance(to=session.lower + 1)
         session.retract("events", row, time="t")
         session.advance(to=session.lower + 1)
-    assert len(hold_of(session)) <= 230
+    assert len(future_of(session)) <= 230
 
 
 # how an advance is cut ------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_future_rows_that_are_retracted_before_they_come_do_not_pile_up():
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(portion, "STEP_ROWS", 100)
+    monkeypatch.setattr(step_limit, "STEP_ROWS", 100)
 
 
 def test_a_step_takes_up_no_more_than_it_may(few):
@@ -213,7 +213,7 @@ def test_a_step_takes_up_no_more_than_it_may(few):
 def whole_at(table, to, views=VIEWS):
     """``whole``, with the ordinary budget."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(portion, "STEP_ROWS", 1_000_000)
+        patch.setattr(step_limit, "STEP_ROWS", 1_000_000)
         return whole(table, to, views)
 
 

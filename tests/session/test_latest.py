@@ -45,7 +45,7 @@ def state_of(session):
                 state = session._engine.table.get(name, shard)
                 kept += len(state.spine)
                 folded += len(state.spine.merged(Antichain.of(session._engine.lattice, session.lower)))
-                held += len(state.holds)
+                held += len(state.future)
     return kept, folded, held
 
 

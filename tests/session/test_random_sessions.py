@@ -15,7 +15,7 @@ import altneu as an
 from altneu.plan import ir
 from altneu.plan.rewrite import optimise
 from altneu.plan.rewrite.transform import transform
-from altneu.runtime.keeper import Keeper
+from altneu.runtime.batch_writer import BatchWriter
 from altneu.store import forget_segments
 from tests.oracle.histories import accumulated
 from tests.oracle.plans import SOURCES, random_plan, row_of
@@ -60,7 +60,7 @@ class Life:
         if self.kind in ("retries", "tight"):
             session._engine.executor = Retries(session.shards, room=300 if self.kind == "tight" else None)
         elif self.kind == "parts":
-            session._engine.executor.keeper = Keeper(self.rng.choice([100, 400]))
+            session._engine.executor.batch_writer = BatchWriter(self.rng.choice([100, 400]))
         return session
 
     def reshard(self) -> None:

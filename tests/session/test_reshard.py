@@ -95,7 +95,7 @@ def test_tasks_part_what_the_driver_parts(tmp_path):
         found = {}
         for name, shard in {*session._engine.table.live, *session._engine.table.stored}:
             state = session._engine.table.get(name, shard)
-            parts = [*(batch.updates() for batch in state.spine.batches), state.holds.updates()]
+            parts = [*(batch.updates() for batch in state.spine.batches), state.future.updates()]
             found[name, shard] = Counter(row for part in parts for row in part.rows.to_pylist())
         return {key: rows for key, rows in found.items() if rows}
 

@@ -109,7 +109,7 @@ REFUSED = {
     "SELECT (SELECT rank() OVER (ORDER BY count(*)) FROM u WHERE u.a = t.a) FROM t": "nest the aggregates",
     "SELECT x FROM t WHERE (a, b) IN ((1, 'p', 2))": "compares 2 values with 3",
     "SELECT x FROM t WHERE (a, b) < (1, 'p')": "compare value by value",
-    "SELECT x FROM t WHERE x > ALL (SELECT a, y FROM u)": "ANY and ALL want a query of 1 column",
+    "SELECT x FROM t WHERE x > ALL (SELECT a, y FROM u)": "ANY and ALL need a query of 1 column",
     "SELECT x FROM t, (SELECT * FROM u WHERE u.a = t.a) q": "no column 't.a'",
     "SELECT t.b FROM t LEFT JOIN LATERAL (SELECT a FROM u) q USING (a)": "takes ON, not USING",
 }

@@ -34,7 +34,7 @@ REFUSED = {
     "select * from t right join lateral (select * from u where u.a = t.a) s on true": "RIGHT JOIN LATERAL",
     "select * from nosuch(1)": "the table function nosuch(); there are generate_series, range, explode",
     "select sum(x) over w from t": "no window 'w'; WINDOW names none",
-    "select a from t asof join u on t.a = u.a": "ASOF JOIN wants equalities and one comparison of timestamps",
+    "select a from t asof join u on t.a = u.a": "ASOF JOIN needs equalities and one comparison of timestamps",
     "values (1, 2), (3)": "VALUES: row 1 has 2 columns, and row 2 has 1",
     "values (1), (1 / 0)": "VALUES: row 2, column 1",
     "select * from (values (1)) v(a, b)": "VALUES has 1 columns, and 2 names: a, b",

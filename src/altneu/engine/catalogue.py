@@ -113,7 +113,7 @@ class Catalogue:
         """
         unowned = self.unowned - self.plan.arrangements.keys()
         if waiting:
-            unowned &= {name for name, _ in self._journal.table.held}
+            unowned &= {name for name, _ in self._journal.table.future}
         if unowned:
             raise StorePlanError(
                 f"the store has the state {min(unowned)!r}, which belongs to no view: an earlier version kept it for a "

@@ -87,9 +87,9 @@ class _Aggregating(Builder):
     calls: list[AggregateCall]
 
     def build(self, node: exp.Expr) -> Expr:
-        found = aggregate_in(node)
-        if found is not None:
-            return aggregate_expr(*found, self.inside, self.add)
+        result = aggregate_in(node)
+        if result is not None:
+            return aggregate_expr(*result, self.inside, self.add)
         if isinstance(node, exp.Filter):
             raise ExpressionSyntaxError(f"{node.sql(dialect='spark')}: FILTER follows an aggregate")
         return super().build(node)
@@ -101,10 +101,10 @@ class _Aggregating(Builder):
         return Column(f"#{self.calls.index(call)}", call.type, call.nullable)
 
     def find(self, name: str) -> Expr | None:
-        found = super().find(name)
-        if found is None and self.inside.find(name) is not None:
+        result = super().find(name)
+        if result is None and self.inside.find(name) is not None:
             raise TypeMismatchError(f"the column {name!r} is neither a key of the group nor inside an aggregate")
-        return found
+        return result
 
 
 def _aggregating(builder: type[Builder]) -> type[_Aggregating]:

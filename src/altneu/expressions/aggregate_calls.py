@@ -270,8 +270,8 @@ def _double(it: Written, value: Expr) -> Expr:
 def _at(it: Written, function: str, value: Expr, place: Expr, descending: bool = False) -> Expr:
     if not (isinstance(place, Call) and place.name == "array" and place.args):
         return it.call(function, (value,), value.type, _fraction(it, place), descending)
-    found = [it.call(function, (value,), value.type, _fraction(it, p), descending) for p in place.args]
-    return call("case", [call("isnotnull", [found[0]]), call("array", found)])
+    results = [it.call(function, (value,), value.type, _fraction(it, p), descending) for p in place.args]
+    return call("case", [call("isnotnull", [results[0]]), call("array", results)])
 
 
 def _fraction(it: Written, place: Expr) -> float:

@@ -58,22 +58,22 @@ def pieces(pattern: str) -> tuple[Piece, ...]:
     Raises:
         UnsupportedFunctionError: it has a letter that altneu does not read.
     """
-    found, end = [], 0
+    results, end = [], 0
     for match in _TOKEN.finditer(pattern):
         end = match.end()
         if match[1] is not None:
-            found.append(Piece("", 0, match[1].replace("''", "'") or "'"))
+            results.append(Piece("", 0, match[1].replace("''", "'") or "'"))
         elif match[2] is None:
-            found.append(Piece("", 0, match[0]))
+            results.append(Piece("", 0, match[0]))
         elif match[2] in _LETTERS:
-            found.append(Piece(match[2], len(match[0])))
+            results.append(Piece(match[2], len(match[0])))
         else:
             raise UnsupportedFunctionError(
                 f"the letter {match[2]!r} of the datetime pattern {pattern!r} is not supported"
             )
     if end != len(pattern):
         raise UnsupportedFunctionError(f"the datetime pattern {pattern!r} is not closed: a quote is missing")
-    return tuple(found)
+    return tuple(results)
 
 
 def _padded(values: Values, width: int) -> pa.Array:
@@ -208,9 +208,9 @@ def read_moments(text: pa.Array, pattern: str) -> tuple[Values, Mask]:
     """Microseconds of texts read by a pattern, and where one does not fit it; what is missing is as in 1970-01-01."""
     reader = _reader(pattern)
     named = reader.regex if reader.letters else f"(?P<p0>{reader.regex})"
-    found = pc.extract_regex(text, named)
-    good = np.asarray(found.is_valid())
-    fields = {letter: pc.fill_null(found.field(i), "") for i, letter in enumerate(reader.letters)}
+    result = pc.extract_regex(text, named)
+    good = np.asarray(result.is_valid())
+    fields = {letter: pc.fill_null(result.field(i), "") for i, letter in enumerate(reader.letters)}
     number = {letter: _integers(part) for letter, part in fields.items() if letter in "yudDHhkKmsQq"}
     year = number.get("y", number.get("u", np.full(len(good), 1970, np.int64)))
     if reader.two_digit_year:
@@ -278,9 +278,9 @@ def _zones(zone: pa.Array, micros: Values) -> tuple[Values, Mask]:
     shift, bad = np.zeros(len(micros), np.int64), np.zeros(len(micros), np.bool_)
     for code, name in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code)
-        found = zone_offsets(name, micros[rows])
-        if found is None:
+        result = zone_offsets(name, micros[rows])
+        if result is None:
             bad[rows] = True
         else:
-            shift[rows] = found
+            shift[rows] = result
     return shift, bad

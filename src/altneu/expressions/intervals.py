@@ -63,25 +63,25 @@ def _amount(text: str, unit: str, node: exp.Expr) -> Literal:
         raise ExpressionSyntaxError(f"{node.sql('spark')!r}: {text!r} is not a number of {unit.lower()}s")
     if unit in _MONTHS:
         return Literal(int(text) * _MONTHS[unit], T.YEAR_MONTH)
-    made = DayLiteral if unit in ("DAY", "WEEK") else Literal
-    return made(int(Decimal(text) * _MICROS[unit]), T.DAY_TIME)
+    result = DayLiteral if unit in ("DAY", "WEEK") else Literal
+    return result(int(Decimal(text) * _MICROS[unit]), T.DAY_TIME)
 
 
 def _phrases(text: str, node: exp.Expr) -> Literal:
     """``INTERVAL '1 day 2 hours'``."""
-    found = re.findall(rf"([+-]?\d+(?:\.\d+)?)\s*{_UNITS}", text.upper())
+    matches = re.findall(rf"([+-]?\d+(?:\.\d+)?)\s*{_UNITS}", text.upper())
     rest = re.sub(rf"[+-]?\d+(?:\.\d+)?\s*{_UNITS}", "", text.upper()).strip()
-    if not found or rest:
+    if not matches or rest:
         raise ExpressionSyntaxError(
             f"{node.sql('spark')!r}: write an interval as INTERVAL 1 DAY or INTERVAL '1 day 2 hours'"
         )
-    parts = [_amount(amount, unit, node) for amount, unit in found]
+    parts = [_amount(amount, unit, node) for amount, unit in matches]
     if len({p.type for p in parts}) > 1:
         raise UnsupportedFunctionError(
             f"{node.sql('spark')!r}: months and days do not mix in one interval; add two intervals"
         )
-    made = DayLiteral if all(isinstance(p, DayLiteral) for p in parts) else Literal
-    return made(sum(p.value for p in parts), parts[0].type)
+    result = DayLiteral if all(isinstance(p, DayLiteral) for p in parts) else Literal
+    return result(sum(p.value for p in parts), parts[0].type)
 
 
 def _span(text: str, first: str, last: str, node: exp.Expr) -> Literal:

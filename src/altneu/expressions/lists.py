@@ -115,10 +115,10 @@ def any_per_row(lists: Lists, mask: Mask) -> Mask:
 
 def first_per_row(lists: Lists, mask: Mask) -> Values:
     """Place, from zero, of each row's first element whose mask is true; -1 without one."""
-    found = np.full(len(lists.offsets) - 1, -1, np.int64)
+    result = np.full(len(lists.offsets) - 1, -1, np.int64)
     hits = np.flatnonzero(mask)[::-1]
-    found[lists.rows[hits]] = lists.places[hits]
-    return found
+    result[lists.rows[hits]] = lists.places[hits]
+    return result
 
 
 def first_of_each(rows: Values, ranks: Values) -> Mask:

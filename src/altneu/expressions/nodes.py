@@ -148,8 +148,8 @@ def _like(self: TreeBuilder, node: exp.Expr) -> Expr:
     name = "ilike" if isinstance(node, exp.ILike) else "like"
     if isinstance(node.expression, (exp.Any, exp.All)):
         return _like_several(self, node, name, escape)
-    made = call(name, [self.build(node.this), self.build(node.expression), *escape])
-    return call("not", [made]) if node.args.get("negate") else made
+    result = call(name, [self.build(node.this), self.build(node.expression), *escape])
+    return call("not", [result]) if node.args.get("negate") else result
 
 
 def _like_several(self: TreeBuilder, node: exp.Expr, name: str, escape: Sequence[Expr]) -> Expr:
@@ -160,10 +160,10 @@ def _like_several(self: TreeBuilder, node: exp.Expr, name: str, escape: Sequence
     if isinstance(inner, exp.Query) or escape or not patterns:
         shown = node.sql("spark")
         raise UnsupportedFunctionError(f"{shown!r}: LIKE ANY and LIKE ALL take patterns, without ESCAPE")
-    made = [call(name, [value, self.build(pattern)]) for pattern in patterns]
-    made = [call("not", [one]) for one in made] if node.args.get("negate") else made
+    results = [call(name, [value, self.build(pattern)]) for pattern in patterns]
+    results = [call("not", [one]) for one in results] if node.args.get("negate") else results
     symbol = "or" if isinstance(node.expression, exp.Any) else "and"
-    return reduce(lambda one, other: call(symbol, [one, other]), made)
+    return reduce(lambda one, other: call(symbol, [one, other]), results)
 
 
 def _bracket(self: TreeBuilder, node: exp.Expr) -> Expr:
@@ -287,10 +287,10 @@ def _update_time(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
     """
     if nodes:
         raise TypeMismatchError(f"update_time() takes no argument, got {len(nodes)}: it belongs to the row")
-    found = self.find(UPDATE_TIME)
-    if found is None:
+    result = self.find(UPDATE_TIME)
+    if result is None:
         raise UpdateTimeError
-    return found
+    return result
 
 
 SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {

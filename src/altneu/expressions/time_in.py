@@ -51,13 +51,13 @@ def _calendar(text: pa.Array) -> tuple[Values, Mask, pa.Array]:
 
 
 def dates(text: pa.Array) -> tuple[Values, Mask]:
-    """Days since the epoch, and where the text is no date."""
+    """Days since the epoch, and where the text is not a date."""
     days, bad, _ = _calendar(text)
     return days.astype(np.int32), bad
 
 
 def timestamps(text: pa.Array, *, zoned: bool) -> tuple[Values, Mask]:
-    """Microseconds since the epoch, and where the text is no timestamp; a zone counts only when ``zoned``."""
+    """Microseconds since the epoch, and where the text is not a timestamp; a zone counts only when ``zoned``."""
     days, bad, rest = _calendar(text)
     micros, clock_bad = _clock(rest, days, zoned=zoned)
     far = (days > 106_751_991) | (days < -106_751_992)
@@ -91,11 +91,11 @@ def _offsets(zone: pa.Array, local: Values) -> tuple[Values, Mask]:
     codes = np.asarray(encoded.indices)
     for code, name in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code)
-        found = zone_offsets(name, local[rows])
-        if found is None:
+        result = zone_offsets(name, local[rows])
+        if result is None:
             bad[rows] = True
         else:
-            offset[rows] = found
+            offset[rows] = result
     return offset, bad
 
 

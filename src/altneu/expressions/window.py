@@ -209,13 +209,13 @@ class _Call:
             self.ordered,
             self.condition,
             self.builder,
-            lambda made: self._column(WindowCall(made, self.window, frame)),
+            lambda built: self._column(WindowCall(built, self.window, frame)),
         )
 
-    def _column(self, made: WindowCall) -> Expr:
-        if made not in self.calls:
-            self.calls.append(made)
-        return Column(f"#w{self.calls.index(made)}", made.call.type, made.nullable)
+    def _column(self, result: WindowCall) -> Expr:
+        if result not in self.calls:
+            self.calls.append(result)
+        return Column(f"#w{self.calls.index(result)}", result.call.type, result.nullable)
 
     def _made(self, args: tuple[Expr, ...], kind: pa.DataType) -> AggregateCall:
         if self.condition is not None:
@@ -238,13 +238,13 @@ class _Call:
         args = [self.builder.build(n) for n in self.arguments]
         expect_count(name, args, 1, 3)
         number = self._number(args, 1, least=-_MOST)
-        found = WindowCall(self._made((args[0],), args[0].type), self.window, None, number, self.ignore_nulls)
+        result = WindowCall(self._made((args[0],), args[0].type), self.window, None, number, self.ignore_nulls)
         if len(args) < 3 or (isinstance(args[2], Literal) and args[2].value is None):
-            return self._column(found)
+            return self._column(result)
         default = cast(args[2], accept(name, 2, args[2], args[0].type) or args[0].type)
         if self.ignore_nulls and number:
-            return call("coalesce", [self._column(found), default])
-        value = self._column(found)
+            return call("coalesce", [self._column(result), default])
+        value = self._column(result)
         there = self._column(WindowCall(self._made((), T.BOOLEAN), self.window, None, number))
         return call("case", [there, value, default])
 
@@ -262,8 +262,8 @@ class _Call:
             if not isinstance(args[1], Literal) or args[1].type != T.BOOLEAN or args[1].value is None:
                 raise TypeMismatchError(f"{name}: its second argument is true, which ignores nulls, or false")
             ignored = ignored or bool(args[1].value)
-        made = self._made((args[0],), args[0].type)
-        return self._column(WindowCall(made, self.window, self._frame(), number, ignored))
+        result = self._made((args[0],), args[0].type)
+        return self._column(WindowCall(result, self.window, self._frame(), number, ignored))
 
     def _number(self, args: Sequence[Expr], at: int, least: int) -> int:
         """A constant argument; 1 where it is not given."""
@@ -305,14 +305,14 @@ class _Call:
         kind, shown = spec.args["kind"].upper(), spec.sql("spark")
         if spec.args.get("exclude") is not None or kind not in ("ROWS", "RANGE"):
             raise UnsupportedFunctionError(f"the frame {shown!r} is not supported: ROWS or RANGE, without EXCLUDE")
-        start, end = found = [self._bound(spec, side) for side in ("start", "end")]
+        start, end = results = [self._bound(spec, side) for side in ("start", "end")]
         if isinstance(start, _Offset) and isinstance(end, _Offset) and start.follows(end):
             raise TypeMismatchError(f"the frame {shown!r} ends before it begins")
         if kind == "ROWS":
-            return WindowFrame(True, *(b.count(shown) if isinstance(b, _Offset) else b for b in found))
-        if found != [None, None] and not self.window.order:
+            return WindowFrame(True, *(b.count(shown) if isinstance(b, _Offset) else b for b in results))
+        if results != [None, None] and not self.window.order:
             raise TypeMismatchError(f"the frame {shown!r} asks for the order of rows: OVER (… ORDER BY …)")
-        return WindowFrame(False, *(self._value(b, shown) if isinstance(b, _Offset) else b for b in found))
+        return WindowFrame(False, *(self._value(b, shown) if isinstance(b, _Offset) else b for b in results))
 
     def _bound(self, spec: exp.Expr, which: str) -> _Offset | int | None:
         """0 for the current row, None without a bound, else a constant."""
@@ -323,10 +323,10 @@ class _Call:
             if side != ("PRECEDING" if which == "start" else "FOLLOWING"):
                 raise TypeMismatchError(f"the frame {spec.sql('spark')!r} ends before it begins")
             return None
-        made = self.builder.build(value)
-        if not isinstance(made, Literal) or made.value is None:
+        result = self.builder.build(value)
+        if not isinstance(result, Literal) or result.value is None:
             raise TypeMismatchError(f"the bound {value.sql('spark')!r} of a frame must be a constant")
-        return _Offset(made, side == "PRECEDING")
+        return _Offset(result, side == "PRECEDING")
 
     def _value(self, bound: _Offset, shown: str) -> Expr:
         """The value of the order key that a frame reaches to."""
@@ -341,16 +341,16 @@ class _Call:
             by = narrow
         elif T.STRING in (kind, by.type):
             raise TypeMismatchError(f"the frame {shown!r} cannot reach to a value of {T.type_name(kind)}")
-        made = self.builder.operate("-" if key.descending != bound.before else "+", key.expr, by)
+        result = self.builder.operate("-" if key.descending != bound.before else "+", key.expr, by)
         if is_decimal(kind):
-            made = cast(made, pa.decimal128(min(38, kind.precision + 1), kind.scale), implicit=False)
-        elif (made.type, kind) == (T.TIMESTAMP, T.TIMESTAMP_NTZ):  # which Spark makes of a sum with an interval
-            made = cast(made, kind, implicit=False)
-        elif made.type != kind:
+            result = cast(result, pa.decimal128(min(38, kind.precision + 1), kind.scale), implicit=False)
+        elif (result.type, kind) == (T.TIMESTAMP, T.TIMESTAMP_NTZ):  # which Spark makes of a sum with an interval
+            result = cast(result, kind, implicit=False)
+        elif result.type != kind:
             raise TypeMismatchError(
                 f"the frame {shown!r}: {T.type_name(kind)} and {T.type_name(by.type)} do not add up to such a value"
             )
-        return made
+        return result
 
 
 @dataclass(frozen=True)

@@ -86,9 +86,9 @@ class Cutter:
 
     def copy(self) -> Cutter:
         """The same blocks, into which more can be put; the expressions and steps in them never change."""
-        made = copy(self)
-        made.blocks = [replace(block, tests=list(block.tests)) for block in self.blocks]
-        return made
+        result = copy(self)
+        result.blocks = [replace(block, tests=list(block.tests)) for block in self.blocks]
+        return result
 
     @property
     def last(self) -> Block:

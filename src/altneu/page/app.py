@@ -31,7 +31,7 @@ from altneu.page.rows import RowQuery, errors_of
 from altneu.page.snapshot import Snapshot
 from altneu.page.why import why
 
-PAUSE = 0.1  # seconds between two pieces of news: what happens in between comes together
+PAUSE = 0.1  # seconds between two updates: what happens in between is sent together
 LOOK = 0.5  # seconds after which it is looked whether a step runs
 _QUERIES = 4  # that wait or run at once
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -69,7 +69,7 @@ class App:
         routes += [
             Route("/api/sql", _answered(self.sql), methods=["POST"]),
             Route("/api/why", _answered(self.why), methods=["POST"]),
-            Route("/api/news", self.wait_for_update),
+            Route("/api/updates", self.wait_for_update),
             Route("/metrics", _answered(partial(_in_thread, self.metrics))),
             Route("/healthz", _answered(self.health)),
             Route("/", _answered(self.file)),
@@ -177,16 +177,16 @@ class App:
         answer = partial(why, self.monitor, field(posted, "view"), field(posted, "row"))
         return await anyio.to_thread.run_sync(answer, limiter=self._queries)
 
-    # news -----------------------------------------------------------------------------------------------------------
+    # updates --------------------------------------------------------------------------------------------------------
 
     def tell(self) -> None:
-        """There is news; called by the session's thread."""
+        """There is an update; called by the session's thread."""
         if self._listeners and not self._notified and self._loop is not None:
             self._notified = True
             self._loop.call_soon_threadsafe(self._wake)
 
     def begin(self) -> None:
-        """Hear of news, from now on, in the loop that this is called in."""
+        """Receive updates from now on, in the loop that calls this."""
         self._loop, self._update = asyncio.get_running_loop(), asyncio.Event()
         self.monitor.on_change = self.tell
 
@@ -230,7 +230,7 @@ class App:
             if past or session != before:
                 after, before = past[-1].number if past else after, session
                 data = {"steps": [payloads.step_payload(p) for p in past], "session": session}
-                yield ServerSentEvent(json.dumps(data, ensure_ascii=False), event="news", id=str(after))
+                yield ServerSentEvent(json.dumps(data, ensure_ascii=False), event="update", id=str(after))
                 await asyncio.sleep(PAUSE)
             try:
                 await asyncio.wait_for(wait_for_update.wait(), LOOK)
@@ -306,7 +306,7 @@ ADDRESSES = {
     "/api/sources": "the sources, with their columns",
     "/api/streams": "the streams that are followed: how far, how late, and Spark's own progress",
     "/api/jobs": "the Spark jobs that steps were: seconds, and rows read by source as Spark's observable metrics count",
-    "/api/news?after=0": "server-sent events: steps as they end, and the session as in /api/session",
+    "/api/updates?after=0": "server-sent events: steps as they end, and the session as in /api/session",
     "POST /api/sql": '{"text": "SELECT ..."}: what a statement gives; SELECT, EXPLAIN and SHOW',
     "POST /api/why": '{"view": "...", "row": "..."}: why a row is there; its id is from /api/rows',
 }

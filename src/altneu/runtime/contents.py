@@ -37,13 +37,13 @@ def contents_reader(
                     yield from _rows(part)
 
     def _rows(state: ArrangementState) -> Iterator[pa.RecordBatch]:
-        found = accumulated(state, at)
-        bad = negatives(found, view) if on_errors == "raise" else None
+        result = accumulated(state, at)
+        bad = negatives(result, view) if on_errors == "raise" else None
         if bad is not None:
             operator, code, message, row = bad.rows.slice(0, 1).to_pylist()[0]
             raise ValueError(f"{operator}: {code}: {message} (row {row}); view.errors() lists them all")
-        copies = np.repeat(np.arange(len(found)), np.maximum(found.diffs, 0))
+        copies = np.repeat(np.arange(len(result)), np.maximum(result.diffs, 0))
         for start in range(0, len(copies), _CHUNK):
-            yield found.rows.take(copies[start : start + _CHUNK]).to_batch()
+            yield result.rows.take(copies[start : start + _CHUNK]).to_batch()
 
     return kernel

@@ -95,8 +95,8 @@ class Files:
     ) -> tuple[Block, ...]:
         """What a batch's data, or the record batches of these numbers, has of a range of key hashes."""
         if self.scarce and "blob" not in data:
-            first, found = read_between(*self._segment(data), _KEY_HASH, lower, upper, numbers)
+            first, result = read_between(*self._segment(data), _KEY_HASH, lower, upper, numbers)
         else:
             numbers = numbers or range(1 << 62)
-            first, found = numbers.start, self.open(data)[numbers.start : numbers.stop]
-        return cut_blocks(blocks_from(layout, found, first), lower, upper)
+            first, result = numbers.start, self.open(data)[numbers.start : numbers.stop]
+        return cut_blocks(blocks_from(layout, result, first), lower, upper)

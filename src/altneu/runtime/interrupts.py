@@ -61,7 +61,7 @@ class _Watch:
 
 
 def _is_wanted(record: logging.LogRecord) -> bool:
-    """Whether a record is news: Py4J logs the call that an interrupt cut, and one of Spark's handler."""
+    """Whether a record says something new: Py4J logs the call that an interrupt cut, and one of Spark's handler."""
     return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 

@@ -83,8 +83,8 @@ class Journal:
         self._defining: dict[str, StoredDefinition | None] = {}  # by name, for the next commit
         self._forgotten: set[str] = set()  # sources of which the next commit tells nothing more
         self._new: Outputs | None = None
-        self._untold: set[str] = set()  # views of which the next commit tells more than the last one did
-        self._kept_untold: set[str] = set()  # and kept sources
+        self._views_to_describe: set[str] = set()  # views of which the next commit tells more than the last one did
+        self._sources_to_describe: set[str] = set()  # and kept sources
 
     @contextmanager
     def undoing(self, *, step: bool = False) -> Iterator[None]:
@@ -106,9 +106,9 @@ class Journal:
 
     def existing(self) -> set[str]:
         """Arrangements that hold state, or belong to a view or source and have had nothing to hold so far."""
-        held = {n for n, _ in (*self.table.live, *self.table.stored)}
-        held |= {state for told in self.kept.values() for state in _states_of(told)}
-        return held | {n for v in self.views.values() for n in v["arrangements"]}
+        names = {n for n, _ in (*self.table.live, *self.table.stored)}
+        names |= {state for source in self.kept.values() for state in _states_of(source)}
+        return names | {n for v in self.views.values() for n in v["arrangements"]}
 
     def take(self, outcome: Outcome) -> None:
         """Put the states that a step made in place of the old ones."""
@@ -134,10 +134,10 @@ class Journal:
         A ``further`` step of an advance adds its updates to those of the steps before it. A step that closes no time
         has none (``new`` is None): those of the last advance stay.
         """
-        kept = self.filled | set(filled)
+        sources = self.filled | set(filled)
         began = self.began if further or new is None else self.lower
         is_open = new is None and (self.is_open or bool(filled))
-        values = self._session(since=since, events=events, filled=sorted(kept), began=began, open=is_open)
+        values = self._session(since=since, events=events, filled=sorted(sources), began=began, open=is_open)
         values |= {f"stream/{name}": value for name, value in streams.items()}
         stale: list[str] = []
         if new is None:
@@ -153,7 +153,7 @@ class Journal:
                 new = named if further else new  # a long advance keeps in memory what its updates are called
         if self.table.durable:
             self._commit(lower, values, stale, info)
-        self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
+        self.lower, self.since, self.events, self.filled, self._new = lower, since, events, sources, new
         self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
         self.is_open, self.commits = is_open, self.commits + 1
 
@@ -171,7 +171,7 @@ class Journal:
         delta: list[str],
         described: Described,
         functions: list[Recorded],
-        kept: Mapping[str, StoredSource] = MappingProxyType({}),
+        sources: Mapping[str, StoredSource] = MappingProxyType({}),
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it.
 
@@ -190,10 +190,10 @@ class Journal:
         }
         if self.table.durable:
             values = self._session() | {f"view/{name}": view}
-            values |= {f"kept/{source}": told for source, told in kept.items() if source not in self.kept}
+            values |= {f"kept/{source}": value for source, value in sources.items() if source not in self.kept}
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
-        self.kept |= kept
+        self.kept |= sources
         self.commits += 1
 
     @contextmanager
@@ -216,16 +216,14 @@ class Journal:
         finally:
             self._defining, self._forgotten = {}, set()
 
-    def _told_of_definitions(self) -> tuple[dict[str, object], list[str]]:
+    def _definition_changes(self) -> tuple[dict[str, object], list[str]]:
         """The values that a commit sets for them, and the keys that it deletes."""
-        values: dict[str, object] = {
-            f"sql/{name}": value for name, value in self._defining.items() if value is not None
-        }
-        gone = [f"sql/{name}" for name, value in self._defining.items() if value is None]
+        values: dict[str, object] = {f"sql/{name}": value for name, value in self._defining.items() if value}
+        removed = [f"sql/{name}" for name, value in self._defining.items() if value is None]
         if self._forgotten:
             values |= self._session(filled=sorted(self.filled - self._forgotten))
-            gone += [f"{kind}/{name}" for name in self._forgotten for kind in ("stream", "kept")]
-        return values, [key for key in gone if key in self.store.state]
+            removed += [f"{kind}/{name}" for name in self._forgotten for kind in ("stream", "kept")]
+        return values, [key for key in removed if key in self.store.state]
 
     def _defined(self) -> None:
         for name, value in self._defining.items():
@@ -237,7 +235,7 @@ class Journal:
         for table in (self.streams, self.kept):
             for name in self._forgotten:
                 table.pop(name, None)
-        self._kept_untold -= self._forgotten
+        self._sources_to_describe -= self._forgotten
         self._defining, self._forgotten = {}, set()
 
     def describe(self, name: str, described: Described, functions: list[Recorded]) -> None:
@@ -245,13 +243,13 @@ class Journal:
         view, kept = self.views[name], described.to_json()
         if (view.get("kept"), view.get("functions")) != (kept, functions):
             self.views[name] = {**view, "kept": kept, "functions": functions}
-            self._untold.add(name)
+            self._views_to_describe.add(name)
 
-    def keep(self, kept: Mapping[str, StoredSource]) -> None:
+    def keep(self, sources: Mapping[str, StoredSource]) -> None:
         """Have the next commit tell which sources are kept, where an earlier altneu did not."""
-        for name in kept.keys() - self.kept.keys():
-            self.kept[name] = kept[name]
-            self._kept_untold.add(name)
+        for name in sources.keys() - self.kept.keys():
+            self.kept[name] = sources[name]
+            self._sources_to_describe.add(name)
 
     def commit_shards(self, shards: int, outcome: Outcome) -> None:
         """Commit that there are so many shards from now on, with the states that they have."""
@@ -272,29 +270,29 @@ class Journal:
         """Commit that a view is forgotten, and the state that is not needed by others."""
         others = {a for n, v in self.views.items() if n != name for a in v["arrangements"]} | set(needed)
         own = self.views[name]["arrangements"] if name in self.views else ()
-        mine = {*own, *self._kept_of(self._forgotten)} - others
+        mine = {*own, *self._states_of_sources(self._forgotten)} - others
         self._remove(mine, [f"view/{name}"], {"dropped": name})
         self.views.pop(name, None)
 
-    def commit_source(self, name: str, told: StoredSource) -> None:
+    def commit_source(self, name: str, value: StoredSource) -> None:
         """Commit that the rows of a source are kept from now on, with the state that was filled for it."""
         if self.table.durable:
-            self._commit(self.lower, self._session() | {f"kept/{name}": told}, [], {"kept": name})
-        self.kept[name] = told
+            self._commit(self.lower, self._session() | {f"kept/{name}": value}, [], {"kept": name})
+        self.kept[name] = value
         self.commits += 1
 
     def keep_no_more(self, name: str, needed: Collection[str]) -> None:
         """Commit that the rows of a source, which views still read, are no longer kept for others to come."""
         others = {a for view in self.views.values() for a in view["arrangements"]} | set(needed)
-        self._kept_untold.discard(name)
-        self._remove({*self._kept_of([name])} - others, [f"kept/{name}"], {"no longer kept": name})
+        self._sources_to_describe.discard(name)
+        self._remove({*self._states_of_sources([name])} - others, [f"kept/{name}"], {"no longer kept": name})
         del self.kept[name]
 
     def drop_source(self, name: str, needed: Collection[str]) -> None:
         """Commit that nothing is known of a source any more: the rows that are kept of it go."""
         self._forgotten = {name}
         try:
-            self._remove({*self._kept_of([name])} - set(needed), [], {"dropped source": name})
+            self._remove({*self._states_of_sources([name])} - set(needed), [], {"dropped source": name})
         finally:
             self._forgotten = set()
 
@@ -308,16 +306,16 @@ class Journal:
         """The sources of which the next commit tells nothing more."""
         return self._forgotten
 
-    def _kept_of(self, sources: Iterable[str]) -> list[str]:
+    def _states_of_sources(self, sources: Iterable[str]) -> list[str]:
         return [state for name in sources if name in self.kept for state in _states_of(self.kept[name])]
 
     def _remove(self, arrangements: Collection[str], keys: list[str], info: Mapping[str, object]) -> None:
         """Commit that arrangements are there no more, and what else is deleted."""
         with self.undoing():
-            gone = [f"arrangement/{n}/{s}" for a in arrangements for n, s in self.table.remove(a)]
-            gone += [*keys, *(f"new/{a}" for a in arrangements)]
+            removed = [f"arrangement/{n}/{s}" for a in arrangements for n, s in self.table.remove(a)]
+            removed += [*keys, *(f"new/{a}" for a in arrangements)]
             if self.table.durable:
-                self._commit(self.lower, {}, [k for k in gone if k in self.store.state], info)
+                self._commit(self.lower, {}, [k for k in removed if k in self.store.state], info)
             else:
                 self._defined()
             self.commits += 1
@@ -333,17 +331,17 @@ class Journal:
     def _commit(self, lower: int, values: dict[str, object], delete: list[str], info: Mapping[str, object]) -> None:
         self.table.settle()
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
-        views = {f"view/{n}": self.views[n] for n in self._untold if f"view/{n}" not in delete}
-        kept = {f"kept/{n}": self.kept[n] for n in self._kept_untold - self._forgotten}
-        values = {**views, **kept, **values, **changed}
-        defined, gone = self._told_of_definitions()
-        values, delete = {**values, **defined}, [*delete, *gone]
+        views = {f"view/{n}": self.views[n] for n in self._views_to_describe if f"view/{n}" not in delete}
+        sources = {f"kept/{n}": self.kept[n] for n in self._sources_to_describe - self._forgotten}
+        values = {**views, **sources, **values, **changed}
+        defined, removed = self._definition_changes()
+        values, delete = {**values, **defined}, [*delete, *removed]
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
-        stored, said = cast(dict[str, Json], values), cast(dict[str, Json], info)
-        self.store.commit([[lower]], stored, delete, blobs, said)
-        self._untold.clear()
-        self._kept_untold.clear()
+        stored, described = cast(dict[str, Json], values), cast(dict[str, Json], info)
+        self.store.commit([[lower]], stored, delete, blobs, described)
+        self._views_to_describe.clear()
+        self._sources_to_describe.clear()
         self._defined()
         self.table.committed()
 
@@ -394,9 +392,9 @@ def _changes(upper: int, batches: list[StoredBatch]) -> StoredChanges:
     return {"upper": upper, "batches": batches}
 
 
-def _states_of(kept: StoredSource) -> list[str]:
+def _states_of(source: StoredSource) -> list[str]:
     """The arrangement of a kept source, and where commands to it wait."""
-    return [kept["arrangement"], *([kept["commands"]] if "commands" in kept else ())]
+    return [source["arrangement"], *([source["commands"]] if "commands" in source else ())]
 
 
 @cache

@@ -34,10 +34,10 @@ def bytes_in(memory: int | str) -> int:
     >>> bytes_in("1g"), bytes_in("512m"), bytes_in(10_000_000)
     (1073741824, 536870912, 10000000)
     """
-    found = re.fullmatch(r"(\d+)\s*([bkmgt]?)b?", str(memory).strip().lower())
-    if found is None or isinstance(memory, bool) or int(found[1]) < 1:
+    result = re.fullmatch(r"(\d+)\s*([bkmgt]?)b?", str(memory).strip().lower())
+    if result is None or isinstance(memory, bool) or int(result[1]) < 1:
         raise PlanError(f'memory must be a number of bytes such as 1073741824 or "1g", got {memory!r}')
-    return int(found[1]) * _UNITS[found[2]]
+    return int(result[1]) * _UNITS[result[2]]
 
 
 def addresses_left() -> int | None:

@@ -24,16 +24,16 @@ class Outcome:
     """What a stage in one shard, a segment or a step has changed; the session's state changes by the commit alone.
 
     ``states`` exist only in this process, ``stored`` ones under the names that tasks have written; ``new`` are the new
-    batches of arrangements, ``taps`` the updates that inspected collections show, by node; ``sent`` are the messages
-    to other stages (of a segment: to stages outside it), ``passed`` the rows that went from stage to stage inside a
-    segment; ``received`` counts the rows of sources, and ``measured`` the work of each node.
+    batches of arrangements, ``inspected`` the updates that inspected collections show, by node; ``sent`` are the
+    messages to other stages (of a segment: to stages outside it), ``passed`` the rows that went from stage to stage
+    inside a segment; ``received`` counts the rows of sources, and ``measured`` the work of each node.
     """
 
     placement: str = "driver"
     states: dict[StateKey, ArrangementState] = field(default_factory=dict)
     stored: dict[StateKey, StoredState] = field(default_factory=dict)
     new: dict[str, list[Batch | StoredBatch]] = field(default_factory=dict)
-    taps: dict[int, list[Updates]] = field(default_factory=dict)
+    inspected: dict[int, list[Updates]] = field(default_factory=dict)
     received: dict[str, int] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
     passed: int = 0
@@ -63,8 +63,8 @@ class Outcome:
     def _add_changes(self, more: Outcome) -> None:
         for name, batches in more.new.items():
             self.new.setdefault(name, []).extend(batches)
-        for node, updates in more.taps.items():
-            self.taps.setdefault(node, []).extend(updates)
+        for node, updates in more.inspected.items():
+            self.inspected.setdefault(node, []).extend(updates)
         for source, rows in more.received.items():
             self.received[source] = self.received.get(source, 0) + rows
         self.passed += more.passed
@@ -85,7 +85,7 @@ class Outcome:
         encoded = {
             "states": [[name, shard, value] for (name, shard), value in {**self.stored, **live}.items()],
             "new": {name: [_named(b, names) for b in batches if batch_rows(b)] for name, batches in self.new.items()},
-            "taps": {str(node): _written(parts, names) for node, parts in self.taps.items() if parts},
+            "inspected": {str(node): _written(parts, names) for node, parts in self.inspected.items() if parts},
             "received": self.received,
             "sent": [[shard, channel, _ref(message)] for shard, channel, message in self.sent],
             "passed": self.passed,
@@ -101,7 +101,7 @@ class Outcome:
             {},
             {(name, shard): state for name, shard, state in value["states"]},
             cast(dict[str, list[Batch | StoredBatch]], value["new"]),
-            {int(node): opened(int(node), data) for node, data in value["taps"].items()},
+            {int(node): opened(int(node), data) for node, data in value["inspected"].items()},
             value["received"],
             [(shard, channel, MessageRef.from_json(message)) for shard, channel, message in value["sent"]],
             value["passed"],

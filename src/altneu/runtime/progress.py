@@ -86,17 +86,19 @@ class Watch:
 
     def _of_loop(self) -> str:
         """In which round a loop is, for one of a few rounds is over before it is read."""
-        found = self.round
+        result = self.round
         return (
-            f", round {found[1]:,} of the loop over {', '.join(found[0])}" if found and found[1] >= MANY_ROUNDS else ""
+            f", round {result[1]:,} of the loop over {', '.join(result[0])}"
+            if result and result[1] >= MANY_ROUNDS
+            else ""
         )
 
 
 class Compiling(event.Listener):
     """Says on standard error, once a process, that kernels of altneu are being compiled.
 
-    It is said where that has taken ``PATIENCE`` altogether: a kernel or two that were not met before are no news. What
-    is read from files that were compiled before is no event.
+    It is said where that has taken ``PATIENCE`` altogether: one or two new kernels need no message.
+    Kernels that are read from files, compiled before, do not count.
     """
 
     def __init__(self) -> None:
@@ -109,16 +111,16 @@ class Compiling(event.Listener):
             self._is_listening = True
             event.register("numba:compile", self)  # type: ignore[no-untyped-call]
 
-    def on_start(self, found: event.Event) -> None:
+    def on_start(self, compiled: event.Event) -> None:
         """A kernel is compiled, perhaps for another one."""
         if not self._depth:
             self._since = time.monotonic()
         self._depth += 1
-        self._look(found)
+        self._look(compiled)
 
-    def on_end(self, found: event.Event) -> None:
+    def on_end(self, compiled: event.Event) -> None:
         """It is over."""
-        self._look(found)
+        self._look(compiled)
         self._depth -= 1
         if not self._depth:
             self._spent += time.monotonic() - self._since

@@ -225,7 +225,7 @@ class StoredOutcome(TypedDict):
 
     states: list[tuple[str, int, StoredState]]
     new: dict[str, list[StoredBatch]]
-    taps: dict[str, Data]
+    inspected: dict[str, Data]
     received: dict[str, int]
     sent: list[tuple[int, int, StoredMessage]]
     passed: int

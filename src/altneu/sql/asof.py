@@ -44,8 +44,8 @@ def asof(
     compared = [c for c in rest if not any(c is t for t in theirs)]
     if len(compared) != 1 or type(compared[0]) not in _MEANS:
         raise PlanError(
-            "ASOF JOIN wants equalities and one comparison of timestamps, such as "
-            "ON a.key = b.key AND a.time >= b.time; ask what else there is in WHERE"
+            "ASOF JOIN needs equalities and one comparison of timestamps, such as "
+            "ON a.key = b.key AND a.time >= b.time; put other conditions into WHERE"
         )
     right = right.where(theirs)
     comparison, kind = compared[0], type(compared[0])

@@ -184,7 +184,7 @@ class FromClause:
         conditions_of_join = self._resolved(conditions)
         conditions_of_join += self._merge(join, len(self.fields) - len(relation.fields), how)
         if not conditions_of_join:
-            raise PlanError(f"{how.upper()} JOIN wants ON or USING; CROSS JOIN pairs everything with everything")
+            raise PlanError(f"{how.upper()} JOIN needs ON or USING; for all pairs of rows write CROSS JOIN")
         self.parts = [outer(left, right, conditions_of_join, how)]
         self._coalesced()
 

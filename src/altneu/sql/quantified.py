@@ -155,7 +155,7 @@ def compared(lifted: Lifter, one: exp.Expr, kind: type[exp.Expr], other: exp.Any
         return lifted.value(kind(this=one.copy(), expression=query))
     if len(answer.relation.shown) != 1:
         names = ", ".join(f.name for f in answer.relation.shown)
-        raise SchemaError(f"ANY and ALL want a query of 1 column, and this has {len(answer.relation.shown)}: {names}")
+        raise SchemaError(f"ANY and ALL need a query of 1 column, got {len(answer.relation.shown)}: {names}")
     value = lifted.scope.resolve(lifted.value(one))
     extremes = _Extremes.of(lifted, answer, taken, value)
     least, greatest, rows, known = map(bound, extremes.columns)
@@ -228,9 +228,9 @@ def open_pairs(here: Sequence[bool], there: Sequence[bool]) -> list[tuple[tuple[
     """
     places = range(len(here))
     pairs = [
-        (absent, gone)
+        (absent, removed)
         for absent in subsets([i for i in places if here[i]])
-        for gone in subsets([i for i in places if there[i] and i not in absent])
+        for removed in subsets([i for i in places if there[i] and i not in absent])
     ]
     if len(pairs) > _MOST:
         raise PlanError(

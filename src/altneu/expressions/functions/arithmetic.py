@@ -283,8 +283,8 @@ scalar("pmod(a, b)", rule=_binary_rule, message_name="%", fails=True, right_firs
 
 def _signed_rule(args: Arguments) -> Typing:
     interval = args[0].type in (T.DAY_TIME, T.YEAR_MONTH)
-    found = args[0].type if interval else args.number()
-    return Typing([None if interval else found], found)
+    result = args[0].type if interval else args.number()
+    return Typing([None if interval else result], result)
 
 
 @scalar(

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def _two_lists(args: Arguments) -> Typing:
-    found = args.common()
-    if not pt.is_list(found):
-        raise TypeMismatchError(f"{args.name} takes two arrays, not {T.type_name(found)}")
-    args.check_ordered(found)
-    return Typing([found, found], found)
+    result = args.common()
+    if not pt.is_list(result):
+        raise TypeMismatchError(f"{args.name} takes two arrays, not {T.type_name(result)}")
+    args.check_ordered(result)
+    return Typing([result, result], result)
 
 
 def _overlap_rule(args: Arguments) -> Typing:
@@ -47,8 +47,8 @@ def _pair(a: pa.Array, b: pa.Array) -> tuple[Lists, Lists, Values, Values, Mask 
     return left, right, left.rows * width + ra + 1, right.rows * width + rb + 1, both_valid(left.valid, right.valid)
 
 
-def _nulled(made: pa.Array, valid: Mask | None) -> pa.Array:
-    return made if valid is None else made.take(pa.array(np.arange(len(made)), mask=~valid))
+def _nulled(result: pa.Array, valid: Mask | None) -> pa.Array:
+    return result if valid is None else result.take(pa.array(np.arange(len(result)), mask=~valid))
 
 
 @scalar("array_union(xs, ys)", rule=_two_lists, grows=True)
@@ -75,12 +75,12 @@ def array_except(a: pa.Array, b: pa.Array) -> pa.Array:
 def arrays_overlap(a: pa.Array, b: pa.Array) -> Out:
     """Whether they share a value that is not null; NULL when they do not but one has a null and none is empty."""
     left, right, x, y, valid = _pair(a, b)
-    found = any_per_row(left, np.isin(x, y) & np.asarray(left.elements.is_valid()))
+    result = any_per_row(left, np.isin(x, y) & np.asarray(left.elements.is_valid()))
     nulls = any_per_row(left, np.asarray(left.elements.is_null())) | any_per_row(
         right, np.asarray(right.elements.is_null())
     )
-    unknown = ~found & nulls & (left.lengths > 0) & (right.lengths > 0)
-    return Out(pa.array(found, T.BOOLEAN, mask=None if valid is None else ~valid), (), unknown)
+    unknown = ~result & nulls & (left.lengths > 0) & (right.lengths > 0)
+    return Out(pa.array(result, T.BOOLEAN, mask=None if valid is None else ~valid), (), unknown)
 
 
 @scalar("slice(xs array, start int, length int) -> xs", fails=True)
@@ -90,9 +90,9 @@ def slice_array(call: Call, xs: pa.Array, start: pa.Array, length: pa.Array) -> 
     begin, count = (np.asarray(v.fill_null(1)).astype(np.int64) for v in (start, length))
     at = np.where(begin > 0, begin - 1, lists.lengths + begin)
     outside = (at < 0) | (at >= lists.lengths)
-    kept = np.where(outside | (count < 0), 0, np.minimum(count, lists.lengths - at))
+    lengths = np.where(outside | (count < 0), 0, np.minimum(count, lists.lengths - at))
     rows, places = lists.rows, lists.places
-    mask = (places >= at[rows]) & (places < (at + kept)[rows])
+    mask = (places >= at[rows]) & (places < (at + lengths)[rows])
     valid = both_valid(validity(start), validity(length))
     failures = (
         (begin == 0, "INVALID_PARAMETER_VALUE", f"`{call.text}`: elements are counted from 1, or from -1 at the end"),
@@ -114,8 +114,8 @@ def flatten(xss: pa.Array) -> Out:
     outer = explode(xss)
     inner = explode(outer.elements)
     starts = inner.offsets[outer.offsets]
-    made = implode(np.diff(starts), inner.elements, outer.valid)
-    return Out(made, (), any_per_row(outer, np.asarray(outer.elements.is_null())))
+    result = implode(np.diff(starts), inner.elements, outer.valid)
+    return Out(result, (), any_per_row(outer, np.asarray(outer.elements.is_null())))
 
 
 def _repeat_rule(args: Arguments) -> Typing:
@@ -136,10 +136,10 @@ def array_repeat(call: Call, count: int, value: Vector, times: Vector) -> Out:
 
 
 def _sequence_rule(args: Arguments) -> Typing:
-    found = args.common()
-    if found not in INTEGRAL:
-        raise TypeMismatchError(f"sequence takes whole numbers, not {T.type_name(found)}")
-    return Typing([found] * len(args), T.list_type(found))
+    result = args.common()
+    if result not in INTEGRAL:
+        raise TypeMismatchError(f"sequence takes whole numbers, not {T.type_name(result)}")
+    return Typing([result] * len(args), T.list_type(result))
 
 
 @scalar("sequence(from, to[, step])", rule=_sequence_rule, fails=True)

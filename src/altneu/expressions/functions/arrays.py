@@ -36,13 +36,13 @@ def _contains_rule(args: Arguments) -> Typing:
     element = args.element()
     if args[1].type == T.NULL:
         raise TypeMismatchError(f"{args.name}: the value sought is NULL; cast it to a type")
-    found = wider(element, args[1].type)
-    if found is None:
+    result = wider(element, args[1].type)
+    if result is None:
         raise TypeMismatchError(
             f"{args.name}: {T.type_name(element)} and {T.type_name(args[1].type)} do not mix; cast one"
         )
-    args.check_ordered(found)
-    return Typing([T.list_type(found), found], T.BOOLEAN, True)
+    args.check_ordered(result)
+    return Typing([T.list_type(result), result], T.BOOLEAN, True)
 
 
 def _position_rule(args: Arguments) -> Typing:
@@ -58,10 +58,10 @@ def _matches(lists: Lists, value: pa.Array) -> Mask:
 def array_contains(xs: pa.Array, value: pa.Array) -> Out:
     """Whether the array has the value; NULL when it has not but has a null."""
     lists = explode(xs)
-    found = any_per_row(lists, _matches(lists, value))
-    unknown = any_per_row(lists, np.asarray(lists.elements.is_null())) & ~found
+    result = any_per_row(lists, _matches(lists, value))
+    unknown = any_per_row(lists, np.asarray(lists.elements.is_null())) & ~result
     valid = both_valid(lists.valid, validity(value))
-    return Out(pa.array(found, T.BOOLEAN, mask=None if valid is None else ~valid), (), unknown)
+    return Out(pa.array(result, T.BOOLEAN, mask=None if valid is None else ~valid), (), unknown)
 
 
 @scalar("array_position(xs, x)", rule=_position_rule)
@@ -74,12 +74,12 @@ def array_position(xs: pa.Array, value: pa.Array) -> pa.Array:
 
 
 def _element_and_list(args: Arguments) -> Typing:
-    found = wider(args.element(), args[1].type)
-    if found is None:
+    result = wider(args.element(), args[1].type)
+    if result is None:
         raise TypeMismatchError(
             f"{args.name}: {T.type_name(args[0].type)} and {T.type_name(args[1].type)} do not mix; cast one"
         )
-    return Typing([T.list_type(found), found], T.list_type(found))
+    return Typing([T.list_type(result), result], T.list_type(result))
 
 
 @scalar("array_remove(xs, x)", rule=_element_and_list)

@@ -20,11 +20,11 @@ scalar = Group("Bits")
 
 
 def _bits_rule(args: Arguments) -> Typing:
-    found = common_type((a.type for a in args), f"`{args.name}`")
-    found = T.INT if found == T.NULL else found
-    if found not in INTEGRAL:
-        raise TypeMismatchError(f"`{args.name}` takes whole numbers, not {T.type_name(found)}; cast it")
-    return Typing([found] * len(args), found)
+    result = common_type((a.type for a in args), f"`{args.name}`")
+    result = T.INT if result == T.NULL else result
+    if result not in INTEGRAL:
+        raise TypeMismatchError(f"`{args.name}` takes whole numbers, not {T.type_name(result)}; cast it")
+    return Typing([result] * len(args), result)
 
 
 @scalar("&(a, b)", rule=_bits_rule, usage="a & b", infix=True)

@@ -82,22 +82,22 @@ def comparable(name: str, left: Expr, right: Expr) -> pa.DataType:
     Raises:
         TypeMismatchError: they do not mix, or are maps.
     """
-    found = comparable_type(left.type, right.type)
-    if found is not None and is_decimal(found) and T.NULL not in (left.type, right.type):
-        found = wider_decimal(literal_decimal(left), literal_decimal(right))
-    if found is None:
+    result = comparable_type(left.type, right.type)
+    if result is not None and is_decimal(result) and T.NULL not in (left.type, right.type):
+        result = wider_decimal(literal_decimal(left), literal_decimal(right))
+    if result is None:
         raise TypeMismatchError(
             f"`{left.text} {name} {right.text}`: {T.type_name(left.type)} and {T.type_name(right.type)} "
             "cannot be compared; cast one of them"
         )
-    if contains_map(found):
+    if contains_map(result):
         raise TypeMismatchError(f"`{left.text} {name} {right.text}`: maps cannot be compared")
-    return found
+    return result
 
 
 def _rule(args: Arguments) -> Typing:
-    found = comparable(args.name, args[0], args[1])
-    return Typing((found, found), T.BOOLEAN)
+    result = comparable(args.name, args[0], args[1])
+    return Typing((result, result), T.BOOLEAN)
 
 
 def _null_safe_rule(args: Arguments) -> Typing:
@@ -165,10 +165,10 @@ def is_nan(count: int, a: Vector) -> Values:
 
 
 def _in_rule(args: Arguments) -> Typing:
-    found = args.common()
-    if contains_map(found):
+    result = args.common()
+    if contains_map(result):
         raise TypeMismatchError(f"`{args[0].text} IN (…)`: maps cannot be compared")
-    return Typing([found] * len(args), T.BOOLEAN)
+    return Typing([result] * len(args), T.BOOLEAN)
 
 
 _FEW = 8
@@ -184,33 +184,33 @@ def is_in(call: Call, scope: Scope) -> Vector:
     vectors = [i.vector(scope) for i in items]
     constant = value.constant and all(v.constant for v in vectors)
     count = 1 if constant else scope.count
-    found = np.zeros(count, np.bool_)
+    result = np.zeros(count, np.bool_)
     unknown = ~_present(value, count)
     unknown = np.repeat(unknown, count) if len(unknown) != count else unknown
     reachable, failures = ~unknown, value.failures
     for item in vectors:
         if item.failures:
-            failures = failures + restrict(item.failures, reachable & ~found)
+            failures = failures + restrict(item.failures, reachable & ~result)
         truth, valid = compare("=", value, item, count)
-        found = found | (truth if valid is None else truth & valid)
+        result = result | (truth if valid is None else truth & valid)
         if item.valid is not None:
             unknown = unknown | ~item.valid
-    return Vector(T.BOOLEAN, found, ~unknown | found if unknown.any() else None, failures=failures, constant=constant)
+    return Vector(T.BOOLEAN, result, ~unknown | result if unknown.any() else None, failures=failures, constant=constant)
 
 
 def _in_set(value: Vector, items: list[Vector]) -> Vector:
     known = [i.arrow for i in items if i.valid is None]
     value_set = pa.concat_arrays(known) if known else pa.array([], value.type)
-    found = Vector(T.BOOLEAN, arrow=pc.is_in(value.arrow, value_set=value_set, skip_nulls=True)).values
+    result = Vector(T.BOOLEAN, arrow=pc.is_in(value.arrow, value_set=value_set, skip_nulls=True)).values
     valid = value.valid
     if len(known) < len(items):
-        valid = found if valid is None else valid & found
-    return Vector(T.BOOLEAN, found, valid, failures=value.failures, constant=value.constant)
+        valid = result if valid is None else valid & result
+    return Vector(T.BOOLEAN, result, valid, failures=value.failures, constant=value.constant)
 
 
 def _extreme_rule(args: Arguments) -> Typing:
-    found = args.common()
-    return Typing([found] * len(args), found, all(a.nullable for a in args))
+    result = args.common()
+    return Typing([result] * len(args), result, all(a.nullable for a in args))
 
 
 @scalar("greatest(a, b, …)", rule=_extreme_rule)

@@ -49,12 +49,12 @@ def _true(vector: Vector, count: int) -> Mask:
 def _case_rule(args: Arguments) -> Typing:
     last = len(args) // 2 * 2
     values = [*args[1:last:2], *args[last:]]
-    found = common_type((v.type for v in values), "CASE")
+    result = common_type((v.type for v in values), "CASE")
     types: list[pa.DataType | None] = []
     for i in range(0, last, 2):
-        types += [accept("CASE WHEN", 0, args[i], T.BOOLEAN), found]
-    types += [found] * (len(args) - last)
-    return Typing(types, found, len(args) == last or any(v.nullable for v in values))
+        types += [accept("CASE WHEN", 0, args[i], T.BOOLEAN), result]
+    types += [result] * (len(args) - last)
+    return Typing(types, result, len(args) == last or any(v.nullable for v in values))
 
 
 @scalar("case(a, b, …)", "when", rule=_case_rule, message_name="CASE", usage="CASE [a] WHEN b THEN c … ELSE d END")
@@ -89,8 +89,8 @@ scalar("if(a, b, c)", "iff", rule=_case_rule, usage="if(a, b, c), iff(a, b, c)",
 
 
 def _coalesce_rule(args: Arguments) -> Typing:
-    found = args.common()
-    return Typing([found] * len(args), found, all(a.nullable for a in args))
+    result = args.common()
+    return Typing([result] * len(args), result, all(a.nullable for a in args))
 
 
 @scalar("coalesce(a, …)", "nvl", "ifnull", rule=_coalesce_rule, usage="coalesce(a, b, …), nvl(a, b)")
@@ -120,8 +120,8 @@ def coalesce(call: Call, scope: Scope) -> Vector:
 
 
 def _nvl2_rule(args: Arguments) -> Typing:
-    found = args.common(1)
-    return Typing((None, found, found), found, args[1].nullable or args[2].nullable)
+    result = args.common(1)
+    return Typing((None, result, result), result, args[1].nullable or args[2].nullable)
 
 
 @scalar("nvl2(a, b, c)", rule=_nvl2_rule, doc="b where a is not null, else c.")
@@ -134,8 +134,8 @@ def nvl2(call: Call, scope: Scope) -> Vector:
 
 
 def _nanvl_rule(args: Arguments) -> Typing:
-    found = T.FLOAT if args[0].type == args[1].type == T.FLOAT else T.DOUBLE
-    return Typing((found, found), found)
+    result = T.FLOAT if args[0].type == args[1].type == T.FLOAT else T.DOUBLE
+    return Typing((result, result), result)
 
 
 @scalar("nanvl(a, b)", rule=_nanvl_rule, doc="b where a is NaN, else a.")

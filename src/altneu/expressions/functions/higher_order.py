@@ -82,10 +82,10 @@ def _quantified(call: Call, scope: Scope, wanted: bool) -> Vector:
     lists, value, failures = _mapped(call, scope)
     known = np.ones(len(value), np.bool_) if value.valid is None else value.valid
     truths = _truths(value)
-    found = any_per_row(lists, truths if wanted else known & ~truths)
-    open_rows = any_per_row(lists, ~known) & ~found
+    result = any_per_row(lists, truths if wanted else known & ~truths)
+    open_rows = any_per_row(lists, ~known) & ~result
     valid = ~open_rows if lists.valid is None else ~open_rows & lists.valid
-    return Vector(T.BOOLEAN, found if wanted else ~found, None if valid.all() else valid, failures=failures)
+    return Vector(T.BOOLEAN, result if wanted else ~result, None if valid.all() else valid, failures=failures)
 
 
 def _aggregate_rule(args: Arguments) -> Typing:
@@ -131,8 +131,8 @@ def aggregate(call: Call, scope: Scope) -> Vector:
         inner = ElementScope(scope, np.arange(count), {finish.parameters[0]: result})
         finished = finish.body.vector(inner).expand(count)
         failures += restrict(finished.failures, present)
-        kept = pa.array(np.arange(count), mask=~present)
-        result = Vector(finished.type, arrow=finished.arrow.take(kept))
+        present_rows = pa.array(np.arange(count), mask=~present)
+        result = Vector(finished.type, arrow=finished.arrow.take(present_rows))
     return result.with_failures(failures)
 
 
@@ -140,7 +140,7 @@ def parameter_types(name: str, args: Sequence[Expr | None], place: int) -> list[
     """Types of the parameters of the lambda at a place, given the arguments before it.
 
     Raises:
-        TypeMismatchError: the function takes no lambda there, or the first argument is no array.
+        TypeMismatchError: the function takes no lambda there, or the first argument is not an array.
     """
     first = args[0]
     if name not in ("transform", "filter", "exists", "forall", "aggregate", "reduce") or first is None:

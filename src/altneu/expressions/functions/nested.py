@@ -33,8 +33,8 @@ scalar = Group("Arrays, maps and structs")
 
 
 def _array_rule(args: Arguments) -> Typing:
-    found = args.common() if args else T.NULL
-    return Typing([found] * len(args), T.list_type(found), False)
+    result = args.common() if args else T.NULL
+    return Typing([result] * len(args), T.list_type(result), False)
 
 
 @scalar("array(…)", rule=_array_rule, usage="array(a, b, …)", grows=True)
@@ -45,8 +45,8 @@ def array(call: Call, count: int, *items: Vector) -> Vector:
         return Vector(call.type, arrow=pa.array([[]], call.type), constant=True)
     stacked = pa.concat_arrays([v.arrow for v in items])
     index = (np.arange(count)[:, None] + np.arange(size)[None, :] * count).reshape(-1)
-    made = implode(np.full(count, size), stacked.take(pa.array(index)), None)
-    return Vector(call.type, arrow=made, constant=all(v.constant for v in items))
+    result = implode(np.full(count, size), stacked.take(pa.array(index)), None)
+    return Vector(call.type, arrow=result, constant=all(v.constant for v in items))
 
 
 def _struct_rule(args: Arguments) -> Typing:
@@ -200,9 +200,9 @@ def get(container: pa.Array, key: pa.Array) -> pa.Array:
 def _field_rule(args: Arguments) -> Typing:
     kind, name = args[0].type, args[1].value  # type: ignore[attr-defined]
     inner = kind.value_type if pt.is_list(kind) else kind
-    found = inner.field(name)
-    result = T.list_type(found.type) if pt.is_list(kind) else found.type
-    return Typing([None, None], result, args[0].nullable or found.nullable)
+    matches = inner.field(name)
+    result = T.list_type(matches.type) if pt.is_list(kind) else matches.type
+    return Typing([None, None], result, args[0].nullable or matches.nullable)
 
 
 @scalar(".(s, field)", rule=_field_rule, usage="s.field")

@@ -199,8 +199,8 @@ def regexp_extract(call: Call, s: pa.Array, pattern: str, group: int = 1) -> Any
     named, count = named_groups(pattern)
     if not 0 <= group <= count:
         return _group_error(call, s, pattern, group, count)
-    found = pc.struct_field(pc.extract_regex(s, named), f"g{group}")
-    return pc.if_else(pc.is_valid(s), pc.fill_null(found, ""), None)
+    result = pc.struct_field(pc.extract_regex(s, named), f"g{group}")
+    return pc.if_else(pc.is_valid(s), pc.fill_null(result, ""), None)
 
 
 def java_replacement(text: str) -> str:
@@ -244,8 +244,8 @@ def regexp_count(s: pa.Array, pattern: str) -> pa.Array:
 @_per_row
 def regexp_substr(s: pa.Array, pattern: str) -> pa.Array:
     """The first match; NULL without one."""
-    found = pc.extract_regex(s, named_groups(pattern)[0])
-    return pc.if_else(pc.is_valid(found), pc.struct_field(found, "g0"), None)
+    result = pc.extract_regex(s, named_groups(pattern)[0])
+    return pc.if_else(pc.is_valid(result), pc.struct_field(result, "g0"), None)
 
 
 @scalar("split(s string, pattern string[, limit int]) -> array<string>", check=_check_pattern, fails=_varies)

@@ -76,5 +76,5 @@ def debezium_event(count: int, op: Vector, has_before: Vector, has_after: Vector
 
 def _unknown(op: Vector, row: int) -> str:
     value = op.arrow[0 if op.constant else row].as_py()
-    found = "no op" if value is None else f"op {value!r}"
-    return f"an event with {found}; those of Debezium are r, c, u, d, t and m (is this a document of Debezium?)"
+    result = "no op" if value is None else f"op {value!r}"
+    return f"an event with {result}; those of Debezium are r, c, u, d, t and m (is this a document of Debezium?)"

@@ -119,26 +119,30 @@ def lock(memory: Arranged, right: Arranged | None, spec: LockSpec, since: Antich
     if not len(memory.new):
         return memory.new
     groups = touched(memory)
-    kept = _Kept.of(groups)
-    changes, owed, came, overflow = _settle(kept.start, kept.copies, kept.owed, groups.new_group, groups.new_diffs)
+    known_copies = _Copies.of(groups)
+    changes, owed, entered, overflow = _settle(
+        known_copies.start, known_copies.copies, known_copies.owed, groups.new_group, groups.new_diffs
+    )
     if overflow:
         raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
     event, entry, copies = changes
-    made = _Met.concat(kept.met(groups), _look_up(groups, came, right, spec, since), len(kept.copies))
-    at = np.concatenate([kept.at, groups.new_times[came]])
-    alone = np.bincount(made.entry, minlength=len(at)) == 0
-    matches, of = made.of(entry)
-    diffs = difference.multiply(copies[of], made.count[matches])
+    result = _Met.concat(
+        known_copies.met(groups), _look_up(groups, entered, right, spec, since), len(known_copies.copies)
+    )
+    at = np.concatenate([known_copies.at, groups.new_times[entered]])
+    alone = np.bincount(result.entry, minlength=len(at)) == 0
+    matches, of = result.of(entry)
+    diffs = difference.multiply(copies[of], result.count[matches])
     none = np.full(len(event), -1)
     owing, amount, sign = owed
     parts = [
         (event, at[entry], np.where(alone[entry], ALONE, MATCHED), none, copies),
-        (event[of], at[entry][of], np.full(len(of), MET), made.row[matches], diffs),
+        (event[of], at[entry][of], np.full(len(of), MET), result.row[matches], diffs),
         (owing, amount, np.full(len(owing), OWED), np.full(len(owing), -1), sign),
     ]
     event, at, kind, row, diffs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     index = pa.array(row, mask=row < 0)
-    values = (pa.array(at), pa.array(kind.astype(np.int8)), *(c.take(index) for c in made.rows.columns))
+    values = (pa.array(at), pa.array(kind.astype(np.int8)), *(c.take(index) for c in result.rows.columns))
     keys = groups.keys.take(groups.new_group[event])
     rows = layout.join(keys, Rows(layout.value_schema, values, len(event)))
     return Batch.build(Updates(rows, groups.new_times[event].reshape(1, -1), diffs), layout, memory.new.description)
@@ -170,7 +174,7 @@ class _Met:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Copies:
     """What was kept of the touched left rows: entries, one for each time at which copies came that are still there.
 
     Shape:  entries by (group, time): group g has those from ``start[g]`` up to ``start[g + 1]``, ``at`` and ``copies``
@@ -184,7 +188,7 @@ class _Kept:
     value: Ints
 
     @classmethod
-    def of(cls, groups: Groups) -> _Kept:
+    def of(cls, groups: Groups) -> _Copies:
         """Add up the old rows of the groups."""
         group = np.repeat(np.arange(len(groups)), np.diff(groups.old_start))
         kind = _ints(groups.old_values, _KIND)
@@ -211,26 +215,26 @@ class _Kept:
         names = groups.old_values.schema.names[2:]
         rows = groups.old_values.select(names)
         some = np.flatnonzero(self.value >= 0)
-        found = rows.take(some)
-        number, first = group_rows(found, self.value[some].reshape(1, -1))
+        result = rows.take(some)
+        number, first = group_rows(result, self.value[some].reshape(1, -1))
         total = np.zeros(len(first), np.int64)
         np.add.at(total, number, groups.old_diffs[some])
         entry = self.value[some][first]
         order = np.flatnonzero(total)[np.argsort(entry[total != 0], kind="stable")]
-        return _Met(entry[order], first[order], total[order] // self.copies[entry[order]], found)
+        return _Met(entry[order], first[order], total[order] // self.copies[entry[order]], result)
 
 
 @compiled
 def _entry_of(start: Ints, at: Ints, group: Ints, when: Ints, kind: Ints) -> Ints:
     """The entry of each old row that is a match, -1 for other rows and for matches of copies that have gone."""
-    found = np.full(len(group), -1, np.int64)
+    result = np.full(len(group), -1, np.int64)
     for i in range(len(group)):
         if kind[i] == MET:
             stop = start[group[i] + 1]
             e = first_at(at, start[group[i]], stop, when[i])
             if e < stop and at[e] == when[i]:
-                found[i] = e
-    return found
+                result[i] = e
+    return result
 
 
 @compiled
@@ -243,8 +247,8 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
     left = copies.copy()
     changes = np.empty((3, 2 * len(group) + len(copies)), np.int64)
     owing = np.empty((3, 2 * len(group)), np.int64)
-    came, fresh = np.empty(len(group), np.int64), np.empty(len(group), np.int64)
-    made, told, entries = 0, 0, 0
+    entered, fresh = np.empty(len(group), np.int64), np.empty(len(group), np.int64)
+    count, owed_count, entries = 0, 0, 0
     at, stop, begin, current, debt = 0, 0, 0, -1, 0
     overflow = False
     for e in range(len(group)):
@@ -259,17 +263,17 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
             paid = min(amount, debt)
             debt -= paid
             if amount > paid:
-                came[entries], fresh[entries] = e, amount - paid
-                changes[0, made], changes[1, made], changes[2, made] = e, len(copies) + entries, amount - paid
+                entered[entries], fresh[entries] = e, amount - paid
+                changes[0, count], changes[1, count], changes[2, count] = e, len(copies) + entries, amount - paid
                 entries += 1
-                made += 1
+                count += 1
         while amount < 0 and (at < stop or begin < entries):
             old = at < stop
             there = left[at] if old else fresh[begin]
             taken = min(there, -amount)
             amount += taken
-            changes[0, made], changes[1, made], changes[2, made] = e, at if old else len(copies) + begin, -taken
-            made += 1
+            changes[0, count], changes[1, count], changes[2, count] = e, at if old else len(copies) + begin, -taken
+            count += 1
             if old:
                 left[at] -= taken
                 at += 1 if left[at] == 0 else 0
@@ -281,30 +285,30 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
             overflow |= debt < 0
         if debt != before:
             if before:
-                owing[0, told], owing[1, told], owing[2, told] = e, before, -1
-                told += 1
+                owing[0, owed_count], owing[1, owed_count], owing[2, owed_count] = e, before, -1
+                owed_count += 1
             if debt:
-                owing[0, told], owing[1, told], owing[2, told] = e, debt, 1
-                told += 1
-    return changes[:, :made].copy(), owing[:, :told].copy(), came[:entries].copy(), overflow
+                owing[0, owed_count], owing[1, owed_count], owing[2, owed_count] = e, debt, 1
+                owed_count += 1
+    return changes[:, :count].copy(), owing[:, :owed_count].copy(), entered[:entries].copy(), overflow
 
 
-def _look_up(groups: Groups, came: Ints, right: Arranged | None, spec: LockSpec, since: Antichain | None) -> _Met:
+def _look_up(groups: Groups, entered: Ints, right: Arranged | None, spec: LockSpec, since: Antichain | None) -> _Met:
     """The right rows that new entries meet, each at its own time."""
     if right is None:
         none = np.empty(0, np.int64)
         return _Met(none, none, none, Rows.empty(pa.schema([])))
-    left = groups.keys.take(groups.new_group[came])
-    times = groups.new_times[came]
+    left = groups.keys.take(groups.new_group[entered])
+    times = groups.new_times[entered]
     if since is not None and not spec.simultaneous:  # what was there as of the fold was there before
         times = times + (times == since.least)
-    found = _equal(left, times, right, spec) if spec.rule is None else _nearest(left, times, right, spec, spec.rule)
+    result = _equal(left, times, right, spec) if spec.rule is None else _nearest(left, times, right, spec, spec.rule)
     names = [f"#met.{n}" for n in spec.met]
     fields = [
         right.layout.schema.field(n).with_name(m).with_nullable(True) for n, m in zip(spec.met, names, strict=True)
     ]
-    columns = tuple(found.rows.column(n) for n in spec.met)
-    return _Met(found.entry, found.row, found.count, Rows(pa.schema(fields), columns, found.rows.count))
+    columns = tuple(result.rows.column(n) for n in spec.met)
+    return _Met(result.entry, result.row, result.count, Rows(pa.schema(fields), columns, result.rows.count))
 
 
 def _equal(left: Rows, times: Ints, right: Arranged, spec: LockSpec) -> _Met:
@@ -336,14 +340,14 @@ def _nearest(left: Rows, times: Ints, right: Arranged, spec: LockSpec, rule: AsO
     distinct = keys.take(first)
     words = order_words(left.column(spec.stamps[0]))
     points = Points(distinct, hash_rows(distinct), number, words, np.zeros(len(words), np.bool_))
-    found = windows(points, right.old, right.new, exact=rule.exact)
-    where = _window_of(number, words, found.spans.key, found.spans.high)
-    old, new = (between(points, found.reach, batches, layout) for batches in (right.old, (right.new,)))
+    result = windows(points, right.old, right.new, exact=rule.exact)
+    where = _window_of(number, words, result.spans.key, result.spans.high)
+    old, new = (between(points, result.reach, batches, layout) for batches in (right.old, (right.new,)))
     group = np.concatenate([old.probe, new.probe])
     rows = Rows.concat([old.values, new.values], layout.value_schema)
     theirs = Side(rows, group, np.concatenate([old.diffs, new.diffs]), new.times[0])
     sides = Side(left, where, np.ones(len(where), np.int64), times), theirs
-    count = len(found.moves)
+    count = len(result.moves)
     ranks = (
         Ranked.of(sides[0], spec.stamps[0], count, ties=None),
         Ranked.of(theirs, layout.order[0][0], count, ties=rule.ties),
@@ -357,7 +361,7 @@ def _nearest(left: Rows, times: Ints, right: Arranged, spec: LockSpec, rule: AsO
     place[order] = met
     place = place[: len(where)]
     entry = np.flatnonzero(place >= 0)
-    whole = layout.join(distinct.take(found.spans.key[group]), rows)
+    whole = layout.join(distinct.take(result.spans.key[group]), rows)
     return _Met(entry, ranks[1].row[place[entry]], np.ones(len(entry), np.int64), whole)
 
 
@@ -366,9 +370,9 @@ def _window_of(key: Ints, word: Any, keys: Ints, high: Any) -> Ints:
     many = len(keys)
     is_window = np.arange(many + len(key)) < many
     order = np.lexsort((is_window, np.concatenate([high, word]), np.concatenate([keys, key])))
-    found = np.empty(len(order), np.int64)
-    found[order] = np.cumsum(is_window[order])
-    return found[many:]
+    result = np.empty(len(order), np.int64)
+    result[order] = np.cumsum(is_window[order])
+    return result[many:]
 
 
 def _as_key(rows: Rows, layout: Layout) -> Rows:
@@ -380,10 +384,10 @@ def locked_rows(changes: Batch, spec: LockSpec, operator: str) -> tuple[Updates,
     updates = changes.updates()
     kind = _ints(updates.rows, _KIND)
     shown = (kind == MET) | ((kind == ALONE) & spec.keeps)
-    made = updates.filter(shown)
+    result = updates.filter(shown)
     names = {(0, n): n for n in (*spec.schemas[0].names, _AT)} | {(1, n): f"#met.{n}" for n in spec.met}
-    columns = tuple(made.rows.column(names[side, column]) for _, side, column in spec.outputs)
-    rows = made.with_rows(Rows(spec.schema, columns, len(made)))
+    columns = tuple(result.rows.column(names[side, column]) for _, side, column in spec.outputs)
+    rows = result.with_rows(Rows(spec.schema, columns, len(result)))
     owed = updates.filter(kind == OWED)
     if not len(owed):
         return rows, no_errors(len(updates.times))

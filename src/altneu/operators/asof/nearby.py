@@ -95,7 +95,7 @@ def between(points: Points, spans: Spans, batches: Sequence[Batch], layout: Layo
 def _cut(hits: Ints, starts: Ints, table: Ints, key: Ints, low: Any, high: Any) -> Ints:
     """Runs cut to spans, as lines (span, block, start, stop)."""
     out = np.empty((len(key) + 8, 4), np.int64)
-    made = 0
+    count = 0
     for s in range(len(key)):
         for h in range(starts[key[s]], starts[key[s] + 1]):
             address = table[hits[h, 1]]
@@ -104,13 +104,13 @@ def _cut(hits: Ints, starts: Ints, table: Ints, key: Ints, low: Any, high: Any) 
             if high[s] < _LAST:
                 stop = first_at(address, start, hits[h, 3], high[s] + _ONE)
             if start < stop:
-                if made == len(out):
-                    more = np.empty((2 * made, 4), np.int64)
-                    more[:made] = out
+                if count == len(out):
+                    more = np.empty((2 * count, 4), np.int64)
+                    more[:count] = out
                     out = more
-                out[made, 0], out[made, 1], out[made, 2], out[made, 3] = s, hits[h, 1], start, stop
-                made += 1
-    return out[:made]
+                out[count, 0], out[count, 1], out[count, 2], out[count, 3] = s, hits[h, 1], start, stop
+                count += 1
+    return out[:count]
 
 
 @compiled
@@ -137,12 +137,12 @@ def _below(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64
     for h in range(first, last):
         at[h - first] = first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word)
     while True:
-        best, found = _FIRST, False
+        best, result = _FIRST, False
         for h in range(first, last):
             if at[h - first] > hits[h, 2]:
                 best = max(best, load64(table[hits[h, 1], 0] + 8 * (at[h - first] - 1)))
-                found = True
-        if not found:
+                result = True
+        if not result:
             return _FIRST
         total = 0
         for h in range(first, last):
@@ -165,12 +165,12 @@ def _above(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64
         if word < _LAST:
             at[h - first] = first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word + _ONE)
     while True:
-        best, found = _LAST, False
+        best, result = _LAST, False
         for h in range(first, last):
             if at[h - first] < hits[h, 3]:
                 best = min(best, load64(table[hits[h, 1], 0] + 8 * at[h - first]))
-                found = True
-        if not found:
+                result = True
+        if not result:
             return _LAST
         total = 0
         for h in range(first, last):
@@ -192,19 +192,19 @@ def _windows(key: Ints, word: Any, moves: Any, old: Any, new: Any, wide: bool) -
     for k in range(len(old[1]) - 1):
         most = max(most, old[1][k + 1] - old[1][k])
     at = np.empty(most, np.int64)
-    made = 0
+    count = 0
     for p in range(len(key)):
-        again = made > 0 and keys[made - 1] == key[p]
-        if not (again and (word[p] < edges[1, made - 1] or edges[1, made - 1] == _LAST)):
+        again = count > 0 and keys[count - 1] == key[p]
+        if not (again and (word[p] < edges[1, count - 1] or edges[1, count - 1] == _LAST)):
             low, high = _below(word[p], key[p], old, new, at), _above(word[p], key[p], old, new, at)
-            if not (again and low <= edges[1, made - 1]):
-                keys[made], edges[0, made] = key[p], low
-                made += 1
-            edges[1, made - 1] = high
-        moved[made - 1] |= moves[p]
-    for w in range(made):
+            if not (again and low <= edges[1, count - 1]):
+                keys[count], edges[0, count] = key[p], low
+                count += 1
+            edges[1, count - 1] = high
+        moved[count - 1] |= moves[p]
+    for w in range(count):
         edges[2, w], edges[3, w] = edges[0, w], edges[1, w]
         if wide:
             edges[2, w] = _below(edges[0, w], keys[w], old, new, at)
             edges[3, w] = _above(edges[1, w], keys[w], old, new, at)
-    return keys[:made].copy(), edges[:, :made].copy(), moved[:made].copy()
+    return keys[:count].copy(), edges[:, :count].copy(), moved[:count].copy()

@@ -337,7 +337,7 @@ def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, sets: Any,
     sides = left_stamp, left_starts, lefts, here, side, there, rule
     out = np.empty((4, 2 * len(events[0]) + 16), np.int64)
     wrong = np.empty((3, 16), np.int64)
-    made, errors = 0, 0
+    size, errors = 0, 0
     for m in range(len(moment_starts) - 1):
         begin, end, group = moment_starts[m], moment_starts[m + 1], moment_group[m]
         touched, over = _turn(m, begin, end, events, rights, was, there)
@@ -345,7 +345,7 @@ def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, sets: Any,
         overflow |= over | too
         wrong, errors = _blame(m, touched, was, rights, wrong, errors)
         many = _look(m, touched, group, was, rights, sides, todo, many)
-        if made + 2 * many > out.shape[1]:
+        if size + 2 * many > out.shape[1]:
             out = np.concatenate((out, np.empty((4, max(out.shape[1], 2 * many)), np.int64)), axis=1)
         for i in range(many):
             p, before = todo[1][i], todo[2][i]
@@ -364,9 +364,9 @@ def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, sets: Any,
                 before, now = 0, now - before
             for meets, count in ((then, -before), (met, now)):
                 if count != 0 and (keeps or meets >= 0):
-                    out[0, made], out[1, made], out[2, made], out[3, made] = m, p, meets, count
-                    made += 1
-    return out[:, :made].copy(), wrong[:, :errors].copy(), overflow, todo[3][0]
+                    out[0, size], out[1, size], out[2, size], out[3, size] = m, p, meets, count
+                    size += 1
+    return out[:, :size].copy(), wrong[:, :errors].copy(), overflow, todo[3][0]
 
 
 @compiled
@@ -387,7 +387,7 @@ def lookups(
     overflow = _start(old[2], old[3], rights)
     _fill(rights, bits, levels)
     was = np.full(len(rights), -1, np.int64), np.empty(len(rights), np.int64), np.empty(len(rights), np.int64)
-    found = np.full(len(events[0]), -1, np.int64)
+    result = np.full(len(events[0]), -1, np.int64)
     for m in range(len(moment_starts) - 1):
         begin, end, group = moment_starts[m], moment_starts[m + 1], moment_group[m]
         if simultaneous:
@@ -396,8 +396,8 @@ def lookups(
         for p in range(begin, end):
             if events[0][p]:
                 place = events[1][p]
-                found[p] = _met(at[place], beyond[place], left_stamp[place], group, side, there, rule)
+                result[p] = _met(at[place], beyond[place], left_stamp[place], group, side, there, rule)
         if not simultaneous:
             _, over = _turn(m, begin, end, events, rights, was, there)
             overflow |= over
-    return found, overflow
+    return result, overflow

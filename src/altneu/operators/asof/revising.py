@@ -62,7 +62,7 @@ class AsofSpec:
 
 @dataclass(frozen=True)
 class UnionSpec(ReduceSpec):
-    """The same as a function of groups in which rows of both sides are mixed, for times that are no chain."""
+    """The same as a function of groups in which rows of both sides are mixed, for times that do not form a chain."""
 
     schema: pa.Schema
     key: tuple[str, ...]
@@ -118,10 +118,10 @@ class Ranked:
 
     def at(self, places: Ints) -> Ints:
         """The row at each place, -1 for none."""
-        found = np.full(len(places), -1, np.int64)
+        result = np.full(len(places), -1, np.int64)
         some = np.flatnonzero(places >= 0)
-        found[some] = self.row[places[some]]
-        return found
+        result[some] = self.row[places[some]]
+        return result
 
 
 @dataclass(frozen=True)
@@ -149,23 +149,23 @@ def asof_join(left: Arranged, right: Arranged, spec: AsofSpec, operator: str = "
         DiffOverflowError: a count leaves the signed 64-bit range.
     """
     points = _points(left, right)
-    found = windows(points, right.old, right.new, exact=spec.rule.exact)
-    moving = np.flatnonzero(found.moves)
-    some = Spans(found.spans.key[moving], found.spans.low[moving], found.spans.high[moving])
+    result = windows(points, right.old, right.new, exact=spec.rule.exact)
+    moving = np.flatnonzero(result.moves)
+    some = Spans(result.spans.key[moving], result.spans.low[moving], result.spans.high[moving])
     before = between(points, some, left.old, left.layout)
     sides = (
-        _side(replace(before, probe=moving[before.probe]), between(points, found.spans, (left.new,), left.layout)),
+        _side(replace(before, probe=moving[before.probe]), between(points, result.spans, (left.new,), left.layout)),
         _side(
-            between(points, found.reach, right.old, right.layout),
-            between(points, found.reach, (right.new,), right.layout),
+            between(points, result.reach, right.old, right.layout),
+            between(points, result.reach, (right.new,), right.layout),
         ),
     )
     ranks = (
-        Ranked.of(sides[0], left.layout.order[0][0], len(found.moves), ties=None),
-        Ranked.of(sides[1], right.layout.order[0][0], len(found.moves), ties=spec.rule.ties),
+        Ranked.of(sides[0], left.layout.order[0][0], len(result.moves), ties=None),
+        Ranked.of(sides[1], right.layout.order[0][0], len(result.moves), ties=spec.rule.ties),
     )
     changes, errors = _swept(sides, ranks, spec.rule, keeps=spec.keeps)
-    keys = points.keys.take(found.spans.key)
+    keys = points.keys.take(result.spans.key)
     at = ranks[0].row[changes.left], ranks[1].at(changes.right)
     whole = (_whole(left.layout, keys, sides[0]), _whole(right.layout, keys, sides[1]))
     rows = joined(spec.schema, spec.outputs, whole, at)
@@ -208,8 +208,8 @@ def _mixed(groups: Groups, group: tuple[Ints, Ints], chosen: tuple[Mask, Mask]) 
 
 def _without(side: Side, names: Sequence[str]) -> Side:
     """A side without the columns of the other, which are null in its rows."""
-    kept = [n for n in side.rows.schema.names if n not in names]
-    return replace(side, rows=side.rows.select(kept))
+    columns = [n for n in side.rows.schema.names if n not in names]
+    return replace(side, rows=side.rows.select(columns))
 
 
 def _side(old: Matches, new: Matches) -> Side:
@@ -262,11 +262,11 @@ def _swept(sides: Sequence[Side], ranks: Sequence[Ranked], rule: AsOfRule, *, ke
     """What comes and goes, and which right rows become errors."""
     when, events, times, _ = moments(sides, ranks)
     sets = tuple(empty_set(len(rank.stamp)) for rank in ranks)
-    made, wrong, overflow, _ = sweep(when, *kernel_sides(sides, ranks), events, sets, words_of(rule), keeps)
+    result, wrong, overflow, _ = sweep(when, *kernel_sides(sides, ranks), events, sets, words_of(rule), keeps)
     if overflow:
         raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
     return (
-        Changes(times[made[0]].reshape(1, -1), made[1], made[2], made[3]),
+        Changes(times[result[0]].reshape(1, -1), result[1], result[2], result[3]),
         Changes(times[wrong[0]].reshape(1, -1), wrong[1], wrong[1], wrong[2]),
     )
 

@@ -68,10 +68,10 @@ class Offered:
     def of(cls, prefixes: Updates, offer: Offer, inputs: Sequence[Arranged]) -> Offered:
         """Look all prefixes up; one with a null in its key finds nothing."""
         keys = prefixes.rows.select(offer.part.key)
-        found = probe(seen(inputs[offer.at], offer.fresh), hash_rows(keys), keys)
+        result = probe(seen(inputs[offer.at], offer.fresh), hash_rows(keys), keys)
         if any(c.null_count for c in keys.columns):
-            found = Probed(found.hits[without_null(keys)[found.hits[:, 0]]], found.blocks)
-        return cls(offer, found, *counted_hits(found.hits, len(prefixes)))
+            result = Probed(result.hits[without_null(keys)[result.hits[:, 0]]], result.blocks)
+        return cls(offer, result, *counted_hits(result.hits, len(prefixes)))
 
     @cached_property
     def stack(self) -> Stack:
@@ -114,13 +114,13 @@ class Offered:
         self, at: Ints, hashes: Ints, validated: Sequence[tuple[Offered, Ints]], adds: tuple[str, ...]
     ) -> Ints | None:
         """Which candidates really are what others have, hashes aside; None when all are."""
-        found: Ints | None = None
+        result: Ints | None = None
         values = self.added(self.stack.take(at), adds)
         for other, rows in validated:
             some = equal_values(values, other, rows, hashes)
             if some is not None:
-                found = some if found is None else np.intersect1d(found, some)
-        return found
+                result = some if result is None else np.intersect1d(result, some)
+        return result
 
 
 def without_null(rows: Rows) -> Mask:
@@ -137,19 +137,19 @@ def by_key_and_value(offer: Offer, adds: tuple[str, ...]) -> Search:
 
     def search(batches: Sequence[Batch], _: Hashes, probes: Rows) -> Iterator[tuple[Block, Ints, Ints]]:
         keys, values = probes.select(offer.part.key), probes.select(adds)
-        found = probe(batches, hash_rows(keys), keys)
-        if not len(found.hits):
+        result = probe(batches, hash_rows(keys), keys)
+        if not len(result.hits):
             return
-        offered = Offered(offer, found, *counted_hits(found.hits, probes.count))
+        offered = Offered(offer, result, *counted_hits(result.hits, probes.count))
         hashes = hash_rows(values).view(np.int64)
         all_probes = np.arange(probes.count)
         stack = offered.stack
-        which, rows = validated_in(all_probes, hashes, found.hits, offered.starts, offered.value_hashes, stack.starts)
+        which, rows = validated_in(all_probes, hashes, result.hits, offered.starts, offered.value_hashes, stack.starts)
         real = equal_values(values.take(which), offered, rows, hashes[which])
         if real is not None:
             which, rows = which[real], rows[real]
         blocks = np.searchsorted(stack.starts, rows, side="right") - 1
-        for number, block in enumerate(found.blocks):
+        for number, block in enumerate(result.blocks):
             here = np.flatnonzero(blocks == number)
             if len(here):
                 counts = np.bincount(which[here], minlength=probes.count)

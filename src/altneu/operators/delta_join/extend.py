@@ -116,13 +116,13 @@ def delta_join_pieces(
     parts: list[tuple[Updates, Updates]] = []
     rows = 0
     for path in spec.paths:
-        for found in _along(path, inputs, spec.lattice, meter):
-            made = Updates(named(found.rows, spec.outputs, spec.schema), found.times, found.diffs)
+        for matches in _along(path, inputs, spec.lattice, meter):
+            result = Updates(named(matches.rows, spec.outputs, spec.schema), matches.times, matches.diffs)
             failed = Updates.empty(ERROR_SCHEMA, spec.lattice.width)
             if logic:
-                made, failed = run_logic(logic, made)
-            parts.append((made, failed))
-            rows += len(made) + len(failed)
+                result, failed = run_logic(logic, result)
+            parts.append((result, failed))
+            rows += len(result) + len(failed)
             if rows >= CHUNK:
                 yield together(parts, schema, spec.lattice)
                 parts, rows = [], 0
@@ -174,30 +174,34 @@ def extend(
         others = [o for o in offers if o is not offered and not o.offer.part.own]
         for rows in _chunks(np.flatnonzero((best == which) & (least > 0)), least):
             meter.allow(int(least[rows].sum()))
-            made = (
+            result = (
                 _waved(prefixes.take(rows), offered.offer, [o.offer for o in others], spec, inputs, lattice)
                 if wave
                 else _extended(prefixes, rows, offered, others, spec, inputs, lattice)
             )
-            yield from _completed(made, spec, which, inputs, lattice, meter)
+            yield from _completed(result, spec, which, inputs, lattice, meter)
 
 
 def _completed(
-    made: Updates, spec: ExtensionSpec, proposer: int, inputs: Sequence[Arranged], lattice: Lattice, meter: Meter
+    result: Updates, spec: ExtensionSpec, proposer: int, inputs: Sequence[Arranged], lattice: Lattice, meter: Meter
 ) -> Iterator[Updates]:
     """What was proposed, looked up where a relation binds variables of its own."""
     rest = [o for i, o in enumerate(spec.offers) if o.part.own and i != proposer]
-    if not len(made):
+    if not len(result):
         return
     if not rest:
-        yield made if made.schema.names == spec.after.names else made.with_rows(made.rows.select(spec.after.names))
+        yield (
+            result
+            if result.schema.names == spec.after.names
+            else result.with_rows(result.rows.select(spec.after.names))
+        )
         return
-    lookups, before = [], made.schema
+    lookups, before = [], result.schema
     for other in rest:
         after = pa.schema([*before, *(spec.after.field(v) for v in other.part.own)])
         lookups.append(ExtensionSpec(before, after, (), (other.alone,)))
         before = after
-    for longer in _deeper(made, lookups, inputs, lattice, meter):
+    for longer in _deeper(result, lookups, inputs, lattice, meter):
         yield longer.with_rows(longer.rows.select(spec.after.names))
 
 
@@ -237,10 +241,10 @@ def _extended(
     often = repeated(at, hashes, offered.controls(rows)[0])
     parts = []
     if often.any():  # a history on either side: what is validated is not to be a match for every pair of changes
-        made = _built(prefixes, at[often], offered, rows[often], [], spec, lattice)
+        result = _built(prefixes, at[often], offered, rows[often], [], spec, lattice)
         for other in others:
-            made = _sifted(made, other.offer, spec.adds, inputs, lattice)
-        parts.append(made)
+            result = _sifted(result, other.offer, spec.adds, inputs, lattice)
+        parts.append(result)
         at, rows, hashes = at[~often], rows[~often], hashes[~often]
     validated: list[tuple[Offered, Ints]] = []
     for other in others:
@@ -251,8 +255,8 @@ def _extended(
     if some is not None:
         at, rows = at[some], rows[some]
         validated = [(o, r[some]) for o, r in validated]
-    made = _built(prefixes, at, offered, rows, validated, spec, lattice)
-    return Updates.concat([*parts, made], made.schema, lattice.width) if parts else made
+    result = _built(prefixes, at, offered, rows, validated, spec, lattice)
+    return Updates.concat([*parts, result], result.schema, lattice.width) if parts else result
 
 
 def _built(
@@ -272,10 +276,10 @@ def _built(
         diffs = difference.multiply(diffs, more)
         churned |= bool((more < 0).any())
     values = offered.stack.take(rows)
-    found = {**_by_name(prefixes.rows.take(at)), **dict(zip(offered.offer.values, values.columns, strict=True))}
-    schema = pa.schema([f for f in spec.after if f.name in found])
-    made = Updates(Rows(schema, tuple([found[n] for n in schema.names]), len(at)), times, diffs)
-    return consolidate(made, lattice) if churned else made
+    matches = {**_by_name(prefixes.rows.take(at)), **dict(zip(offered.offer.values, values.columns, strict=True))}
+    schema = pa.schema([f for f in spec.after if f.name in matches])
+    result = Updates(Rows(schema, tuple([matches[n] for n in schema.names]), len(at)), times, diffs)
+    return consolidate(result, lattice) if churned else result
 
 
 def _by_name(rows: Rows) -> dict[str, pa.Array]:
@@ -300,10 +304,10 @@ def validate(
     if real is not None:
         at, rows = at[real], rows[real]
     diffs, times = offered.controls(rows)
-    made = prefixes.take(at)
-    times = lattice.join(made.times, lifted(times, offered.lattice, lattice))
-    made = Updates(made.rows, times, difference.multiply(made.diffs, diffs))
-    return consolidate(made, lattice) if (diffs < 0).any() else made
+    result = prefixes.take(at)
+    times = lattice.join(result.times, lifted(times, offered.lattice, lattice))
+    result = Updates(result.rows, times, difference.multiply(result.diffs, diffs))
+    return consolidate(result, lattice) if (diffs < 0).any() else result
 
 
 def counted(prefixes: Updates, offer: Offer, number: int, inputs: Sequence[Arranged], schema: pa.Schema) -> Updates:
@@ -315,10 +319,10 @@ def counted(prefixes: Updates, offer: Offer, number: int, inputs: Sequence[Arran
         least, by = (prefixes.rows.column(n).to_numpy() for n in (LEAST, BY))
         numbers = np.where(counts < least, numbers, by)
         counts = np.minimum(counts, least)
-    kept = [n for n in names if n not in (LEAST, BY)]
-    rows = prefixes.rows.select(kept)
-    made = prefixes.with_rows(rows.widened(schema, [pa.array(counts), pa.array(numbers)]))
-    return made.filter(counts > 0)
+    columns = [n for n in names if n not in (LEAST, BY)]
+    rows = prefixes.rows.select(columns)
+    result = prefixes.with_rows(rows.widened(schema, [pa.array(counts), pa.array(numbers)]))
+    return result.filter(counts > 0)
 
 
 def proposed(
@@ -347,10 +351,10 @@ def _waved(
 ) -> Updates:
     """The same where rows are there at several times: the histories of what meets are swept together."""
     after = pa.schema([spec.after.field(n) for n in (*spec.before.names, *offer.values)])
-    made = _swept(prefixes, offer, offer.part.key, by_key, after, inputs, lattice)
+    result = _swept(prefixes, offer, offer.part.key, by_key, after, inputs, lattice)
     for other in others:
-        made = _sifted(made, other, spec.adds, inputs, lattice)
-    return made
+        result = _sifted(result, other, spec.adds, inputs, lattice)
+    return result
 
 
 def _sifted(

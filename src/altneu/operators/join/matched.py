@@ -106,15 +106,15 @@ class MatchedRows(Rows):
 
     def _positions(self, side: int) -> list[tuple[Block, pa.Array]]:
         """The blocks of a side that have rows here, and the positions of these; at least one block."""
-        found = self._cut.get(side)
-        if found is None:
+        result = self._cut.get(side)
+        if result is None:
             at, bounds = self._at[side], self._starts.tolist()
-            found = self._cut[side] = [
+            result = self._cut[side] = [
                 (blocks[side], positions_of(at[start:stop]))
                 for blocks, start, stop in zip(self._blocks, bounds, bounds[1:], strict=False)
                 if stop > start
             ] or [(self._blocks[0][side], positions_of(at))]
-        return found
+        return result
 
     def take(self, index: npt.NDArray[np.integer]) -> Rows:
         """Rows at ``index``; what was only gathered, and not computed, is forgotten."""

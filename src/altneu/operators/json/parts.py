@@ -113,11 +113,11 @@ def copy_texts(base: int, begin: Ints, end: Ints, offsets: npt.NDArray[np.int32]
     for row in range(len(begin)):
         first, last = begin[row], end[row]
         if first >= 0 and load8(base + first) == QUOTE:
-            made = unescape(base, first + 1, last - 1, out, to)
-            if made < 0:
+            result = unescape(base, first + 1, last - 1, out, to)
+            if result < 0:
                 bad[row] = True
             else:
-                to = made
+                to = result
         elif first >= 0:
             to = _compact(base, first, last, out, to)
         offsets[row + 1] = to

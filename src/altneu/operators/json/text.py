@@ -27,7 +27,7 @@ def json_fields(schema: pa.Schema, unit: Unit = "", paths: Mapping[str, str] | N
     ('address', 'city')
 
     Raises:
-        UnknownColumnError: a path or a unit for a name that is no field.
+        UnknownColumnError: a path or a unit for a name that is not a field.
         PlanError: a unit that is none, or none of its field.
         TypeMismatchError: a type that JSON is not read as.
     """
@@ -42,16 +42,16 @@ def json_fields(schema: pa.Schema, unit: Unit = "", paths: Mapping[str, str] | N
     if wrong and (not isinstance(unit, str) or unit not in ("d", *UNITS)):
         name = next((n for n in wrong if fitting[n]), wrong[0])
         raise PlanError(_misfit(schema.field(name), units[name], fitting[name]))
-    kept = {n: u for n, u in units.items() if n not in wrong}
-    made = tuple(
-        JsonField(f.name, tuple(ways.get(f.name, f.name).split(".")), f.type, kept.get(f.name, "")) for f in schema
+    readable = {n: u for n, u in units.items() if n not in wrong}
+    result = tuple(
+        JsonField(f.name, tuple(ways.get(f.name, f.name).split(".")), f.type, readable.get(f.name, "")) for f in schema
     )
-    for field in made:
+    for field in result:
         try:
             parse_json(pa.array([], T.STRING), [field])
         except TypeMismatchError as error:
             raise TypeMismatchError(f"field {field.name!r}: {error}") from None
-    return made
+    return result
 
 
 def _wanted(field: JsonField) -> list[tuple[tuple[str, ...], pa.DataType]]:
@@ -120,10 +120,10 @@ def parse_json(
     root = Values.of_texts(texts)
     wanted = [(path, kind) for field in fields for path, kind in _wanted(field)]
     wanted += [((*path, name), T.STRING) for path, names in needs for name in names]
-    found = reader.find(root, wanted)
+    result = reader.find(root, wanted)
     for path, names in needs:
-        reader.check_needs(found, path, names)
-    columns = [reader.field(found, f) for f in fields]
+        reader.check_needs(result, path, names)
+    columns = [reader.field(result, f) for f in fields]
     if not reader.failed:
         return columns, None, reader.failed.__getitem__
     mask = np.zeros(len(texts), np.bool_)

@@ -145,22 +145,22 @@ class Reader:
             for k, path in enumerate(ordered)
         }
 
-    def field(self, found: Members, field: JsonField) -> pa.Array:
+    def field(self, members: Members, field: JsonField) -> pa.Array:
         """The column of a field."""
         last = (field.path, *field.fallbacks)[-1]
         for k in range(len(last)):
-            outer = found[last[:k]]
+            outer = members[last[:k]]
             self._check(outer, ~np.isin(outer.first(), (0, ord("{"))), "object")
         if field.fallbacks:
-            return self._read(_first_of([found[p] for p in (field.path, *field.fallbacks)]), field.type, field.unit)
-        return self._member(found, field.path, field.type, field.unit)
+            return self._read(_first_of([members[p] for p in (field.path, *field.fallbacks)]), field.type, field.unit)
+        return self._member(members, field.path, field.type, field.unit)
 
-    def check_needs(self, found: Members, path: Path, names: Sequence[str]) -> None:
+    def check_needs(self, members: Members, path: Path, names: Sequence[str]) -> None:
         """Record the objects at a path that have none of some members."""
-        values = found[path]
+        values = members[path]
         lacking = values.first() == ord("{")
         for name in names:
-            lacking &= found[*path, name].begin < 0
+            lacking &= members[*path, name].begin < 0
         for item in np.flatnonzero(lacking):
             text = (
                 f"{values.where(int(item))} is {values.show(int(item))}, which has none of the fields "
@@ -176,8 +176,8 @@ class Reader:
                 text = f"{values.where(int(item))} is {values.show(int(item))}, which is no {expected}"
                 self.failed[row] = WRONG_TYPE, text
 
-    def _member(self, found: Members, path: Path, data_type: pa.DataType, unit: str) -> pa.Array:
-        values = found[path]
+    def _member(self, members: Members, path: Path, data_type: pa.DataType, unit: str) -> pa.Array:
+        values = members[path]
         if not pt.is_struct(data_type):
             return self._read(values, data_type, unit)
         kinds = values.first()
@@ -186,17 +186,17 @@ class Reader:
         parts = []
         for field in data_type:
             inner = (*path, field.name)
-            made = self._member(found, inner, field.type, unit)
-            parts.append(self._required(found[inner], present, made, field))
+            result = self._member(members, inner, field.type, unit)
+            parts.append(self._required(members[inner], present, result, field))
         return pa.StructArray.from_arrays(parts, fields=list(data_type), mask=pa.array(~present))
 
-    def _required(self, values: Values, present: Mask, made: pa.Array, field: pa.Field) -> pa.Array:
+    def _required(self, values: Values, present: Mask, result: pa.Array, field: pa.Field) -> pa.Array:
         """Inner values: where they may not be null a null is a failure, and something else stands in its place."""
         if field.nullable:
-            return made
+            return result
         self._check(values, present & (values.first() == 0), f"{T.type_name(field.type)} NOT NULL")
-        index = np.where(np.asarray(made.is_valid()), np.arange(len(made)), len(made))
-        return pa.concat_arrays([made, pa.array([_something(field.type)], field.type)]).take(pa.array(index))
+        index = np.where(np.asarray(result.is_valid()), np.arange(len(result)), len(result))
+        return pa.concat_arrays([result, pa.array([_something(field.type)], field.type)]).take(pa.array(index))
 
     def _read(self, values: Values, data_type: pa.DataType, unit: str) -> pa.Array:
         """Values that are not members of what was found already."""
@@ -206,9 +206,9 @@ class Reader:
             return self._items(values, data_type, unit)
         read = _reading(data_type)
         kinds = values.first()
-        made, good = read(values, kinds, data_type, unit)
+        result, good = read(values, kinds, data_type, unit)
         self._check(values, (kinds != 0) & ~good, T.type_name(data_type))
-        return made
+        return result
 
     def _items(self, values: Values, data_type: pa.DataType, unit: str) -> pa.Array:
         """Arrays, and objects as maps."""
@@ -224,8 +224,8 @@ class Reader:
         parents = np.repeat(np.arange(len(values)), counts)
         keys = None
         if is_map:
-            keys, kept = self._keys(values, spans, parents)
-            spans, parents = np.ascontiguousarray(spans[:, kept]), parents[kept]
+            keys, last_ones = self._keys(values, spans, parents)
+            spans, parents = np.ascontiguousarray(spans[:, last_ones]), parents[last_ones]
             offsets = np.searchsorted(parents, np.arange(len(values) + 1))
         where = _item_name(values, parents, offsets, keys)
         items = Values(values.data, spans[2], spans[3], values.rows[parents], where)
@@ -249,8 +249,8 @@ class Reader:
         keys = self._read(names, T.STRING, "").fill_null("")  # null where the row has failed
         codes = np.asarray(keys.dictionary_encode().indices)
         _, last = np.unique((parents * (len(keys) + 1) + codes)[::-1], return_index=True)
-        kept = np.sort(len(keys) - 1 - last)
-        return keys.take(pa.array(kept)), kept
+        last_ones = np.sort(len(keys) - 1 - last)
+        return keys.take(pa.array(last_ones)), last_ones
 
 
 def _something(data_type: pa.DataType) -> object:
@@ -305,8 +305,8 @@ def _texts(values: Values) -> tuple[pa.Array, Mask]:
     offsets, content, bad = np.empty(count + 1, np.int32), np.empty(size, np.uint8), np.zeros(count, np.bool_)
     json_parts.copy_texts(values.base, values.begin, values.end, offsets, content, bad)
     valid = pa.py_buffer(np.packbits((values.begin >= 0) & ~bad, bitorder="little"))
-    made = pa.Array.from_buffers(T.STRING, count, [valid, pa.py_buffer(offsets), pa.py_buffer(content)])
-    return made, ~bad
+    result = pa.Array.from_buffers(T.STRING, count, [valid, pa.py_buffer(offsets), pa.py_buffer(content)])
+    return result, ~bad
 
 
 def _is_number(kinds: Bytes) -> Mask:
@@ -319,14 +319,14 @@ def _strings(values: Values, kinds: Bytes, _type: pa.DataType, _unit: str) -> Re
 
 def _binaries(values: Values, kinds: Bytes, _type: pa.DataType, _unit: str) -> Read:
     texts, good = _texts(values.select(kinds == ord('"')))
-    made: list[bytes | None] = []
+    results: list[bytes | None] = []
     for row, text in enumerate(texts.to_pylist()):
         try:
-            made.append(None if text is None else base64.b64decode(text, validate=True))
+            results.append(None if text is None else base64.b64decode(text, validate=True))
         except (binascii.Error, ValueError):
-            made.append(None)
+            results.append(None)
             good[row] = False
-    return pa.array(made, T.BINARY), good & (kinds == ord('"'))
+    return pa.array(results, T.BINARY), good & (kinds == ord('"'))
 
 
 def _booleans(_values: Values, kinds: Bytes, _type: pa.DataType, _unit: str) -> Read:
@@ -337,16 +337,16 @@ def _booleans(_values: Values, kinds: Bytes, _type: pa.DataType, _unit: str) -> 
 
 def _whole(values: Values, kinds: Bytes) -> tuple[Ints, Mask]:
     numbers = _is_number(kinds)
-    made, bad = np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
-    json_parts.read_integers(values.base, values.select(numbers).begin, values.end, made, bad)
-    return made, numbers & ~bad
+    result, bad = np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
+    json_parts.read_integers(values.base, values.select(numbers).begin, values.end, result, bad)
+    return result, numbers & ~bad
 
 
 def _integers(values: Values, kinds: Bytes, data_type: pa.DataType, _unit: str) -> Read:
     whole, good = _whole(values, kinds)
-    made = whole.astype(dtype_of(data_type))
-    good &= made == whole
-    return Vector(data_type, made, good).arrow, good
+    result = whole.astype(dtype_of(data_type))
+    good &= result == whole
+    return Vector(data_type, result, good).arrow, good
 
 
 def _floats(values: Values, kinds: Bytes, data_type: pa.DataType, _unit: str) -> Read:
@@ -356,37 +356,37 @@ def _floats(values: Values, kinds: Bytes, data_type: pa.DataType, _unit: str) ->
         words, _ = _texts(values.select(strings))
         for word, known in _NOT_FINITE.items():
             texts = pc.if_else(pc.fill_null(pc.equal(words, word), False), known, texts)
-    made = Vector(data_type, arrow=pc.cast(texts, data_type))
-    finite = np.isfinite(made.values) | strings
-    good = finite if made.valid is None else finite & made.valid
-    return Vector(data_type, np.where(made.values == 0, 0, made.values), good).arrow, good
+    result = Vector(data_type, arrow=pc.cast(texts, data_type))
+    finite = np.isfinite(result.values) | strings
+    good = finite if result.valid is None else finite & result.valid
+    return Vector(data_type, np.where(result.values == 0, 0, result.values), good).arrow, good
 
 
 def _decimals(values: Values, kinds: Bytes, data_type: pa.DataType, _unit: str) -> Read:
     texts, _ = _texts(values.select(_is_number(kinds) | (kinds == ord('"'))))
     shaped = pc.match_substring_regex(texts, _DECIMAL)
-    made, bad = text_in.decimals_of(pc.if_else(shaped, texts, None), data_type)
+    result, bad = text_in.decimals_of(pc.if_else(shaped, texts, None), data_type)
     good = np.asarray(shaped.fill_null(False)) & ~bad
-    return Vector(data_type, made, good).arrow, good
+    return Vector(data_type, result, good).arrow, good
 
 
 def _times(values: Values, kinds: Bytes, data_type: pa.DataType, unit: str) -> Read:
     """Dates and timestamps."""
     strings = kinds == ord('"')
-    made, good = np.zeros(len(values), dtype_of(data_type)), np.zeros(len(values), np.bool_)
+    result, good = np.zeros(len(values), dtype_of(data_type)), np.zeros(len(values), np.bool_)
     if strings.any():
         texts, _ = _texts(values.select(strings))
-        made, bad = text_in.parse_values(texts, data_type)
+        result, bad = text_in.parse_values(texts, data_type)
         good = ~bad & np.asarray(texts.is_valid())
     scale = {"d": (1, 1)} if data_type == T.DATE else UNITS
     if unit in scale and not strings.all():
         times, divisor = scale[unit]
         whole, numbers = _whole(values, kinds)
         exact = whole // divisor * times
-        moved = exact.astype(made.dtype)
+        moved = exact.astype(result.dtype)
         numbers &= (exact // times == whole // divisor) & (moved == exact)
-        made, good = np.where(numbers, moved, made), good | numbers
-    return Vector(data_type, made, good).arrow, good
+        result, good = np.where(numbers, moved, result), good | numbers
+    return Vector(data_type, result, good).arrow, good
 
 
 def _nothing(values: Values, _kinds: Bytes, _type: pa.DataType, _unit: str) -> Read:

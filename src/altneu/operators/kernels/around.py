@@ -55,26 +55,26 @@ def _old_of(given: Arranged, around: Around, negative: Arranged, new: NewRows) -
     layout = given.layout
     if not any(len(batch) for batch in given.old):
         return no_matches(layout)
-    found = Found.of(given.old, new.hashes, new.keys)
+    result = Found.of(given.old, new.hashes, new.keys)
     count = new.keys.count
     size = np.zeros(count, np.int64)
-    np.add.at(size, found.hits[:, 0], found.hits[:, 3] - found.hits[:, 2])
+    np.add.at(size, result.hits[:, 0], result.hits[:, 3] - result.hits[:, 2])
     touched = np.bincount(new.number, minlength=count)
     take = np.full(count, around.units + 1)
     whole = has_below_zero(negative, new.hashes, new.keys) | (size <= np.maximum(_MORE * touched * take, _SMALL))
     points = _Points.of(new)
     while not whole.all():
-        runs, cuts = _cut_around(found.hits, found.batch, found.words, points.owner, points.word, take, whole)
-        runs = joined_runs(np.concatenate([runs, found.hits[whole[found.hits[:, 0]]]]))
+        runs, cuts = _cut_around(result.hits, result.batch, result.words, points.owner, points.word, take, whole)
+        runs = joined_runs(np.concatenate([runs, result.hits[whole[result.hits[:, 0]]]]))
         cuts = cuts[np.lexsort((cuts[:, 4], cuts[:, 3], cuts[:, 2]))]
-        read = _Read.of(matches_of(runs, found.used, layout), new, layout, points)
+        read = _Read.of(matches_of(runs, result.used, layout), new, layout, points)
         read.leave(cuts[:, 0], places_in(runs, cuts[:, 2:]), cuts[:, 1])
         short = read.short(around.units) & ~whole
         if not short.any():
             return read.needed(whole)
         take = np.where(short, _MORE * take, take)
         whole |= take >= size
-    return matches_of(found.hits, found.used, layout)
+    return matches_of(result.hits, result.used, layout)
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def _cut_around(
     Runs are by key, and a batch's blocks follow each other.
     """
     out, left = np.empty((len(hits) + 8, 4), np.int64), np.empty((len(hits) + 8, 5), np.int64)
-    made, early = 0, 0
+    count, early = 0, 0
     first, low = 0, 0
     while first < len(hits):
         key, of = hits[first, 0], batch[hits[first, 1]]
@@ -208,11 +208,11 @@ def _cut_around(
                 start, stop = hits[h, 2], hits[h, 3]
                 low_at, high_at = max(begin - passed, 0), min(end - passed, stop - start)
                 if low_at < high_at:
-                    if made == len(out):
+                    if count == len(out):
                         out = _twice(out)
-                    out[made, 0], out[made, 1] = key, hits[h, 1]
-                    out[made, 2], out[made, 3] = start + low_at, start + high_at
-                    made += 1
+                    out[count, 0], out[count, 1] = key, hits[h, 1]
+                    out[count, 2], out[count, 3] = start + low_at, start + high_at
+                    count += 1
                     if early + 2 > len(left):
                         left = _twice(left)
                     if begin > 0 and passed + low_at == begin:
@@ -226,7 +226,7 @@ def _cut_around(
                 passed += stop - start
             p += 1
         first = last
-    return out[:made].copy(), left[:early].copy()
+    return out[:count].copy(), left[:early].copy()
 
 
 @compiled

@@ -44,8 +44,8 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
     if not len(some):
         return Updates.empty(layout.key_schema, layout.lattice.width)
     number, values, words, times, diffs = number[some], values.take(some), words[some], times[0, some], diffs[some]
-    found = Found.of([b for b in given.old if len(b)], hashes, keys)
-    old = matches_of(found.with_words(number, words), found.used, layout)
+    result = Found.of([b for b in given.old if len(b)], hashes, keys)
+    old = matches_of(result.with_words(number, words), result.used, layout)
     both = Rows.concat([old.values, values], layout.value_schema)
     group = np.concatenate([old.probe, number])
     row, _ = group_rows(both, group.reshape(1, -1), hash_rows(both))
@@ -69,7 +69,7 @@ def _crossings(
     for i in range(len(old)):
         overflow |= bump(counts, old[i], old_diffs[i])
     at, change = np.empty(len(new), np.int64), np.empty(len(new), np.int64)
-    made, i = 0, 0
+    count, i = 0, 0
     while i < len(new):
         before = counts[new[i]]
         j = i
@@ -78,7 +78,7 @@ def _crossings(
             j += 1
         after = counts[new[i]]
         if (before < 0) != (after < 0):
-            at[made], change[made] = i, 1 if after < 0 else -1
-            made += 1
+            at[count], change[count] = i, 1 if after < 0 else -1
+            count += 1
         i = j
-    return at[:made].copy(), change[:made].copy(), overflow
+    return at[:count].copy(), change[:count].copy(), overflow

@@ -40,7 +40,7 @@ def finals_for(many: int) -> Any:
 
 @compiled
 def emit_change(  # arrays one by one: taking tuples of them apart costs more than the rest
-    states: Ints, valid: Mask, words: Ints, was: int, at: int, lines: Ints, shown: Mask, told: Ints, made: int
+    states: Ints, valid: Mask, words: Ints, was: int, at: int, lines: Ints, shown: Mask, emitted: Ints, count: int
 ) -> int:
     """Write -1 for line ``was`` and +1 for the other if they differ; returns the number of changes written so far."""
     same = states[0] == states[1]
@@ -49,15 +49,15 @@ def emit_change(  # arrays one by one: taking tuples of them apart costs more th
         if valid[0, a]:
             same &= words[0, 0, a] == words[0, 1, a] and words[1, 0, a] == words[1, 1, a]
     if same:
-        return made
+        return count
     for line in (was, 1 - was):
         if states[line] != EMPTY:
-            lines[0, made], lines[1, made], lines[2, made] = at, -1 if line == was else 1, states[line]
+            lines[0, count], lines[1, count], lines[2, count] = at, -1 if line == was else 1, states[line]
             for a in range(valid.shape[1]):
-                shown[a, made] = valid[line, a]
-                told[0, a, made], told[1, a, made] = words[0, line, a], words[1, line, a]
-            made += 1
-    return made
+                shown[a, count] = valid[line, a]
+                emitted[0, a, count], emitted[1, a, count] = words[0, line, a], words[1, line, a]
+            count += 1
+    return count
 
 
 _MOST_ELEMENTS = 2**31 - 1

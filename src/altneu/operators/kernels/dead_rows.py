@@ -86,7 +86,7 @@ class DeadRows:
 def _without(hits: Ints, addresses: Ints, key: Ints, low: Words, high: Words) -> Ints:
     """Runs without the rows whose words are in gaps, which are by key, ascending, up to and with ``high``."""
     out = np.empty((len(hits) * 2 + len(key) * len(hits) + 1, 4), np.int64)
-    made, first = 0, 0
+    count, first = 0, 0
     for h in range(len(hits)):
         while first < len(key) and key[first] < hits[h, 0]:
             first += 1
@@ -96,11 +96,11 @@ def _without(hits: Ints, addresses: Ints, key: Ints, low: Words, high: Words) ->
             address = addresses[hits[h, 1]]
             end = first_at(address, start, stop, low[g])
             if start < end:
-                out[made, 0], out[made, 1], out[made, 2], out[made, 3] = hits[h, 0], hits[h, 1], start, end
-                made += 1
+                out[count, 0], out[count, 1], out[count, 2], out[count, 3] = hits[h, 0], hits[h, 1], start, end
+                count += 1
             start = stop if high[g] == np.uint64(2**64 - 1) else first_at(address, end, stop, high[g] + np.uint64(1))
             g += 1
         if start < stop:
-            out[made, 0], out[made, 1], out[made, 2], out[made, 3] = hits[h, 0], hits[h, 1], start, stop
-            made += 1
-    return out[:made].copy()
+            out[count, 0], out[count, 1], out[count, 2], out[count, 3] = hits[h, 0], hits[h, 1], start, stop
+            count += 1
+    return out[:count].copy()

@@ -72,9 +72,9 @@ def ends_of(given: Arranged, ends: Ends, negative: Arranged, new: NewRows) -> Ma
     layout = given.layout
     if not any(len(batch) for batch in given.old):
         return no_matches(layout)
-    found = Found.of(given.old, new.hashes, new.keys)
+    result = Found.of(given.old, new.hashes, new.keys)
     dead = DeadRows.of(given)
-    old = _old_of(found, layout, ends, new, has_below_zero(negative, new.hashes, new.keys), dead)
+    old = _old_of(result, layout, ends, new, has_below_zero(negative, new.hashes, new.keys), dead)
     dead.close(given, new.keys, new.number, new.words)
     return old
 
@@ -211,12 +211,12 @@ class _Read:
 
     def note(self, dead: DeadRows, names: Sequence[tuple[int, bytes]]) -> None:
         """Note where much was read of which nothing is left, of groups with these numbers and names."""
-        gone = np.where(self.copies == 0, self.updates, 0)
+        removed = np.where(self.copies == 0, self.updates, 0)
         for inside, at_front in ((self.front, True), (self.back, False)):
-            if np.sum(gone[inside]) >= LEAST:
+            if np.sum(removed[inside]) >= LEAST:
                 for key, name in names:
                     ranks = np.flatnonzero(inside & (self.owner == key))
-                    self._note(dead, name, ranks, gone, at_front=at_front)
+                    self._note(dead, name, ranks, removed, at_front=at_front)
 
     def _note(self, dead: DeadRows, name: bytes, ranks: Ints, gone: Ints, *, at_front: bool) -> None:
         """Between two rows of which something is left; before the first at the front, behind the last at the back."""
@@ -245,12 +245,12 @@ def ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
 
 def has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
     """Of which of some distinct keys a row has a count below zero before the step, or at one of its times."""
-    found = np.zeros(keys.count, np.int64)
+    result = np.zeros(keys.count, np.int64)
     for batches, is_new in ((negative.old, False), ((negative.new,), True)):
         if any(len(batch) for batch in batches):
             matches = find_in(batches, hashes, keys)
-            np.add.at(found, matches.probe, 1 if is_new else matches.diffs)
-    return found > 0
+            np.add.at(result, matches.probe, 1 if is_new else matches.diffs)
+    return result > 0
 
 
 def _behind_nulls(found: Found, hits: Ints, column: str) -> Ints:
@@ -280,7 +280,7 @@ def _cut_ends(hits: Ints, batch: Ints, take: Ints, from_back: bool) -> tuple[Int
     Runs are by key, and a batch's blocks follow each other.
     """
     out, left = np.empty_like(hits), np.empty((len(hits), 3), np.int64)
-    made, early = 0, 0
+    count, early = 0, 0
     first = 0
     while first < len(hits):
         last = first + 1
@@ -296,21 +296,21 @@ def _cut_ends(hits: Ints, batch: Ints, take: Ints, from_back: bool) -> tuple[Int
             many = min(wanted, stop - start)
             wanted -= many
             start, stop = (stop - many, stop) if from_back else (start, start + many)
-            out[made, 0], out[made, 1], out[made, 2], out[made, 3] = key, hits[h, 1], start, stop
-            made += 1
+            out[count, 0], out[count, 1], out[count, 2], out[count, 3] = key, hits[h, 1], start, stop
+            count += 1
             more = (start > hits[h, 2] or h > first) if from_back else (stop < hits[h, 3] or h < last - 1)
             if wanted == 0 and more:
                 left[early, 0], left[early, 1], left[early, 2] = key, hits[h, 1], start if from_back else stop - 1
                 early += 1
         first = last
-    return out[:made].copy(), left[:early].copy()
+    return out[:count].copy(), left[:early].copy()
 
 
 @compiled
 def _runs_of_words(hits: Ints, addresses: Ints, number: Ints, words: Words) -> Ints:
     """The rows of old batches that have the word of a new update of their key, as runs; ``number`` ascends."""
     out = np.empty((len(words) + 8, 4), np.int64)
-    made, low = 0, 0
+    count, low = 0, 0
     for n in range(len(words)):
         while low < len(hits) and hits[low, 0] < number[n]:
             low += 1
@@ -322,14 +322,14 @@ def _runs_of_words(hits: Ints, addresses: Ints, number: Ints, words: Words) -> I
             if words[n] < _LAST_WORD:
                 stop = first_at(address, start, hits[h, 3], words[n] + _ONE)
             if start < stop:
-                if made == len(out):
-                    more = np.empty((2 * made, 4), np.int64)
-                    more[:made] = out
+                if count == len(out):
+                    more = np.empty((2 * count, 4), np.int64)
+                    more[:count] = out
                     out = more
-                out[made, 0], out[made, 1], out[made, 2], out[made, 3] = number[n], hits[h, 1], start, stop
-                made += 1
+                out[count, 0], out[count, 1], out[count, 2], out[count, 3] = number[n], hits[h, 1], start, stop
+                count += 1
             h += 1
-    return out[:made].copy()
+    return out[:count].copy()
 
 
 def joined_runs(runs: Ints) -> Ints:
@@ -339,26 +339,26 @@ def joined_runs(runs: Ints) -> Ints:
 
 @compiled
 def _merge_runs(runs: Ints) -> Ints:
-    made = 0
+    count = 0
     for r in range(len(runs)):
-        last = made - 1
-        if made and runs[last, 0] == runs[r, 0] and runs[last, 1] == runs[r, 1] and runs[r, 2] <= runs[last, 3]:
+        last = count - 1
+        if count and runs[last, 0] == runs[r, 0] and runs[last, 1] == runs[r, 1] and runs[r, 2] <= runs[last, 3]:
             runs[last, 3] = max(runs[last, 3], runs[r, 3])
             continue
         for c in range(4):
-            runs[made, c] = runs[r, c]
-        made += 1
-    return runs[:made].copy()
+            runs[count, c] = runs[r, c]
+        count += 1
+    return runs[:count].copy()
 
 
 @compiled
 def places_in(runs: Ints, rows: Ints) -> Ints:
     """Where rows, lines (key, block, row), are among all rows of runs, in which each is."""
-    found = np.empty(len(rows), np.int64)
+    result = np.empty(len(rows), np.int64)
     at, before = 0, 0
     for r in range(len(rows)):
         while not (runs[at, 0] == rows[r, 0] and runs[at, 1] == rows[r, 1] and runs[at, 3] > rows[r, 2]):
             before += runs[at, 3] - runs[at, 2]
             at += 1
-        found[r] = before + rows[r, 2] - runs[at, 2]
-    return found
+        result[r] = before + rows[r, 2] - runs[at, 2]
+    return result

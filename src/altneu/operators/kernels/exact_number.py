@@ -69,8 +69,8 @@ def plus(left: Number, right: Number) -> Number:
         digits[left[1] - place + i] += left[2] * left[0][i]
     for i in range(len(right[0])):
         digits[right[1] - place + i] += right[2] * right[0][i]
-    made = number_at(digits, 0, len(digits))
-    return made[0], made[1] + place, made[2]
+    result = number_at(digits, 0, len(digits))
+    return result[0], result[1] + place, result[2]
 
 
 @compiled

@@ -200,10 +200,10 @@ def _in_order(groups: Ints, times: Ints) -> bool:
 @compiled
 def _moments(groups: Ints, times: Ints, order: Ints) -> Ints:
     starts = np.empty(len(order) + 1, np.int64)
-    made = 0
+    count = 0
     for p in range(len(order)):
         if p == 0 or groups[order[p]] != groups[order[p - 1]] or times[order[p]] != times[order[p - 1]]:
-            starts[made] = p
-            made += 1
-    starts[made] = len(order)
-    return starts[: made + 1]
+            starts[count] = p
+            count += 1
+    starts[count] = len(order)
+    return starts[: count + 1]

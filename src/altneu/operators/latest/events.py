@@ -6,7 +6,7 @@ the whole row, and what was taken back is greater than the same row when it happ
 not depend on how often, in which order and in which step events came.
 
 Where the greatest is a row that was taken back the key is an error, for what that row had replaced is not kept; any
-greater event of the key mends it. So a key that is no error has the row that all its updates, retractions included,
+greater event of the key mends it. So a key that is not an error has the row that all its updates, retractions included,
 accumulate to.
 """
 
@@ -77,11 +77,11 @@ def latest(arranged: Arranged, order: Sequence[str]) -> Batch:
     best = np.maximum.accumulate(rank[position])[last]  # ranks of later groups are greater
     follows = np.append(False, group[at[1:]] == group[at[:-1]])
     comes = (time[at] != _BEFORE) & np.append(True, best[1:] != best[:-1])
-    gone, come = np.flatnonzero(comes & follows), np.flatnonzero(comes)
-    moment = at[np.concatenate([gone, come])]
-    which = row[np.concatenate([best[gone - 1], best[come]])]
+    removed, come = np.flatnonzero(comes & follows), np.flatnonzero(comes)
+    moment = at[np.concatenate([removed, come])]
+    which = row[np.concatenate([best[removed - 1], best[come]])]
     rows = layout.join(groups.keys.take(group[moment]), values.take(which))
-    diffs = np.repeat(np.array([-1, 1]), [len(gone), len(come)])
+    diffs = np.repeat(np.array([-1, 1]), [len(removed), len(come)])
     return Batch.build(Updates(rows, time[moment].reshape(1, -1), diffs), layout, arranged.new.description)
 
 

@@ -44,10 +44,10 @@ class Frame:
 
     def vector(self, name: str) -> Vector:
         """A column as a vector."""
-        found = self.vectors.get(name)
-        if found is None:
-            found = self.vectors[name] = self._made(name)
-        return found
+        result = self.vectors.get(name)
+        if result is None:
+            result = self.vectors[name] = self._made(name)
+        return result
 
     def _made(self, name: str) -> Vector:
         if isinstance(self.base, Rows):
@@ -124,10 +124,10 @@ class _Block:
 
     def compute(self, outputs: Outputs, *, keep: bool) -> None:
         """Add columns to the frame's, or put them in the place of all."""
-        made = [(name, self._computed(expression)) for name, expression in outputs]
+        results = [(name, self._computed(expression)) for name, expression in outputs]
         if not keep:
             self.frame = Frame(self.frame.count, self.frame)
-        self.frame.vectors.update(made)
+        self.frame.vectors.update(results)
 
     def _computed(self, expression: Expr) -> Vector:
         if expression.is_column:

@@ -23,9 +23,9 @@ def emit(step: Emit, spans: Spans, failures: Failures) -> Spans:
     Cost:   one pass an update over the columns it reads.
     """
     schema = step.output(spans.schema)
-    asked = _Asked(spans, failures, np.ones(len(spans), np.bool_))
-    evaluated = [asked.update(update, schema, step.delay) for update in step.updates]
-    return concat([e.spans(spans, asked.good) for e in evaluated], schema, len(spans.updates.times))
+    requested = _Evaluation(spans, failures, np.ones(len(spans), np.bool_))
+    evaluated = [requested.update(update, schema, step.delay) for update in step.updates]
+    return concat([e.spans(spans, requested.good) for e in evaluated], schema, len(spans.updates.times))
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,16 @@ class _Evaluated:
             if values is not None and values.null_count:
                 there &= np.asarray(values.is_valid())
         keep = np.flatnonzero(there)
-        made = source.taken_with(self.index[keep], self.rows.take(keep))
+        result = source.taken_with(self.index[keep], self.rows.take(keep))
         if self.times is not None:
-            made = made.joined(np.asarray(self.times.take(pa.array(keep))))
+            result = result.joined(np.asarray(self.times.take(pa.array(keep))))
         if self.diffs is not None:
-            made = made.multiplied(np.asarray(self.diffs.take(pa.array(keep))))
-        return made.existing()
+            result = result.multiplied(np.asarray(self.diffs.take(pa.array(keep))))
+        return result.existing()
 
 
 @dataclass
-class _Asked:
+class _Evaluation:
     """Evaluates expressions of rows; ``good`` are the rows on which nothing has failed yet."""
 
     spans: Spans

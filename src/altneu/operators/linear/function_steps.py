@@ -94,31 +94,31 @@ def _make(step: MakingStep, spans: Spans, failures: Failures) -> Spans:
         return _in_batches(lambda part: _make_batch(step, part, failures), step.schema, spans, failures)
     calling = _calling(step)
     results, good = _call_rows(lambda row: list(calling(row)), spans, failures)
-    parents = [i for i, made in zip(good, results, strict=True) for _ in made]
-    flat = [one for made in results for one in made]
+    parents = [i for i, result in zip(good, results, strict=True) for _ in result]
+    flat = [one for result in results for one in result]
     rows, fits = build_rows([row for row, _, _ in flat], step.schema, spans, parents, failures)
-    made = spans.taken_with(np.array(parents, np.int64)[fits], rows)
+    result = spans.taken_with(np.array(parents, np.int64)[fits], rows)
     if not isinstance(step, ExplodeFunction | JoinFunction):
-        return made
+        return result
     diffs = np.array([d for _, _, d in flat], np.int64)[fits]
     if isinstance(step, ExplodeFunction):
-        return made.multiplied(diffs).existing()
-    return _timed(step.delay, made, np.array([t for _, t, _ in flat], np.int64)[fits], diffs, failures)
+        return result.multiplied(diffs).existing()
+    return _timed(step.delay, result, np.array([t for _, t, _ in flat], np.int64)[fits], diffs, failures)
 
 
-def _timed(delay: Delay, made: Spans, times: Ints, diffs: Ints, failures: Failures) -> Spans:
+def _timed(delay: Delay, result: Spans, times: Ints, diffs: Ints, failures: Failures) -> Spans:
     """Join delayed times and multiply diffs; a time that cannot be delayed makes an error of the row that was made."""
-    while delay and len(made):
+    while delay and len(result):
         try:
             times = delay.apply(np.maximum(times, 0))
             break
         except NotDelayed as error:
             text = ("DELAY", str(error))
-            failures.add(made, error.index, lambda _, text=text: text)  # type: ignore[misc]
-            keep = np.ones(len(made), np.bool_)
+            failures.add(result, error.index, lambda _, text=text: text)  # type: ignore[misc]
+            keep = np.ones(len(result), np.bool_)
             keep[error.index] = False
-            made, times, diffs = made.filter(keep), times[keep], diffs[keep]
-    return made.joined(times).multiplied(diffs).existing()
+            result, times, diffs = result.filter(keep), times[keep], diffs[keep]
+    return result.joined(times).multiplied(diffs).existing()
 
 
 def _filter(step: FilterFunction, spans: Spans, failures: Failures) -> Spans:
@@ -200,12 +200,12 @@ def _in_batches(call: Callable[[Spans], Spans], schema: pa.Schema, spans: Spans,
 
 
 def _keep_batch(step: FilterFunction, part: Spans) -> Spans:
-    made = step.function.call(part.rows.to_batch())
-    if not isinstance(made, pa.Array | pa.ChunkedArray) or not pa.types.is_boolean(made.type):
-        found = made.type if isinstance(made, pa.Array | pa.ChunkedArray) else type(made).__name__
-        raise SchemaError(f"{step.function.name} returned {found}, and a filter needs an Arrow array of booleans")
-    _check_count(step.function.name, len(made), len(part))
-    return part.filter(truth(as_array(made)))
+    result = step.function.call(part.rows.to_batch())
+    if not isinstance(result, pa.Array | pa.ChunkedArray) or not pa.types.is_boolean(result.type):
+        matches = result.type if isinstance(result, pa.Array | pa.ChunkedArray) else type(result).__name__
+        raise SchemaError(f"{step.function.name} returned {matches}, and a filter needs an Arrow array of booleans")
+    _check_count(step.function.name, len(result), len(part))
+    return part.filter(truth(as_array(result)))
 
 
 _PARTS: dict[type[MakingStep], tuple[str, ...]] = {
@@ -222,13 +222,13 @@ def _make_batch(step: MakingStep, part: Spans, failures: Failures) -> Spans:
     names = _PARTS[type(step)]
     if names and not (isinstance(returned, tuple) and len(returned) == 1 + len(names)):
         raise SchemaError(f"{step.function.name} returns a record batch and, as arrays, its {' and '.join(names)}")
-    made, *more = returned if names else (returned,)
-    if not isinstance(made, pa.RecordBatch | pa.Table):
-        raise SchemaError(f"{step.function.name} returned {type(made).__name__}, not a record batch")
-    columns = tuple(as_array(made.column(f.name)).cast(f.type) for f in step.schema)
-    arrays = [_integers(step, name, values, made.num_rows) for name, values in zip(names, more, strict=True)]
+    result, *more = returned if names else (returned,)
+    if not isinstance(result, pa.RecordBatch | pa.Table):
+        raise SchemaError(f"{step.function.name} returned {type(result).__name__}, not a record batch")
+    columns = tuple(as_array(result.column(f.name)).cast(f.type) for f in step.schema)
+    arrays = [_integers(step, name, values, result.num_rows) for name, values in zip(names, more, strict=True)]
     parents = arrays[0] if arrays else np.arange(len(part))
-    _check_count(step.function.name, made.num_rows, len(parents))
+    _check_count(step.function.name, result.num_rows, len(parents))
     if len(parents) and not (parents.min() >= 0 and parents.max() < len(part)):
         raise SchemaError(f"{step.function.name} gave a position outside its batch of {len(part)} rows")
     spans = part.taken_with(parents, canonical_rows(Rows(step.schema, columns, len(parents))))
@@ -249,9 +249,9 @@ def _integers(step: MakingStep, what: str, values: Any, count: int) -> Ints:
     return numbers.astype(np.int64)
 
 
-def _check_count(name: str, made: int, expected: int) -> None:
-    if made != expected:
-        raise SchemaError(f"{name} returned {made} rows, expected {expected}")
+def _check_count(name: str, result: int, expected: int) -> None:
+    if result != expected:
+        raise SchemaError(f"{name} returned {result} rows, expected {expected}")
 
 
 RUN: dict[type[Step], Callable[[Any, Spans, Failures], Spans]] = {

@@ -67,8 +67,8 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
         return [done.closed() for done in _through(logic.steps, spans, failures)], failures.parts
 
     def joined(parts: list[tuple[list[Updates], list[Updates]]], apply: Apply) -> tuple[Updates, Updates]:
-        oks = [made for found, _ in parts for made in found]
-        errors = [made for _, found in parts for made in found]
+        oks = [result for matches, _ in parts for result in matches]
+        errors = [result for _, matches in parts for result in matches]
         output = logic.output(updates.schema)
         return Updates.concat(oks, output, width, apply), Updates.concat(errors, ERROR_SCHEMA, width, apply)
 
@@ -98,16 +98,16 @@ def pieces(logic: BoundLogic, updates: Updates, lattice: Lattice) -> Iterator[tu
         rest = _through(logic.steps, spans, failures)
         return _some(rest), rest, failures
 
-    def put(found: list[Spans], failures: Failures) -> tuple[Updates, Updates]:
+    def put(parts: list[Spans], failures: Failures) -> tuple[Updates, Updates]:
         errors, failures.parts = failures.parts, []
-        oks = Updates.concat([made.closed() for made in found], output, width)
+        oks = Updates.concat([result.closed() for result in parts], output, width)
         return oks, Updates.concat(errors, ERROR_SCHEMA, width)
 
     def drained(one: tuple[list[Spans], Iterator[Spans], Failures]) -> Iterator[tuple[Updates, Updates]]:
-        found, rest, failures = one
-        while found or failures.parts:
-            yield put(found, failures)
-            found = _some(rest)
+        parts, rest, failures = one
+        while parts or failures.parts:
+            yield put(parts, failures)
+            parts = _some(rest)
 
     alone = any(isinstance(s, FunctionStep) for s in logic.steps)
     if len(starts) < FEW_CHUNKS or threads.count() < 2 or alone:
@@ -122,14 +122,14 @@ def pieces(logic: BoundLogic, updates: Updates, lattice: Lattice) -> Iterator[tu
 
 def _some(rest: Iterator[Spans]) -> list[Spans]:
     """The next rows, until they are ``PIECE``."""
-    found: list[Spans] = []
+    results: list[Spans] = []
     count = 0
     for spans in rest:
-        found.append(spans)
+        results.append(spans)
         count += len(spans)
         if count >= PIECE:
             break
-    return found
+    return results
 
 
 def _chunk(updates: Updates, start: int, size: int) -> Updates:
@@ -165,15 +165,15 @@ def _through(steps: Sequence[Step], spans: Spans, failures: Failures) -> Iterato
         step = failures.step = steps[at]
         if isinstance(step, Expressions):
             end = next((i for i in range(at, len(steps)) if not isinstance(steps[i], Expressions)), len(steps))
-            made = _fitting(lambda part, a=at, b=end: run_block(steps[a:b], part, failures), spans, failures)  # type: ignore[misc]
+            result = _fitting(lambda part, a=at, b=end: run_block(steps[a:b], part, failures), spans, failures)  # type: ignore[misc]
         else:
             end, run = at + 1, _EXPAND.get(type(step)) or _RUN[type(step)]
-            made = _fitting(lambda part, s=step, r=run: r(s, part, failures), spans, failures)  # type: ignore[misc]
-        if len(made) == 1 and isinstance(made[0], Spans):
-            spans, at = made[0], end
+            result = _fitting(lambda part, s=step, r=run: r(s, part, failures), spans, failures)  # type: ignore[misc]
+        if len(result) == 1 and isinstance(result[0], Spans):
+            spans, at = result[0], end
             continue
-        for found in made:
-            for part in (found,) if isinstance(found, Spans) else found:
+        for matches in result:
+            for part in (matches,) if isinstance(matches, Spans) else matches:
                 yield from _through(steps[end:], part, failures)
         return
     if len(spans):
@@ -201,7 +201,7 @@ def _fitting(
         if len(spans) > 1:
             half = len(spans) // 2
             halves = np.arange(half), np.arange(half, len(spans))
-            return [made for half in halves for made in _fitting(run, spans.take(half), failures)]
+            return [result for half in halves for result in _fitting(run, spans.take(half), failures)]
         text = limits.VALUE_TOO_LARGE, f"a value of more than {limits.MOST_BYTES:,} bytes: {error}"
         failures.add(spans, np.zeros(1, np.int64), lambda _: text)
         return []
@@ -242,11 +242,11 @@ def _parse_json(step: ParseJson, spans: Spans, failures: Failures) -> Spans:
     from altneu.operators.json.text import parse_json
 
     columns, failed, describe = parse_json(spans.rows.column(step.column), step.fields, step.needs)
-    made = _widened(step, spans, columns)
+    result = _widened(step, spans, columns)
     if failed is None:
-        return made
+        return result
     failures.add(spans, np.flatnonzero(failed), describe)
-    return made.filter(~failed)
+    return result.filter(~failed)
 
 
 # diffs ----------------------------------------------------------------------------------------------------------------
@@ -306,8 +306,8 @@ def _expanded(step: Step, expansion: Expansion, spans: Spans, failures: Failures
     schema = step.output(spans.schema)
     for begin in range(0, expansion.total, SLICE):
         parents, columns = expansion.rows(begin, begin + SLICE)
-        kept = spans.rows.take(parents)
-        yield spans.taken_with(parents, Rows(schema, (*kept.columns, *columns), len(parents)))
+        parent_rows = spans.rows.take(parents)
+        yield spans.taken_with(parents, Rows(schema, (*parent_rows.columns, *columns), len(parents)))
 
 
 Runner = Callable[[Any, Spans, Failures], Spans]

@@ -87,11 +87,11 @@ def series(start: pa.Array, stop: pa.Array, step: pa.Array, *, outer: bool = Fal
 def _failures(kind: pa.DataType, by: pa.DataType, step: Ints, usable: Mask) -> Failures:
     zero = usable & (step == 0)
     part = usable & (step % _DAY != 0) & (kind == T.DATE and by == T.DAY_TIME)
-    found: Failures = (
+    result: Failures = (
         (zero, "STEP_SIZE_ZERO", lambda _: "step size cannot equal zero"),
         (part, "STEP_NOT_WHOLE_DAYS", lambda row: _not_whole_days(int(step[row]))),
     )
-    return tuple(f for f in found if f[0].any())
+    return tuple(f for f in result if f[0].any())
 
 
 def _not_whole_days(step: int) -> str:

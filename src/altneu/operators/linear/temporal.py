@@ -30,17 +30,17 @@ def bound(step: Temporal, spans: Spans, failures: Failures) -> Spans:
     times = spans.updates.times
     begin = times[0].copy()
     end = np.full(len(spans), NEVER, np.int64) if spans.until is None else spans.until.copy()
-    asked = _Asking(step, spans, failures, Scope(spans.rows))
+    requested = _Asking(step, spans, failures, Scope(spans.rows))
     for one in (b for b in step.bounds if b.kind == "lower"):
-        values, present = asked.value(one, asked.alive)
+        values, present = requested.value(one, requested.alive)
         begin = np.where(present, np.maximum(begin, values), begin)
     end = np.maximum(end, begin)
     unended = (end > begin) | (end == NEVER)
     for one in (b for b in step.bounds if b.kind == "upper"):
-        values, present = asked.value(one, asked.alive & unended)
+        values, present = requested.value(one, requested.alive & unended)
         end = np.where(present, np.minimum(end, np.maximum(values, begin)), end)
         unended &= ~present | (end > begin)
-    keep = asked.alive & ~asked.excluded & (end > begin)
+    keep = requested.alive & ~requested.excluded & (end > begin)
     moved = times.copy()
     moved[0] = begin
     updates = spans.updates
@@ -63,45 +63,45 @@ class _Asking:
         self.alive = np.ones(len(self.spans), np.bool_)
         self.excluded = np.zeros(len(self.spans), np.bool_)
 
-    def value(self, one: Bound, asked: Mask) -> tuple[Ints, Mask]:
+    def value(self, one: Bound, requested: Mask) -> tuple[Ints, Mask]:
         """A bound's values, and the rows among ``asked`` that it binds."""
         if one.unless is not None:
             free = one.unless.result(self.scope)
-            asked = self._fails(free, asked) & ~truth(free.values)
+            requested = self._fails(free, requested) & ~truth(free.values)
         result = one.value.result(self.scope)
-        asked = self._fails(result, asked)
-        null = np.asarray(result.values.is_null()) if result.values.null_count else np.zeros(len(asked), np.bool_)
+        requested = self._fails(result, requested)
+        null = np.asarray(result.values.is_null()) if result.values.null_count else np.zeros(len(requested), np.bool_)
         values = np.array(result.values.fill_null(0) if result.values.null_count else result.values, np.int64)
         if not one.null_open:
-            self.excluded |= null & asked
-        asked = asked & ~null
+            self.excluded |= null & requested
+        requested = requested & ~null
         if one.after:
-            last = asked & (values == NEVER)
+            last = requested & (values == NEVER)
             self._fail(last, lambda _: ("TIME_OVERFLOW", _no_later(one)))
-            asked = asked & ~last
+            requested = requested & ~last
             values = values + (values != NEVER)
-        return self._delayed(values, asked, self.step.delay)
+        return self._delayed(values, requested, self.step.delay)
 
-    def _delayed(self, values: Ints, asked: Mask, delay: Delay) -> tuple[Ints, Mask]:
-        while delay and asked.any():
-            index = np.flatnonzero(asked)
+    def _delayed(self, values: Ints, requested: Mask, delay: Delay) -> tuple[Ints, Mask]:
+        while delay and requested.any():
+            index = np.flatnonzero(requested)
             try:
                 values = values.copy()
                 values[index] = delay.apply(np.maximum(values[index], 0))
                 break
             except NotDelayed as error:
-                bad = np.zeros(len(asked), np.bool_)
+                bad = np.zeros(len(requested), np.bool_)
                 bad[index[error.index]] = True
                 text = ("DELAY", str(error))
                 self._fail(bad, lambda _, text=text: text)  # type: ignore[misc]
-                asked = asked & ~bad
-        return values, asked
+                requested = requested & ~bad
+        return values, requested
 
-    def _fails(self, result: Result, asked: Mask) -> Mask:
+    def _fails(self, result: Result, requested: Mask) -> Mask:
         if result.failed is None:
-            return asked
-        self._fail(result.failed & asked, result.error)
-        return asked & ~result.failed
+            return requested
+        self._fail(result.failed & requested, result.error)
+        return requested & ~result.failed
 
     def _fail(self, mask: Mask, describe: Callable[[int], tuple[str, str]]) -> None:
         """Rows that failed are errors, or, where that is tolerated, are not bound."""

@@ -275,7 +275,7 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, w
     sums, magnitude = np.zeros(width, np.int64), np.zeros(SCRATCH, np.int64)
     lines, shown, told = room_for(len(starts) - 1, len(finishing))
     states, valid, words = finals_for(len(finishing))
-    made, current, line = 0, -1, 0
+    result, current, line = 0, -1, 0
     overflow = False
     for m in range(len(starts) - 1):
         at = order[starts[m]]
@@ -289,8 +289,8 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, w
             overflow |= bump(sums, slots[order[p]], amounts[order[p]])
         line = 1 - line
         _finals(finishing, kinds, sums, default_row, states, valid, words, line, magnitude)
-        made = emit_change(states, valid, words, 1 - line, at, lines, shown, told, made)
-    return (lines[:, :made], shown[:, :made], told[:, :, :made]), overflow
+        result = emit_change(states, valid, words, 1 - line, at, lines, shown, told, result)
+    return (lines[:, :result], shown[:, :result], told[:, :, :result]), overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,8 +359,8 @@ def _count_of(groups: Groups, counts: Counts, spec: CountOfSpec) -> Made:
 
 
 def _threshold(groups: Groups, counts: Counts, spec: ThresholdSpec, operator: str) -> Made:
-    asked = {count: _ask(spec.function, count) for count in {*counts.before.tolist(), *counts.after.tolist()}}
-    before, after = ([asked[count] for count in c.tolist()] for c in (counts.before, counts.after))
+    requested = {count: _ask(spec.function, count) for count in {*counts.before.tolist(), *counts.after.tolist()}}
+    before, after = ([requested[count] for count in c.tolist()] for c in (counts.before, counts.after))
     shown = [_number_or_0(b) - _number_or_0(a) for a, b in zip(before, after, strict=True)]
     failures: list[tuple[int, int, str]] = []
     for i, (a, b) in enumerate(zip(before, after, strict=True)):

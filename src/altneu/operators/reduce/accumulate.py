@@ -120,14 +120,14 @@ class Accumulator:
     def extras(self) -> dict[tuple[int, tuple[str, ...]], int]:
         """Sums of products and counts of bits, each with its first slot: they follow those of the arguments."""
         slot = 1 + STRIDE * len(self.arguments)
-        made: dict[tuple[int, tuple[str, ...]], int] = {}
+        result: dict[tuple[int, tuple[str, ...]], int] = {}
         for aggregate in self.aggregates:
             for kind, factors in sums_of(aggregate, self.schema)[len(aggregate.arguments) :]:
                 extra = kind, tuple(aggregate.arguments[place] for place in factors)
-                if extra not in made:
-                    made[extra] = slot
+                if extra not in result:
+                    result[extra] = slot
                     slot += slots_of_extra(kind, len(factors))
-        return made
+        return result
 
     @cached_property
     def slots(self) -> int:
@@ -275,15 +275,17 @@ class Accumulator:
         if any(pa.types.is_duration(self.schema.field(name).type) for name in self.arguments):
             return None
         times = f"`{diff}` * " if diff else ""
-        made = [("#rows", f"sum(`{diff}`)" if diff else "count(1)")]
+        results = [("#rows", f"sum(`{diff}`)" if diff else "count(1)")]
         for i, name in enumerate(self.arguments):
             one = f"sum(if(`{name}` is null, `{diff}`, 0))" if diff else f"count_if(`{name}` is null)"
-            made.append((f"#nulls{i}", one))
+            results.append((f"#nulls{i}", one))
             if self.kinds[i] == INTEGER:
                 value = f"cast(`{name}` as bigint)"
-                made += [(f"#low{i}", f"sum({times}({value} % {_WORD}))" if diff else f"sum({value} % {_WORD})")]
-                made += [(f"#high{i}", f"sum({times}({value} div {_WORD}))" if diff else f"sum({value} div {_WORD})")]
-        return tuple(made)
+                results += [(f"#low{i}", f"sum({times}({value} % {_WORD}))" if diff else f"sum({value} % {_WORD})")]
+                results += [
+                    (f"#high{i}", f"sum({times}({value} div {_WORD}))" if diff else f"sum({value} div {_WORD})")
+                ]
+        return tuple(results)
 
     def from_partials(self, partials: Rows, time: Sequence[int]) -> Updates:
         """Slots at one time from sums made elsewhere, a row a group: key columns and those that ``partials`` names.
@@ -377,7 +379,7 @@ def _explode(
     sums, digits = np.zeros(size * width, np.int64), np.zeros(8, np.int64)
     room = count * (1 + 2 * len(kinds)) + width
     out_group, out_slot, out_amount = np.empty(room, np.int64), np.empty(room, np.int16), np.empty(room, np.int64)
-    made = 0
+    result = 0
     overflow = False
     for r in range(len(ranges) - 1):
         for p in range(ranges[r], ranges[r + 1]):
@@ -393,12 +395,12 @@ def _explode(
             if len(extras) > 0:
                 overflow |= _add_extras(sums, line + bases[-1], extras, low[:, i], valid, i, diffs[i])
         for g in range(r * size, min((r + 1) * size, count)):
-            if made + width > len(out_group):
+            if result + width > len(out_group):
                 more = np.empty(len(out_group), np.int64)
                 out_group, out_amount = np.concatenate((out_group, more)), np.concatenate((out_amount, more))
                 out_slot = np.concatenate((out_slot, more.astype(np.int16)))
-            made = _emit(sums, (g - r * size) * width, bases, width, g, out_group, out_slot, out_amount, made)
-    return out_group[:made], out_slot[:made], out_amount[:made], overflow
+            result = _emit(sums, (g - r * size) * width, bases, width, g, out_group, out_slot, out_amount, result)
+    return out_group[:result], out_slot[:result], out_amount[:result], overflow
 
 
 @compiled
@@ -437,7 +439,7 @@ def _emit(
     groups: Ints,
     slots: npt.NDArray[np.int16],
     amounts: Ints,
-    made: int,
+    count: int,
 ) -> int:
     """Write the nonzero sums of one group and set them back to zero; the extras follow the last argument's slots."""
     argument = -1
@@ -445,8 +447,8 @@ def _emit(
         if argument + 1 < len(bases) and at == bases[argument + 1]:
             argument += 1
         if sums[line + at] != 0:
-            groups[made], amounts[made] = g, sums[line + at]
-            slots[made] = 0 if argument < 0 else 1 + STRIDE * argument + at - bases[argument]
+            groups[count], amounts[count] = g, sums[line + at]
+            slots[count] = 0 if argument < 0 else 1 + STRIDE * argument + at - bases[argument]
             sums[line + at] = 0
-            made += 1
-    return made
+            count += 1
+    return count

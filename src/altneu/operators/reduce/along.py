@@ -38,7 +38,7 @@ class Lines(ABC):
         """Lines ``low`` to ``high`` as groups for the kernels, filled with some updates, sorted by group."""
 
     @abstractmethod
-    def spread(self, made: Updates, low: int, high: int) -> Updates:
+    def spread(self, result: Updates, low: int, high: int) -> Updates:
         """The output that follows from what the kernels made of lines ``low`` to ``high``."""
 
     def pieces(self, rows: Ints) -> Iterator[tuple[int, int]]:
@@ -58,18 +58,19 @@ def reduce_along(history: History, lines: Lines, spec: ReduceSpec, operator: str
     """
     lattice = history.layout.lattice
     spec = spec.for_similar_groups()
-    made: list[tuple[Updates, Updates]] = []
+    results: list[tuple[Updates, Updates]] = []
     for sign, rows in history.parts():
         for low, high in lines.pieces(rows):
-            found = spec.reduce(lines.groups(rows, low, high), operator)
-            oks, errs = (lines.spread(updates, low, high) for updates in (found.oks, found.errs))
-            made.append((_signed(oks, sign), _signed(errs, sign)))
-    if not made:
+            result = spec.reduce(lines.groups(rows, low, high), operator)
+            oks, errs = (lines.spread(updates, low, high) for updates in (result.oks, result.errs))
+            results.append((_signed(oks, sign), _signed(errs, sign)))
+    if not results:
         none = np.empty(0, np.int64)
         nothing = spec.reduce(history.groups(none, (none, none, none), (none, none)), operator)
-        made = [(_widened(nothing.oks, lattice.width), _widened(nothing.errs, lattice.width))]
+        results = [(_widened(nothing.oks, lattice.width), _widened(nothing.errs, lattice.width))]
     oks, errs = (
-        consolidate(Updates.concat([m[i] for m in made], made[0][i].schema, lattice.width), lattice) for i in range(2)
+        consolidate(Updates.concat([m[i] for m in results], results[0][i].schema, lattice.width), lattice)
+        for i in range(2)
     )
     return ReduceOutput(oks, errs, history.later())
 
@@ -94,37 +95,37 @@ class Spread:
     changes: Requests
     stands: Requests
 
-    def __call__(self, made: Updates, low: int, high: int) -> Updates:
+    def __call__(self, result: Updates, low: int, high: int) -> Updates:
         """What comes of changes that the kernels made on lines ``low`` to ``high``; moments are points."""
-        points = made.times[0]
-        parts = [self._taken(made, np.arange(len(made)), made.diffs, self.changes, points, points + 1)]
-        asked = np.searchsorted(self.stands[0], self.bounds[low : high + 1])
-        if asked[-1] > asked[0] and len(made):
+        points = result.times[0]
+        parts = [self._taken(result, np.arange(len(result)), result.diffs, self.changes, points, points + 1)]
+        requested = np.searchsorted(self.stands[0], self.bounds[low : high + 1])
+        if requested[-1] > requested[0] and len(result):
             line = np.searchsorted(self.bounds, points, side="right") - 1
-            some = np.flatnonzero(asked[line + 1 - low] > asked[line - low])
+            some = np.flatnonzero(requested[line + 1 - low] > requested[line - low])
             if len(some):
-                parts.append(self._standing(made.take(some), line[some]))
-        return Updates.concat(parts, made.schema, len(self.times))
+                parts.append(self._standing(result.take(some), line[some]))
+        return Updates.concat(parts, result.schema, len(self.times))
 
-    def _standing(self, made: Updates, line: Ints) -> Updates:
+    def _standing(self, result: Updates, line: Ints) -> Updates:
         """Rows as they stand at the points where that is asked: from a change on up to the next of the same row."""
-        row, _ = group_rows(made.rows, line[None])
-        order = np.lexsort((made.times[0], row))
-        row, start = row[order], made.times[0, order]
+        row, _ = group_rows(result.rows, line[None])
+        order = np.lexsort((result.times[0], row))
+        row, start = row[order], result.times[0, order]
         last = np.append(row[1:] != row[:-1], True)
         end = np.where(last, self.bounds[line[order] + 1], np.append(start[1:], 0))
-        count = np.cumsum(made.diffs[order])  # of all rows together; what it was before a row is taken away
+        count = np.cumsum(result.diffs[order])  # of all rows together; what it was before a row is taken away
         first = np.flatnonzero(np.append(True, last[:-1]))
-        count -= np.repeat(count[first] - made.diffs[order[first]], np.diff(np.append(first, len(order))))
+        count -= np.repeat(count[first] - result.diffs[order[first]], np.diff(np.append(first, len(order))))
         some = np.flatnonzero(count)
-        return self._taken(made, order[some], count[some], self.stands, start[some], end[some])
+        return self._taken(result, order[some], count[some], self.stands, start[some], end[some])
 
-    def _taken(self, made: Updates, rows: Ints, diffs: Ints, asked: Requests, start: Ints, end: Ints) -> Updates:
+    def _taken(self, result: Updates, rows: Ints, diffs: Ints, requested: Requests, start: Ints, end: Ints) -> Updates:
         """Each of ``rows`` for all requests of points from ``start`` up to ``end``."""
-        points, targets, factors = asked
+        points, targets, factors = requested
         low, high = np.searchsorted(points, start), np.searchsorted(points, end)
         many = high - low
         which = np.repeat(np.arange(len(rows)), many)
         request = np.arange(len(which)) + np.repeat(low - (np.cumsum(many) - many), many)
         times = self.times.take(targets[request], axis=1)
-        return Updates(made.rows.take(rows[which]), times, multiply(diffs[which], factors[request]))
+        return Updates(result.rows.take(rows[which]), times, multiply(diffs[which], factors[request]))

@@ -59,14 +59,14 @@ class _Points(Lines):
             targets, points = np.nonzero(inverse)
             factors.append(np.stack([some[points], some[targets], inverse[targets, points]]))
         points, targets, factor = np.concatenate(factors, axis=1)
-        asked = (
+        requested = (
             np.concatenate([points, points + len(groups)]),
             np.tile(targets, 2),
             np.concatenate([factor, -factor]),
         )
-        order = np.argsort(asked[0], kind="stable")
+        order = np.argsort(requested[0], kind="stable")
         none = np.empty(0, np.int64)
-        changes = (asked[0][order], asked[1][order], asked[2][order])
+        changes = (requested[0][order], requested[1][order], requested[2][order])
         self.out = Spread(np.arange(len(self.owner) + 1), times, changes, (none, none, none))
 
     def _inverse(self, times: Ints) -> Ints:
@@ -104,5 +104,5 @@ class _Points(Lines):
         none = np.empty(0, np.int64)
         return self.history.groups(self.owner[low:high], (which, line - low, line), (none, none))
 
-    def spread(self, made: Updates, low: int, high: int) -> Updates:
-        return self.out(made, low, high)
+    def spread(self, result: Updates, low: int, high: int) -> Updates:
+        return self.out(result, low, high)

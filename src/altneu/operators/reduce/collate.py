@@ -184,8 +184,8 @@ def collate(given: Sequence[Arranged], spec: Collation, operator: str) -> Reduce
         histories.append(part.spec.reduce(part.groups(mine), operator))
         if (some := part.wrong(mine)) is not None:
             wrong.append(_errors_below_zero(some, operator))
-    errors = [*(made.errs for made in histories), *(made for _, made in wrong)]
-    rows = _put_together([made.oks for made in histories], [at for at, _ in wrong], errors, touched, spec)
+    errors = [*(result.errs for result in histories), *(result for _, result in wrong)]
+    rows = _put_together([result.oks for result in histories], [at for at, _ in wrong], errors, touched, spec)
     return output(spec.schema, [rows], [_united(errors, touched.before)])
 
 
@@ -220,7 +220,7 @@ def _united(errors: Sequence[Updates], before: int) -> Updates:
 def _changes_of(what: Ints, times: Ints, diffs: Ints) -> tuple[Ints, Ints]:
     """Where the sum of what is equal begins (+1) and ceases (-1) to be above zero; by what it is of, and time."""
     at, change = np.empty(len(what), np.int64), np.empty(len(what), np.int64)
-    made, i, total = 0, 0, 0
+    count, i, total = 0, 0, 0
     while i < len(what):
         if i == 0 or what[i] != what[i - 1]:
             total = 0
@@ -230,10 +230,10 @@ def _changes_of(what: Ints, times: Ints, diffs: Ints) -> tuple[Ints, Ints]:
             total += diffs[j]
             j += 1
         if was != (total > 0):
-            at[made], change[made] = i, 1 if total > 0 else -1
-            made += 1
+            at[count], change[count] = i, 1 if total > 0 else -1
+            count += 1
         i = j
-    return at[:made].copy(), change[:made].copy()
+    return at[:count].copy(), change[:count].copy()
 
 
 def _put_together(
@@ -241,24 +241,24 @@ def _put_together(
 ) -> Updates:
     """The rows of groups, of what each part had and has."""
     keys, many = touched.keys, len(histories)
-    named = Rows.concat([keys, *(made.rows.select(keys.schema.names) for made in histories)], keys.schema)
+    named = Rows.concat([keys, *(result.rows.select(keys.schema.names) for result in histories)], keys.schema)
     number, _ = group_rows(named, np.empty((0, named.count), np.int64))
     events = [np.empty((5, 0), np.int64)]  # key, time, diff, part, row
     start = keys.count
-    for i, made in enumerate(histories):
-        whose = number[start : start + len(made)]
-        start += len(made)
-        events.append(np.stack([whose, made.times[0], made.diffs, np.full(len(made), i), np.arange(len(made))]))
+    for i, result in enumerate(histories):
+        whose = number[start : start + len(result)]
+        start += len(result)
+        events.append(np.stack([whose, result.times[0], result.diffs, np.full(len(result), i), np.arange(len(result))]))
     if spec.default_row:  # one group: whatever is wrong is so of it
-        wrong = [(np.zeros(len(made), np.int64), made.times[0], made.diffs) for made in errors]
+        wrong = [(np.zeros(len(result), np.int64), result.times[0], result.diffs) for result in errors]
     for whose, times, change in wrong:
         events.append(np.stack([whose, times, change, np.full(len(whose), many), np.zeros(len(whose), np.int64)]))
     lines = np.concatenate(events, axis=1)
     lines = lines[:, np.lexsort((lines[2], lines[1], lines[0]))]
     whose, times, diffs, rows = _assembled(lines, many, touched.before, spec.default_row)
     columns: list[pa.Array | None] = [None] * len(spec.calls)
-    for part, made, line in zip(spec.parts, histories, rows, strict=True):
-        some = made.rows
+    for part, result, line in zip(spec.parts, histories, rows, strict=True):
+        some = result.rows
         if spec.default_row:  # its number is -1: the last
             of_nothing = empty_group_row([spec.calls[place] for place in part.places], some.schema)
             some = Rows.concat([some, of_nothing], some.schema)
@@ -279,16 +279,16 @@ def _assembled(lines: Ints, parts: int, before: int, default_row: bool) -> tuple
     whose, times, diffs = np.empty(2 * n, np.int64), np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)
     rows = np.empty((parts, 2 * n), np.int64)
     row = np.full(parts, -1, np.int64)
-    made, i, wrong = 0, 0, 0
+    count, i, wrong = 0, 0, 0
     while i < n:
         key, time = lines[0, i], lines[1, i]
         if i == 0 or key != lines[0, i - 1]:
             row[:] = -1
             wrong = 0
         if time > before and _is_shown(row, wrong, default_row):
-            whose[made], times[made], diffs[made] = key, time, -1
-            rows[:, made] = row
-            made += 1
+            whose[count], times[count], diffs[count] = key, time, -1
+            rows[:, count] = row
+            count += 1
         while i < n and lines[0, i] == key and lines[1, i] == time:
             if lines[3, i] == parts:
                 wrong += lines[2, i]
@@ -296,10 +296,10 @@ def _assembled(lines: Ints, parts: int, before: int, default_row: bool) -> tuple
                 row[lines[3, i]] = lines[4, i] if lines[2, i] > 0 else -1
             i += 1
         if time > before and _is_shown(row, wrong, default_row):
-            whose[made], times[made], diffs[made] = key, time, 1
-            rows[:, made] = row
-            made += 1
-    return whose[:made].copy(), times[:made].copy(), diffs[:made].copy(), rows[:, :made].copy()
+            whose[count], times[count], diffs[count] = key, time, 1
+            rows[:, count] = row
+            count += 1
+    return whose[:count].copy(), times[:count].copy(), diffs[:count].copy(), rows[:, :count].copy()
 
 
 @compiled

@@ -263,7 +263,7 @@ def _fill(groups: Any, new: Any, old: Any, counts: Ints, lines: Any, sizes: Ints
     """Write ranks and copies of some lines; ``counts`` are those of the line before the first, which may come again."""
     group, moment, _, _, starts = groups
     first, last, again = lines
-    made = 0
+    count = 0
     for line in range(first - again, last):
         if line >= first:
             begin, end = _updates(line, groups)
@@ -275,25 +275,25 @@ def _fill(groups: Any, new: Any, old: Any, counts: Ints, lines: Any, sizes: Ints
             continue
         for rank in range(starts[group[line]], starts[group[line] + 1]):
             for copy in range(counts[rank]):
-                places[0, made], places[1, made] = rank, copy
-                made += 1
+                places[0, count], places[1, count] = rank, copy
+                count += 1
 
 
 @compiled
 def _places_in(bounds: Ints, rows: Ints, copies: Ints, other: Ints, other_copies: Ints, values: int) -> Ints:
     """Copies of a row are together in any order."""
-    found, first = np.empty(len(rows), np.int64), np.empty(values, np.int64)
+    result, first = np.empty(len(rows), np.int64), np.empty(values, np.int64)
     for line in range(len(bounds) - 1):
         for i in range(bounds[line], bounds[line + 1]):
             first[other[i]] = i - other_copies[i]
         for i in range(bounds[line], bounds[line + 1]):
-            found[i] = first[rows[i]] + copies[i]
-    return found
+            result[i] = first[rows[i]] + copies[i]
+    return result
 
 
 @compiled
 def _first_at(ranks: Ints, start: Ints, end: Ints, wanted: Ints) -> Ints:
-    found = np.empty(len(start), np.int64)
+    result = np.empty(len(start), np.int64)
     for i in range(len(start)):
         low, high = start[i], end[i]
         while low < high:
@@ -302,14 +302,14 @@ def _first_at(ranks: Ints, start: Ints, end: Ints, wanted: Ints) -> Ints:
                 high = middle
             else:
                 low = middle + 1
-        found[i] = low
-    return found
+        result[i] = low
+    return result
 
 
 @compiled
 def _bounded(codes: Ints, starts: Ints, groups: Ints, bounds: Ints, after: bool) -> Ints:
     """For each value the first rank of its group whose code is not below its bound (``after``: is above it)."""
-    found = np.empty(len(bounds), np.int64)
+    result = np.empty(len(bounds), np.int64)
     for v in range(len(bounds)):
         low, high = starts[groups[v]], starts[groups[v] + 1]
         while low < high:
@@ -318,5 +318,5 @@ def _bounded(codes: Ints, starts: Ints, groups: Ints, bounds: Ints, after: bool)
                 high = middle
             else:
                 low = middle + 1
-        found[v] = low
-    return found
+        result[v] = low
+    return result

@@ -53,21 +53,21 @@ class _Chains(Lines):
         self.history = history
         self.times = history.times[:2].copy()
         self.times[0, history.known] = _BEFORE
-        groups, found = self._interesting()
+        groups, result = self._interesting()
         bounds = np.append(np.flatnonzero(np.append(True, groups[1:] != groups[:-1])), len(groups))
-        left, down, diag = _neighbours(bounds, *found)
+        left, down, diag = _neighbours(bounds, *result)
         had = np.zeros(history.keys.count, np.bool_)
         had[history.group[history.known & history.within]] = True
         leftmost = np.flatnonzero((left < 0) & had[groups])
-        leftmost = leftmost[np.lexsort((found[1, leftmost], groups[leftmost]))]
+        leftmost = leftmost[np.lexsort((result[1, leftmost], groups[leftmost]))]
 
-        chain = _cover(bounds, found[1])
+        chain = _cover(bounds, result[1])
         order = np.argsort(chain, kind="stable")
         line = np.concatenate([chain[order], len(groups) + groups[leftmost]])
         starts = np.flatnonzero(np.append(True, line[1:] != line[:-1]))[: len(line)]
         self.owner = np.concatenate([groups[order], groups[leftmost]])[starts]
         self.bounds = np.append(starts, len(line))
-        self.points = found.take(np.concatenate([order, leftmost]), axis=1)
+        self.points = result.take(np.concatenate([order, leftmost]), axis=1)
         self.points[0, len(order) :] = _BEFORE
 
         point, before = np.full((2, len(order) + 1), -1)  # the last stands for none, which -1 finds
@@ -80,7 +80,7 @@ class _Chains(Lines):
             np.where(diag < 0, before[down], point[diag]),
         )
         at = np.repeat(history.at, len(groups), axis=1)
-        self.out = Spread(self.bounds, np.concatenate([found, at]), *_requests(corners, self.bounds))
+        self.out = Spread(self.bounds, np.concatenate([result, at]), *_requests(corners, self.bounds))
 
     def _interesting(self) -> tuple[Ints, Ints]:
         inside, (seeds, seeded) = self.history.within, self.history.seeds
@@ -100,8 +100,8 @@ class _Chains(Lines):
         none = np.empty(0, np.int64)
         return self.history.groups(lines[0], (rows[which], line, moments), (none, none))
 
-    def spread(self, made: Updates, low: int, high: int) -> Updates:
-        return self.out(made, low, high)
+    def spread(self, result: Updates, low: int, high: int) -> Updates:
+        return self.out(result, low, high)
 
     def _by_group(self, rows: Ints) -> tuple[Ints, Ints]:
         """Where the updates of each group start, and their times."""
@@ -140,9 +140,9 @@ def _kind(a: Ints, b: Ints, starts: Ints) -> Ints:
     return np.where(a == b, _SAME, np.where(change, _CHANGE, _STANDS))
 
 
-def _sorted(asked: list[tuple[Ints, Ints, int]]) -> Requests:
-    points, targets = (np.concatenate([a[i] for a in asked]) for i in range(2))
-    factors = np.repeat([a[2] for a in asked], [len(a[0]) for a in asked])
+def _sorted(requested: list[tuple[Ints, Ints, int]]) -> Requests:
+    points, targets = (np.concatenate([a[i] for a in requested]) for i in range(2))
+    factors = np.repeat([a[2] for a in requested], [len(a[0]) for a in requested])
     order = np.argsort(points, kind="stable")
     order = order[np.searchsorted(points[order], 0) :]
     return points[order], targets[order], factors[order]
@@ -240,20 +240,20 @@ def _fill(owner: Ints, bounds: Ints, points: Ints, starts: Ints, times: Ints) ->
         np.empty(np.sum(sizes), np.int64),
         np.empty(np.sum(sizes), np.int64),
     )
-    first, found, counts = 0, np.empty(times.shape[1], np.int64), np.zeros(bounds[-1] - bounds[0] + 1, np.int64)
+    first, result, counts = 0, np.empty(times.shape[1], np.int64), np.zeros(bounds[-1] - bounds[0] + 1, np.int64)
     for line in range(len(owner)):
         low, high = bounds[line], bounds[line + 1]
         group = range(starts[owner[line]], starts[owner[line] + 1])
         for i in group:
-            found[i] = _first(points, low, high, times[0, i], times[1, i])
-            counts[found[i] - bounds[0]] += found[i] < high
+            result[i] = _first(points, low, high, times[0, i], times[1, i])
+            counts[result[i] - bounds[0]] += result[i] < high
         for p in range(low, high):  # where the updates of each point begin
             first, counts[p - bounds[0]] = first + counts[p - bounds[0]], first
         for i in group:
-            if found[i] < high:
-                place = counts[found[i] - bounds[0]]
-                which[place], line_of[place], point[place] = i, line, found[i]
-                counts[found[i] - bounds[0]] += 1
+            if result[i] < high:
+                place = counts[result[i] - bounds[0]]
+                which[place], line_of[place], point[place] = i, line, result[i]
+                counts[result[i] - bounds[0]] += 1
     return which, line_of, point
 
 

@@ -79,22 +79,22 @@ def remembering(spec: PythonSpec) -> PythonSpec:
 
     For runs over nearly the same history: for as many rows as ``MOST_REMEMBERED``, whose values Python can hash.
     """
-    found: dict[tuple[Any, ...], list[Any]] = {}
+    matches: dict[tuple[Any, ...], list[Any]] = {}
     held = 0
 
     def function(key: Any, rows: list[tuple[Any, int]]) -> list[Any]:
         nonlocal held
         contents = (key, *rows)
         try:
-            made = found.get(contents)
+            result = matches.get(contents)
         except TypeError:  # a list or a map among the values
             return list(spec.function(key, rows))
-        if made is None:
-            made = list(spec.function(key, rows))
+        if result is None:
+            result = list(spec.function(key, rows))
             held += len(rows)
             if held <= MOST_REMEMBERED:
-                found[contents] = made
-        return made
+                matches[contents] = result
+        return result
 
     return replace(spec, function=function)
 
@@ -131,10 +131,10 @@ def reduce_python(given: Arranged | Groups, spec: PythonSpec, operator: str = "r
     results: list[tuple[int, tuple[Any, ...], int]] = []
     errors: list[tuple[int, int, tuple[str, str]]] = []
     for at, was, is_ in _moments(held, spec):
-        for made, sign in ((was, -1), (is_, 1)):
-            results += [(at, row, sign * diff) for row, diff in made.results]
+        for result, sign in ((was, -1), (is_, 1)):
+            results += [(at, row, sign * diff) for row, diff in result.results]
         if was.error != is_.error:
-            errors += [(at, sign, made.error) for made, sign in ((was, -1), (is_, 1)) if made.error]
+            errors += [(at, sign, result.error) for result, sign in ((was, -1), (is_, 1)) if result.error]
     failed = np.array([a for a, _, _ in errors], np.int64)
     diffs = np.array([d for _, d, _ in errors], np.int64)
     errs = error_updates(operator, held.groups, failed, diffs, [text for _, _, text in errors])
@@ -145,9 +145,9 @@ def _rows(results: list[tuple[int, tuple[Any, ...], int]], held: Contents, spec:
     """The results as updates; what was and still is cancels."""
     groups = held.groups
     at = np.array([a for a, _, _ in results], np.int64)
-    made = canonical_rows(Rows.from_pylist([row for _, row, _ in results], spec.result))
+    result = canonical_rows(Rows.from_pylist([row for _, row, _ in results], spec.result))
     keys = groups.keys.take(groups.new_group[at])
-    rows = Rows(spec.schema, (*keys.columns, *made.columns), len(results))
+    rows = Rows(spec.schema, (*keys.columns, *result.columns), len(results))
     diffs = np.array([d for _, _, d in results], np.int64)
     return consolidate(Updates(rows, groups.new_times[at].reshape(1, -1), diffs), Epoch())
 

@@ -128,19 +128,19 @@ def reduce_general(given: Arranged | Groups, spec: GeneralSpec, operator: str = 
     types = spec.schema.types[len(spec.key) :]
 
     def finals(which: Any, valid: Any, low: Ints, high: Ints) -> list[pa.Array]:
-        made: list[pa.Array] = []
+        results: list[pa.Array] = []
         for a, aggregate in enumerate(spec.aggregates):
             type_ = types[a]
             what = plan.reads[a, WHAT]
             column = held.values.column(aggregate.arguments[0]) if what >= FIRST else None
             good, words = valid[a, which], low[a, which]
             if column is None:
-                made.append(column_of(type_, words, high[a, which], good))
+                results.append(column_of(type_, words, high[a, which], good))
             elif what >= LIST:
-                made.append(list_column(type_, column.take(pa.array(flat)), list_starts, words, good))
+                results.append(list_column(type_, column.take(pa.array(flat)), list_starts, words, good))
             else:
-                made.append(column.take(pa.array(words, mask=~good)))
-        return made
+                results.append(column.take(pa.array(words, mask=~good)))
+        return results
 
     return tell(
         ((held.moment_at[changes[0][0]], *changes[0][1:]), *changes[1:]),

@@ -120,11 +120,11 @@ def _extreme(least: bool, start: int, stop: int, bits: Words, levels: Ints) -> i
 @compiled
 def _mode(greatest: bool, start: int, stop: int, counts: Ints) -> int:
     """The least or the greatest of the ranks that count most, -1 if none is there."""
-    found, most = -1, 0
+    result, most = -1, 0
     for at in range(start, stop):
         if counts[at] > most or (greatest and counts[at] == most > 0):
-            found, most = at, counts[at]
-    return found
+            result, most = at, counts[at]
+    return result
 
 
 @compiled
@@ -194,7 +194,7 @@ def sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart cost
     ends = np.zeros((count + len(old_starts)) * lists_read + 1, np.int64)
     lines, shown, told = room_for(count, many)
     states, valid, final_words = finals_for(many)
-    made, current, line, negatives, noted = 0, -1, 0, 0, 0
+    built, current, line, negatives, noted = 0, -1, 0, 0, 0
     overflow = False
     for m in range(count):
         group = moment_group[m]
@@ -280,6 +280,6 @@ def sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart cost
                     states[line] = NEGATIVE if result == NEGATIVE else OVERFLOW + a
                     break
                 valid[line, a], final_words[0, line, a], final_words[1, line, a] = some, low_word, high_word
-        made = emit_change(states, valid, final_words, 1 - line, m, lines, shown, told, made)
-    changes = lines[:, :made], shown[:, :made], told[:, :, :made]
+        built = emit_change(states, valid, final_words, 1 - line, m, lines, shown, told, built)
+    changes = lines[:, :built], shown[:, :built], told[:, :, :built]
     return changes, flat[: ends[lists_made]], ends[: lists_made + 1], overflow

@@ -53,8 +53,8 @@ def reduce_in_round(
     parts = [_reduced(*part, spec, operator) for part in _parted(arranged, rounds, again, size)]
     width = arranged.layout.lattice.width
     oks, errs, pended = (
-        Updates.concat(found, found[0].schema, width)
-        for found in zip(*((part.oks, part.errs, part.pended) for part in parts), strict=True)
+        Updates.concat(result, result[0].schema, width)
+        for result in zip(*((part.oks, part.errs, part.pended) for part in parts), strict=True)
     )
     return ReduceOutput(oks, errs, pended)
 
@@ -106,7 +106,7 @@ class _Epochs(Lines):
         moments = np.searchsorted(self.epochs, history.times[0, new]) * len(self.owner) + group
         return history.groups(self.owner[low:high], (new, group - low, moments), (old, history.group[old] - low))
 
-    def spread(self, made: Updates, low: int, high: int) -> Updates:
-        epoch = self.epochs[made.times[0] // max(1, len(self.owner))]
-        rounds = np.repeat(self.history.at, len(made), axis=1)
-        return Updates(made.rows, np.concatenate([epoch[None], rounds]), made.diffs)
+    def spread(self, result: Updates, low: int, high: int) -> Updates:
+        epoch = self.epochs[result.times[0] // max(1, len(self.owner))]
+        rounds = np.repeat(self.history.at, len(result), axis=1)
+        return Updates(result.rows, np.concatenate([epoch[None], rounds]), result.diffs)

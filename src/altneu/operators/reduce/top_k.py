@@ -139,7 +139,7 @@ def _first(k: int, start: int, end: int, counts: Ints, bits: Any, levels: Ints, 
 
 
 @compiled
-def _differ(was: Any, was_used: int, is_: Any, is_used: int, at: int, out: Any, made: int) -> int:
+def _differ(was: Any, was_used: int, is_: Any, is_used: int, at: int, out: Any, count: int) -> int:
     """Write how two first-k lists, both by rank, differ."""
     out_at, out_rank, out_diff = out
     i, j = 0, 0
@@ -154,9 +154,9 @@ def _differ(was: Any, was_used: int, is_: Any, is_used: int, at: int, out: Any, 
             rank, diff = is_[0][j], is_[1][j] - was[1][i]
             i, j = i + 1, j + 1
         if diff != 0:
-            out_at[made], out_rank[made], out_diff[made] = at, rank, diff
-            made += 1
-    return made
+            out_at[count], out_rank[count], out_diff[count] = at, rank, diff
+            count += 1
+    return count
 
 
 @compiled
@@ -173,7 +173,7 @@ def _sweep(groups: Any, new: Any, old: Any, empty: Any, k: int) -> Any:
     is_ = np.empty(most, np.int64), np.empty(most, np.int64)
     out = np.empty(2 * most, np.int64), np.empty(2 * most, np.int64), np.empty(2 * most, np.int64)
     err_at, err_diff = np.empty(len(moments), np.int64), np.empty(len(moments), np.int64)
-    made, errors, current, negatives, used = 0, 0, -1, 0, 0
+    result, errors, current, negatives, used = 0, 0, -1, 0, 0
     overflow = False
     for m in range(len(moments) - 1):
         group = moment_group[m]
@@ -193,10 +193,10 @@ def _sweep(groups: Any, new: Any, old: Any, empty: Any, k: int) -> Any:
         elif negatives > 0 or (used > 0 and least > was[0][used - 1] and np.sum(was[1][:used]) == k):
             continue
         now = 0 if negatives else _first(k, start, end, counts, bits, levels, is_)
-        if made + 2 * most > len(out[0]):
+        if result + 2 * most > len(out[0]):
             more = np.empty(len(out[0]), np.int64)
             out = np.concatenate((out[0], more)), np.concatenate((out[1], more)), np.concatenate((out[2], more))
-        made = _differ(was, used, is_, now, m, out, made)
+        result = _differ(was, used, is_, now, m, out, result)
         was, is_, used = is_, was, now
-    rows = out[0][:made], out[1][:made], out[2][:made]
+    rows = out[0][:result], out[1][:result], out[2][:result]
     return rows, (err_at[:errors].copy(), err_diff[:errors].copy()), overflow

@@ -102,12 +102,12 @@ def reduce_window(given: Arranged | Groups, spec: WindowSpec, operator: str = "w
 def _results(piece: Sequence[Places], spec: WindowSpec) -> list[Results]:
     """What each call comes to at each place of the first order."""
     same = [None, *(piece[0].places_in(other) for other in piece[1:])]
-    made = []
+    results = []
     for call in spec.calls:
         order = spec.orders.index(call.order)
-        found, moved = _result(call, piece[order]), same[order]
-        made.append(found if moved is None else found.at(moved))
-    return made
+        result, moved = _result(call, piece[order]), same[order]
+        results.append(result if moved is None else result.at(moved))
+    return results
 
 
 def _result(call: WindowCall, places: Places) -> Results:
@@ -134,8 +134,8 @@ def _changed(places: Places, results: Sequence[Results], spec: WindowSpec) -> Up
     groups, value = held.groups, places.row[at]
     rows = groups.layout.join(groups.keys.take(held.group[value]), held.values.take(value))
     rows = rows.widened(spec.schema, [result.at(at).array for result in results])
-    made = Updates(rows, groups.new_times[held.moment_at[moments]].reshape(1, -1), signs)
-    return consolidate(made, Epoch()) if not sure or places.copy[at].any() else made
+    built = Updates(rows, groups.new_times[held.moment_at[moments]].reshape(1, -1), signs)
+    return consolidate(built, Epoch()) if not sure or places.copy[at].any() else built
 
 
 @compiled
@@ -143,7 +143,7 @@ def _differ(bounds: Ints, states: Ints, moments: Ints, ranks: Ints, copies: Ints
     """What comes and goes: (place, sign, moment). Unless ``sure``, equal keys do not say that results are equal."""
     room = 2 * len(ranks)
     at, signs, moment = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    made = 0
+    count = 0
     for line in range(1, len(moments)):
         if moments[line] < 0:
             continue
@@ -162,13 +162,13 @@ def _differ(bounds: Ints, states: Ints, moments: Ints, ranks: Ints, copies: Ints
             for k in range(len(keys) if same else 0):
                 same &= keys[k, i] == keys[k, j]
             if goes and not same:
-                at[made], signs[made], moment[made] = i, -1, moments[line]
-                made += 1
+                at[count], signs[count], moment[count] = i, -1, moments[line]
+                count += 1
             if comes and not same:
-                at[made], signs[made], moment[made] = j, 1, moments[line]
-                made += 1
+                at[count], signs[count], moment[count] = j, 1, moments[line]
+                count += 1
             i, j = i + goes, j + comes
-    return at[:made], signs[:made], moment[:made]
+    return at[:count], signs[:count], moment[:count]
 
 
 def _errors(places: Places, held: Contents, calls: Sequence[WindowCall], operator: str) -> Updates:

@@ -108,15 +108,15 @@ def _extreme(call: WindowCall, places: Places, low: Ints, high: Ints) -> Picked:
     line = code[places.row[some.places]]
     number = _move_extreme(~line if call.call.function == "max" else line, some.before[low], some.before[high])
     at = np.full(len(number), -1, np.int64)
-    found = number >= 0
-    at[found] = some.places[number[found]]
+    result = number >= 0
+    at[result] = some.places[number[result]]
     return row_picked(places, name, at)
 
 
 @compiled
 def _move_extreme(codes_: Ints, low: Ints, high: Ints) -> Ints:
     """The position of the least code of each frame, -1 of an empty one; a queue keeps what may yet be the least."""
-    found = np.empty(len(low), np.int64)
+    result = np.empty(len(low), np.int64)
     queue = np.empty(len(codes_), np.int64)
     head, tail, first, last = 0, 0, 0, 0
     for i in range(len(low)):
@@ -130,8 +130,8 @@ def _move_extreme(codes_: Ints, low: Ints, high: Ints) -> Ints:
         first, last = low[i], max(high[i], low[i])
         while head < tail and queue[head] < first:
             head += 1
-        found[i] = queue[head] if head < tail else -1
-    return found
+        result[i] = queue[head] if head < tail else -1
+    return result
 
 
 def _frames(low: Ints, high: Ints) -> tuple[Ints, Ints, Ints]:
@@ -172,18 +172,18 @@ def _by_frame(call: WindowCall, places: Places, low: Ints, high: Ints) -> Picked
     frames, at, diffs = _moves(first, last, line)
     rows = places.row[at]
     values = Rows(layout.value_schema, tuple(c.take(pa.array(rows)) for c in columns), len(rows))
-    made = reduce_general(_groups(layout, line, frames, values, diffs), spec).oks
-    come = np.flatnonzero(made.diffs > 0)
-    found = np.where(np.append(True, line[1:] != line[:-1])[: len(line)], _NOTHING, _AS_BEFORE)
-    found[made.times[0]] = _NOTHING
-    found[made.times[0, come]] = come
-    found = found[np.maximum.accumulate(np.where(found == _AS_BEFORE, 0, np.arange(len(found))))]
-    results = made.rows.column(_RESULT)
-    found[first == last] = len(results)
+    result = reduce_general(_groups(layout, line, frames, values, diffs), spec).oks
+    come = np.flatnonzero(result.diffs > 0)
+    matches = np.where(np.append(True, line[1:] != line[:-1])[: len(line)], _NOTHING, _AS_BEFORE)
+    matches[result.times[0]] = _NOTHING
+    matches[result.times[0, come]] = come
+    matches = matches[np.maximum.accumulate(np.where(matches == _AS_BEFORE, 0, np.arange(len(matches))))]
+    results = result.rows.column(_RESULT)
+    matches[first == last] = len(results)
     results = pa.concat_arrays([results, pa.array([_of_nothing(call.call.function)], results.type)])
-    failed = (found == _NOTHING)[number]
+    failed = (matches == _NOTHING)[number]
     compared = None if pa.types.is_nested(results.type) else partial(codes, results)
-    return Picked(results, found[number], compared, failed if failed.any() else None)
+    return Picked(results, matches[number], compared, failed if failed.any() else None)
 
 
 _NOTHING, _AS_BEFORE = -1, -2
@@ -195,8 +195,8 @@ def _moves(first: Ints, last: Ints, line: Ints) -> tuple[Ints, Ints, Ints]:
     was_first = np.where(fresh, first, np.roll(first, 1))
     was_last = np.where(fresh, first, np.roll(last, 1))
     low, high = np.maximum(was_last, first), last
-    gone = np.minimum(first, was_last)
-    many = np.maximum(high - low, 0), np.maximum(gone - was_first, 0)
+    removed = np.minimum(first, was_last)
+    many = np.maximum(high - low, 0), np.maximum(removed - was_first, 0)
     frame = np.concatenate([np.repeat(np.arange(len(first)), m) for m in many])
     place = np.concatenate([_spread(low, low + many[0]), _spread(was_first, was_first + many[1])])
     diff = np.repeat([1, -1], [int(m.sum()) for m in many])

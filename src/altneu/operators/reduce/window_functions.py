@@ -176,8 +176,8 @@ def of_place(call: WindowCall, places: Places) -> Words:
     function = call.call.function
     if function == "ntile":
         return Words(pa.int32(), _ntile(places, call.number))
-    found, type_ = _OF_PLACE[function]
-    return Words(type_, found(places))
+    result, type_ = _OF_PLACE[function]
+    return Words(type_, result(places))
 
 
 # functions that pick a place ------------------------------------------------------------------------------------------
@@ -206,9 +206,9 @@ class Some:
     def pick(self, number: Ints, low: Ints, high: Ints) -> Ints:
         """The places by number that are from ``low`` up to ``high``, -1 where one is not."""
         inside = (number >= self.before[low]) & (number < self.before[high])
-        found = np.full(len(number), -1, np.int64)
-        found[inside] = self.places[number[inside]]
-        return found
+        result = np.full(len(number), -1, np.int64)
+        result[inside] = self.places[number[inside]]
+        return result
 
 
 def picking(call: WindowCall, places: Places) -> Results:

@@ -62,14 +62,14 @@ def changed(commands: Updates, old: Sequence[Batch], layout: Layout, description
     there = [batch for batch in old if len(batch)]
     known, home, diffs = Rows.empty(layout.value_schema), np.empty(0, np.int64), np.empty(0, np.int64)
     if there:
-        found = find_in(there, hash_rows(distinct), distinct)
-        known, home, diffs = found.values, found.probe, found.diffs
+        matches = find_in(there, hash_rows(distinct), distinct)
+        known, home, diffs = matches.values, matches.probe, matches.diffs
     order = np.lexsort((_ints(rows, ROW), _ints(rows, CALL), times, group))
     numbered = _Numbered.of(known, home, diffs, values, group)
     (at, which, sign), _ = numbered.swept(group[order], times[order], _ints(rows, KIND)[order], order, len(first))
     moment = order[at]
-    made = layout.join(distinct.take(group[moment]), numbered.values.take(numbered.first[which]))
-    return Batch.build(Updates(made, times[moment].reshape(1, -1), sign), layout, description)
+    result = layout.join(distinct.take(group[moment]), numbered.values.take(numbered.first[which]))
+    return Batch.build(Updates(result, times[moment].reshape(1, -1), sign), layout, description)
 
 
 def conflicts(arranged: Arranged, operator: str) -> Updates:
@@ -206,9 +206,9 @@ def _obey(what: int, value: int, group: int, moment: int, used: int, lists: Any,
 
 
 @compiled
-def _tell(at: int, value: int, sign: int, out: Ints, made: int) -> int:
-    out[0, made], out[1, made], out[2, made] = at, value, sign
-    return made + 1
+def _tell(at: int, value: int, sign: int, out: Ints, result: int) -> int:
+    out[0, result], out[1, result], out[2, result] = at, value, sign
+    return result + 1
 
 
 @compiled
@@ -223,7 +223,7 @@ def _sweep(group: Ints, times: Ints, kind: Ints, which: Ints, home: Ints, there:
     stamp, was, some = np.full(values, -1, np.int64), np.zeros(values, np.bool_), np.empty(values, np.int64)
     met = stamp, was, some
     rows, errors = np.empty((3, 2 * commands + values), np.int64), np.empty((3, 3 * commands + values), np.int64)
-    made, failed, p = 0, 0, 0
+    result, failed, p = 0, 0, 0
     while p < commands:
         g, time, moment, used, before = group[p], times[p], p, 0, size[group[p]]
         while p < commands and group[p] == g and times[p] == time:
@@ -233,19 +233,19 @@ def _sweep(group: Ints, times: Ints, kind: Ints, which: Ints, home: Ints, there:
         for v in some[:used]:
             now = place[v] >= 0
             if now != was[v]:
-                made = _tell(p - 1, v, 1 if now else -1, rows, made)
+                result = _tell(p - 1, v, 1 if now else -1, rows, result)
             if (now and after > 1) != (was[v] and before > 1):
                 failed = _tell(p - 1, v, 1 if now and after > 1 else -1, errors, failed)
         if (before > 1) != (after > 1):  # one value at most is there now and was there then
             for v in listed[start[g] : start[g] + after]:
                 if stamp[v] != moment:
                     failed = _tell(p - 1, v, 1 if after > 1 else -1, errors, failed)
-    return _lines(rows, made), _lines(errors, failed)
+    return _lines(rows, result), _lines(errors, failed)
 
 
 @compiled
-def _lines(found: Any, count: int) -> tuple[Ints, Ints, Ints]:
-    return found[0, :count].copy(), found[1, :count].copy(), found[2, :count].copy()
+def _lines(matches: Any, count: int) -> tuple[Ints, Ints, Ints]:
+    return matches[0, :count].copy(), matches[1, :count].copy(), matches[2, :count].copy()
 
 
 def _ints(rows: Rows, name: str) -> Ints:

@@ -29,10 +29,10 @@ async function answer(response) {
   return found;
 }
 
-/** Hear of news from a step on; what is given back ends that. */
-export function listen(after, onNews, onState) {
-  const source = new EventSource(`api/news?after=${after}`);
-  source.addEventListener("news", (event) => onNews(JSON.parse(event.data)));
+/** Receive updates after a step; the function returned ends that. */
+export function listen(after, onUpdate, onState) {
+  const source = new EventSource(`api/updates?after=${after}`);
+  source.addEventListener("update", (event) => onUpdate(JSON.parse(event.data)));
   source.addEventListener("open", () => onState(true));
   source.addEventListener("error", () => onState(false));
   return () => source.close();

@@ -1,4 +1,4 @@
-/** What asks again when there is news, but never faster than it is answered. */
+/** What asks again when there is an update, but never faster than it is answered. */
 export function asking(ask, onError) {
   let controller = null;
   let again = false;

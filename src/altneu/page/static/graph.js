@@ -130,7 +130,7 @@ export function show(place, known, [chosen]) {
     update(found);
   }, (error) => (error.silent && picture) || fill(stage, el("p", { class: "error" }, error.message)));
   asked.run();
-  return { news: asked.run, close: asked.close };
+  return { update: asked.run, close: asked.close };
 }
 
 /** Squeeze a text that has become longer than its box. */

@@ -11,7 +11,7 @@ const KEPT = 1000;
 const TABS = [["steps", "Steps", steps], ["graph", "Graph", graph], ["views", "Views", views], ["sources", "Sources", sources], ["query", "Query", query]];
 const at = (id) => document.getElementById(id);
 
-/** What all parts of the page know; kept up to date by news. */
+/** What all parts of the page know; kept up to date by updates. */
 const known = { session: null, steps: [] };
 let part = null;
 let since = null; // when what runs began, by this clock
@@ -51,14 +51,14 @@ function running() {
   if (doing) at("doing").textContent = `${doing.text}, ${seconds < 10 ? seconds.toFixed(1) : Math.floor(seconds)} s`;
 }
 
-function heard(news) {
+function heard(update) {
   const last = known.steps.at(-1)?.number ?? 0;
-  if (news.session.served !== known.session.served) return location.reload(); // another session is served here now
-  const fresh = news.steps.filter((step) => step.number > last);
+  if (update.session.served !== known.session.served) return location.reload(); // another session is served here now
+  const fresh = update.steps.filter((step) => step.number > last);
   known.steps = [...known.steps, ...fresh].slice(-KEPT);
-  known.session = news.session;
+  known.session = update.session;
   head();
-  part?.news?.(fresh);
+  part?.update?.(fresh);
 }
 
 function themed() {
@@ -96,7 +96,7 @@ async function begin() {
   listen(after, heard, (open) => {
     at("live").textContent = open ? "live" : "no answer";
     at("live").className = open ? "live on" : "live off";
-    if (open) part?.news?.([]); // what happened while there was no answer
+    if (open) part?.update?.([]); // what happened while there was no answer
   });
 }
 

@@ -26,7 +26,7 @@ export function show(place, known) {
 
   update();
   const timer = setInterval(update, 2000); // streams go on between steps
-  return { news: update, close: () => clearInterval(timer) };
+  return { update, close: () => clearInterval(timer) };
 }
 
 function spoken({ count, seconds, read }) {

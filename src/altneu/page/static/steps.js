@@ -55,7 +55,7 @@ export function show(place, known) {
 
   update([]);
   return {
-    news: update,
+    update,
     redraw: () => drawn && draw(),
     close: () => drawn?.forEach(([, shown]) => shown.close()),
   };

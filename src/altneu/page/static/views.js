@@ -12,7 +12,7 @@ export function show(place, known, [chosen, part]) {
   const { views } = known.session;
   if (!views.length) {
     fill(place, el("section", { class: "hint" }, el("h2", {}, "No view yet"), el("p", {}, "session.maintain(name, collection) keeps one, and so does CREATE MATERIALIZED VIEW.")));
-    return { news: () => known.session.views.length && dispatchEvent(new HashChangeEvent("hashchange")) };
+    return { update: () => known.session.views.length && dispatchEvent(new HashChangeEvent("hashchange")) };
   }
   const name = chosen ?? views[0].name;
   const list = el("nav", { class: "list", "aria-label": "Views" });
@@ -42,9 +42,9 @@ export function show(place, known, [chosen, part]) {
   inner = { rows, changes, errors, about }[found](body, name);
   list.querySelector('[aria-current="page"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });
   return {
-    news(fresh) {
+    update(fresh) {
       listed(fresh);
-      if (!fresh.length || inner.always || fresh.some((step) => step.changes_out[name])) inner.news?.(fresh);
+      if (!fresh.length || inner.always || fresh.some((step) => step.changes_out[name])) inner.update?.(fresh);
     },
     close: () => inner.close?.(),
   };
@@ -104,7 +104,7 @@ function rows(place, name) {
     fill(pages, pager(found.offset, limit, found.selected, (to) => change({ offset: to })));
   }, failed(content));
   asked.run();
-  return { news: () => live && asked.run(), close: asked.close };
+  return { update: () => live && asked.run(), close: asked.close };
 }
 
 function whyButton(name, found, at) {
@@ -141,7 +141,7 @@ function changes(place, name) {
     told.textContent = `last change in step ${whole(after)}`;
   }, failed(content));
   asked.run();
-  return { news: () => live && asked.run(), close: asked.close };
+  return { update: () => live && asked.run(), close: asked.close };
 }
 
 /** What stands before a changed row: its sign, and its times. */
@@ -173,7 +173,7 @@ function errors(place, name) {
     fill(pages, found.total > limit ? pager(offset, limit, found.total, (to) => ((offset = to), asked.run())) : null);
   }, failed(content));
   asked.run();
-  return { news: asked.run, always: true, close: asked.close }; // errors come and go without a change of the rows
+  return { update: asked.run, always: true, close: asked.close }; // errors come and go without a change of the rows
 }
 
 function about(place, name) {

@@ -24,9 +24,9 @@ from altneu.operators.join.pairs import TooManyMatches
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime import interrupts
 from altneu.runtime.base import begin
+from altneu.runtime.batch_writer import BatchWriter
 from altneu.runtime.contents import contents_reader
 from altneu.runtime.inputs import Inputs, Stamp
-from altneu.runtime.keeper import Keeper
 from altneu.runtime.local import reshard_here, run_here
 from altneu.runtime.memory import shares
 from altneu.runtime.outcome import Outcome
@@ -67,7 +67,7 @@ class SparkExecutor:
     def __init__(self, spark: SparkSession, shards: int, placement: str, memory: int | None = None) -> None:
         self.spark, self.shards, self.placement, self.memory = spark, shards, placement, memory
         self.jobs = Jobs()
-        self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
+        self.batch_writer = BatchWriter() if memory is None else BatchWriter(shares(memory)[0])
 
     def close(self) -> None:
         """Nothing to let go of: the Spark session is its owner's."""
@@ -91,7 +91,7 @@ class SparkExecutor:
             if self.is_large(step, segment, frames):
                 return self._on_spark(step, segment, frames)
             try:
-                return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None, self.keeper)
+                return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None, self.batch_writer)
             except TooManyMatches:
                 return self._on_spark(step, segment, {})
         finally:
@@ -118,8 +118,8 @@ class SparkExecutor:
         """
         room = FETCH_ROWS
         rest: dict[str, list[tuple[Any, Stamp]]] = {}
-        for name, found in frames.items():
-            for frame, stamp in found:
+        for name, result in frames.items():
+            for frame, stamp in result:
                 numbered, read = placed(frame, narrowed(step.plan, name, frame, stamp))
                 chosen, known = numbered.select(*map(quote_name, read.columns)), len(persisted)
                 most = min(room, DRIVER_ROWS - step.work(segment, DRIVER_ROWS))
@@ -153,24 +153,24 @@ class SparkExecutor:
 
     def _on_spark(self, step: Run, segment: Segment, frames: Frames) -> Outcome:
         """Run a segment as one job; the rows that the driver has go through stage 0 here and join it there."""
-        made = Outcome("spark")
+        result = Outcome("spark")
         task = task_of(step, segment, self.memory)
         rows: list[Row] = [(shard, SEED, b"") for shard in range(self.shards)]
-        found = step.inbox(segment).get((0, 0), {})
-        here = {port: [m for m in messages if not isinstance(m, MessageRef)] for port, messages in found.items()}
+        matches = step.inbox(segment).get((0, 0), {})
+        here = {port: [m for m in messages if not isinstance(m, MessageRef)] for port, messages in matches.items()}
         if here:
             running = begin(step.plan, 0, 0, {}, here, task.region, StepMode(self.shards))
             for shard, channel, message in running.sent():
                 if step.plan.channels[channel].stage in segment.stages:
                     rows += encode(shard, channel, message)
                 else:
-                    made.sent.append((shard, channel, message))
-            made.measured.add(running.outcome.measured.counts)
+                    result.sent.append((shard, channel, message))
+            result.measured.add(running.outcome.measured.counts)
         began, title = time.perf_counter(), _title(step, segment)
         payloads = self._run_job(task, title, frames, rows)
-        _gather(step.states, step.plan, payloads, made)
-        self.jobs.add(title, time.perf_counter() - began, made.passed)
-        return made
+        _gather(step.states, step.plan, payloads, result)
+        self.jobs.add(title, time.perf_counter() - began, result.passed)
+        return result
 
     def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row]) -> list[bytes]:
         """Run the stages of a task, each shard by itself; what they tell."""
@@ -194,10 +194,10 @@ class SparkExecutor:
             shards = self.spark.range(0, self.shards, 1, self.shards)
             parts.append(shards.mapInArrow(titled(start(task), title), SPARK_SCHEMA))
         if not first:
-            for source, found in frames.items():
+            for source, result in frames.items():
                 if source in plan.sources:
                     watched = partial(self.jobs.observed, source)
-                    parts += [read_frame(task, source, frame, stamp, watched) for frame, stamp in found]
+                    parts += [read_frame(task, source, frame, stamp, watched) for frame, stamp in result]
             parts.append(self.spark.createDataFrame(pa.Table.from_batches(list(pack(rows)), SCHEMA), SPARK_SCHEMA))
         whole = parts[0]
         for part in parts[1:]:
@@ -237,18 +237,18 @@ class SparkExecutor:
         """Part the state of every shard, by tasks where it is large."""
         rows = sum(map(table.rows, table.layouts))
         if self.placement == "driver" or (self.placement == "auto" and rows <= DRIVER_ROWS):
-            return reshard_here(plan, table, parting, self.keeper)
-        made = Outcome("spark")
+            return reshard_here(plan, table, parting, self.batch_writer)
+        result = Outcome("spark")
         task = task_on(plan, table, table.layouts, StepMode(parting.before), self.memory)
         with self._job(f"altneu: {parting.before} shards become {parting.after}", own=True), _source_failures([]):
             payloads = self._run_on_shards(part_shards(task, parting), parting.before, "part shards")
-        _gather(table, plan, payloads, made)
-        return made
+        _gather(table, plan, payloads, result)
+        return result
 
     def _run_on_shards(self, kernel: Kernel, shards: int, title: str) -> list[bytes]:
         numbers = self.spark.range(0, shards, 1, shards)
-        told = numbers.mapInArrow(titled(kernel, title), SPARK_SCHEMA)
-        return [bytes(r[0]) for r in told.select("payload").collect()]
+        payloads = numbers.mapInArrow(titled(kernel, title), SPARK_SCHEMA)
+        return [bytes(r[0]) for r in payloads.select("payload").collect()]
 
     def frame_of(self, table: pa.Table) -> DataFrame:
         """Rows of the driver as a DataFrame."""
@@ -266,8 +266,8 @@ def task_of(step: Run, segment: Segment, memory: int | None = None) -> Task:
     plan, states, mode = step.plan, step.states, step.mode
     named = states.named(plan.states_of(segment.stages))
     inbox: dict[tuple[int, int], dict[int, list[MessageRef]]] = {}
-    for place, found in step.inbox(segment).items():
-        for channel, messages in found.items():
+    for place, result in step.inbox(segment).items():
+        for channel, messages in result.items():
             if channel >= 0:
                 sent = [(place[1], channel, message) for message in messages]
                 refs = [ref for *_, ref in written(plan, mode.given, sent, states.names, states.write)]
@@ -302,7 +302,7 @@ def _title(step: Run, segment: Segment) -> str:
     return f"altneu step {step.region.lower.to_pylist()} to {step.region.upper.to_pylist()}{where}: {stages}"[:_TITLE]
 
 
-def _gather(states: StateTable, plan: Plan, payloads: list[bytes], made: Outcome) -> None:
+def _gather(states: StateTable, plan: Plan, payloads: list[bytes], result: Outcome) -> None:
     """Add the outcomes of the tasks of a segment, those of earlier stages first."""
 
     def opened(node: int, data: Data) -> list[Updates]:
@@ -315,7 +315,7 @@ def _gather(states: StateTable, plan: Plan, payloads: list[bytes], made: Outcome
             name, text = value["error"]
             raise getattr(errors, name, StepFailedError)(text)
         states.blobs.update(blobs)
-        made.add(Outcome.from_json(cast(StoredOutcome, value), opened))
+        result.add(Outcome.from_json(cast(StoredOutcome, value), opened))
 
 
 @contextmanager

@@ -100,15 +100,15 @@ def whole_of(state: ArrangementState, since: Antichain) -> Batch:
     batches = state.spine.batches
     if not batches:
         return state.spine.merged(since)
-    told = [batch.description for batch in batches]
-    for description in told:
+    descriptions = [batch.description for batch in batches]
+    for description in descriptions:
         since = since.join(description.since)
     rows, size = sum(map(len, batches)), sum(batch.nbytes for batch in batches)
 
     def part(lower: int, upper: int) -> tuple[Block, ...]:
         return merge([batch.between(lower, upper) for batch in batches], since).blocks
 
-    description = Description(told[0].lower, told[-1].upper, since)
+    description = Description(descriptions[0].lower, descriptions[-1].upper, since)
     return LazyBatch(state.spine.layout, description, rows, size, part, exact=False)
 
 
