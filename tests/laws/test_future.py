@@ -111,7 +111,7 @@ change = st.tuples(st.integers(0, 2), st.tuples(st.integers(0, 5), rounds), st.s
         st.one_of(st.lists(change, min_size=1, max_size=6), st.tuples(rounds, st.integers(0, 6))), max_size=12
     )
 )
-def test_holds_of_rounds_give_each_round_what_is_due_in_it(actions):
+def test_future_updates_of_rounds_are_due_in_their_round(actions):
     holds, model = FutureUpdates(SCHEMA, Rounds(Epoch(), 2)), Counter()
     for what in actions:
         if isinstance(what, list):

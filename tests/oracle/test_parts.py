@@ -80,16 +80,16 @@ class Twice(StageRun):
     parts = 0
 
     def sent(self):
-        found = self.inbox
+        actual = self.inbox
         whole = StageRun(*self._given(Inbox(self.plan, None)), BatchWriter())
         small = Inbox(self.plan, 1 if self.plan.in_parts(self.stage) else None)
-        for port, messages in found.all().items():
+        for port, messages in actual.all().items():
             for message in messages:
                 whole.inbox.add(port, message)
                 small.add(port, message)
         parted = StageRun(*self._given(small), BatchWriter(200))
         sent = [list(run.sent()) for run in (whole, parted)]
-        assert told(sent[0]) == told(sent[1])
+        assert summed_messages(sent[0]) == summed_messages(sent[1])
         outcomes = whole.outcome, parted.outcome
         states = [{key: kept(state) for key, state in outcome.states.items()} for outcome in outcomes]
         assert states[0] == states[1]
@@ -115,7 +115,7 @@ def summed(parts: Iterable[Updates]) -> Counter[Any]:
     return Counter({key: diff for key, diff in found.items() if diff})
 
 
-def told(sent: Iterable[Any]) -> dict[Any, Counter[Any]]:
+def summed_messages(sent: Iterable[Any]) -> dict[Any, Counter[Any]]:
     """What messages add up to, for each shard and channel."""
     found: dict[Any, list[Updates]] = {}
     for shard, channel, message in sent:

@@ -475,7 +475,7 @@ def test_a_checkpoint_is_set_back_to_a_store_that_has_nothing_of_the_stream(file
             assert view.to_pylist() == [(1, 1)]
 
 
-def test_a_store_that_is_behind_is_told_though_nothing_new_comes(files, tmp_path):
+def test_a_store_that_is_behind_is_reported_though_nothing_new_arrives(files, tmp_path):
     files.put((1, 1))
     with an.Session(path=tmp_path / "state") as session:
         session.maintain("v", N)
