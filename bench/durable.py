@@ -108,10 +108,10 @@ def _recovery(scale: Scale, folder: Path) -> Findings:
     with an.Session(path=path) as session:
         _maintain(session)
         fill(session, "events", keys(size))
-        kept = session.advance().state_rows
+        rows = session.advance().state_rows
     runs = [_opened(path) for _ in range(3)]
     table = Table(
-        f"l. a restart on {size:,} rows ({kept:,} updates kept)",
+        f"l. a restart on {size:,} rows ({rows:,} updates kept)",
         ["run", "open, s", "maintain, s", "first answer, s", "first one-row step, s"],
         notes=[
             "In a process of its own each time, from Session(path=...) on; imports are not counted.",

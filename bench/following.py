@@ -39,9 +39,9 @@ class Batches:
         """Add a run; what Spark reports of its first batch, in which everything is started, is left out."""
         self.seconds.append(seconds)
         for progress in query.recentProgress[1:]:
-            told = progress.durationMs
-            self.batch.append(told["triggerExecution"])
-            self.own.append(told["addBatch"])
+            durations = progress.durationMs
+            self.batch.append(durations["triggerExecution"])
+            self.own.append(durations["addBatch"])
 
 
 def files(folder: Path, count: int) -> None:
@@ -121,8 +121,8 @@ def measure(scale: Scale) -> Findings:
     columns = ["", "steps/s", "batch p50, ms", "batch p99, ms", "of it own, p50 ms", "against the aggregation"]
     table = Table("k. one-row micro-batches of Structured Streaming", columns, notes=[note])
     wanted = min(result["Spark, stateful aggregation"].seconds)
-    for name, told in result.items():
-        least, own = min(told.seconds), np.median(told.own)
-        p50, p99 = np.percentile(told.batch, [50, 99])
+    for name, batches_of_one in result.items():
+        least, own = min(batches_of_one.seconds), np.median(batches_of_one.own)
+        p50, p99 = np.percentile(batches_of_one.batch, [50, 99])
         table.add(name, f"{count / least:.1f}", f"{p50:.0f}", f"{p99:.0f}", f"{own:.0f}", f"{wanted / least:.2f}x")
     return Findings([table])

@@ -94,18 +94,18 @@ def algorithms_on_a_graph(findings: Findings, nodes: int, edges: int, *, judged:
     )
     for name, (load, changes, load_limit, changes_limit) in RECORDED.items():
         result = apart(followed, name, nodes, edges)
-        told = result.result
+        answer = result.result
         shown.add(
             name,
-            f"{told['load']:.2f}",
-            f"{told['changes']:.2f}",
+            f"{answer['load']:.2f}",
+            f"{answer['changes']:.2f}",
             f"{result.added / MIB:,.0f}",
-            f"{told['rows']:,.0f}",
+            f"{answer['rows']:,.0f}",
             load,
             changes,
         )
         for what, limit, reference in (("load", load_limit, load), ("changes", changes_limit, changes)):
-            ratio = told[what] / reference
+            ratio = answer[what] / reference
             aim = Aim(
                 f"g: {name}, {what} within {limit:g}x of differential dataflow (recorded)",
                 f"{ratio:.2f}x",

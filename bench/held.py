@@ -11,7 +11,7 @@ import pyarrow as pa
 import altneu as an
 from altneu.operators.base import Region, StepMode
 from altneu.plan.physical import Plan
-from altneu.runtime import portion
+from altneu.runtime import step_limit
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.local import LocalExecutor
 from altneu.runtime.outcome import Outcome
@@ -45,7 +45,7 @@ def expirations(rows: int, cut: bool) -> Callable[[], Any]:
     if rows > WARM:
         expirations(WARM, True)()
     if not cut:
-        portion.STEP_ROWS = WHOLE
+        step_limit.STEP_ROWS = WHOLE
     rng = generator("expirations")
     source = an.source("events", "k long, v long, until long")
     plan = source.filter("logical_now() < until").group_by("k").agg(n="count(*)", s="sum(v)")
@@ -70,7 +70,7 @@ def long_pause(findings: Findings, rows: int) -> None:
         f"e. {rows:,} expirations at {TIMES:,} times, all due after a long pause",
         ["", "steps", "seconds", "resident before, MiB", "peak, added MiB", "updates out"],
     )
-    for name, cut in {f"cut into steps of {portion.STEP_ROWS:,}": True, "one step": False}.items():
+    for name, cut in {f"cut into steps of {step_limit.STEP_ROWS:,}": True, "one step": False}.items():
         result = apart(expirations, rows, cut)
         if result.result["left"]:
             raise AssertionError("rows are left that have expired")

@@ -104,14 +104,14 @@ QUERIES = {
 
 def count(events: pw.Table) -> pw.Table:
     """Case c: filter and count."""
-    kept = events.filter(events.v >= 100)
-    return kept.groupby(kept.k).reduce(kept.k, n=pw.reducers.count())
+    large = events.filter(events.v >= 100)
+    return large.groupby(large.k).reduce(large.k, n=pw.reducers.count())
 
 
 def lookup(events: pw.Table, dimension: pw.Table) -> pw.Table:
     """Case c: filter and join."""
-    kept = events.filter(events.v >= 100)
-    return kept.join(dimension, kept.k == dimension.k).select(kept.k, kept.v, dimension.w)
+    large = events.filter(events.v >= 100)
+    return large.join(dimension, large.k == dimension.k).select(large.k, large.v, dimension.w)
 
 
 class Changes(pw.io.python.ConnectorSubject):

@@ -51,8 +51,8 @@ def tables(share: float) -> dict[str, pa.Table]:
             names = columns.split()
             with archive.open(f"{name}.txt") as lines:
                 table = pc.read_csv(lines, read_options=pc.ReadOptions(column_names=names))
-            kept = table.num_rows if name in WHOLE else int(table.num_rows * share)
-            result[name] = table.slice(0, kept).cast(pa.schema([(n, pa.int64()) for n in names]))
+            count = table.num_rows if name in WHOLE else int(table.num_rows * share)
+            result[name] = table.slice(0, count).cast(pa.schema([(n, pa.int64()) for n in names]))
     return result
 
 
@@ -80,7 +80,7 @@ def maintained(share: float, deletes: int) -> Any:
         started, work = time.perf_counter(), time.process_time()
         session.advance()
         load, cpu = time.perf_counter() - started, time.process_time() - work
-        kept = sum(size for _, size in session._engine.table.sizes().values())
+        retained = sum(size for _, size in session._engine.table.sizes().values())
         results = [session._engine.table.rows(session._engine.ports(name).contents) for name in VIEWS]
         steps, used = Steps(), []
         for name in VIEWS * (deletes // 2):
@@ -89,7 +89,7 @@ def maintained(share: float, deletes: int) -> Any:
             work = time.process_time()
             steps.run(session.advance)
             used.append(time.process_time() - work)
-        return {"load": load, "cpu": cpu, "found": results, "kept": kept, "wall": steps.wall, "used": used}
+        return {"load": load, "cpu": cpu, "found": results, "kept": retained, "wall": steps.wall, "used": used}
 
     return run
 
@@ -127,10 +127,10 @@ def recomputed(share: float) -> Any:
 def galen(findings: Findings, share: float, deletes: int, *, judged: bool) -> None:
     """Load, memory and deletes, against DuckDB's recomputation."""
     ours, theirs = apart(maintained, share, deletes), apart(recomputed, share)
-    told = ours.result
-    tuples = sum(told["found"])
+    result = ours.result
+    tuples = sum(result["found"])
     shown = Table(
-        f"r. GALEN, {share:.0%} of it: {told['found'][0]:,} and {told['found'][1]:,} rows follow",
+        f"r. GALEN, {share:.0%} of it: {result['found'][0]:,} and {result['found'][1]:,} rows follow",
         [
             "",
             "load, s",
@@ -143,14 +143,14 @@ def galen(findings: Findings, share: float, deletes: int, *, judged: bool) -> No
             "CPU p50, ms",
         ],
     )
-    wall, used = ([milliseconds(told[name], p) for p in (50, 100)] for name in ("wall", "used"))
+    wall, used = ([milliseconds(result[name], p) for p in (50, 100)] for name in ("wall", "used"))
     shown.add(
         "altneu",
-        f"{told['load']:.1f}",
-        f"{told['cpu']:.1f}",
+        f"{result['load']:.1f}",
+        f"{result['cpu']:.1f}",
         f"{ours.added / MIB:,.0f}",
         f"{ours.added / tuples:,.0f}",
-        f"{told['kept'] / tuples:.0f}",
+        f"{result['kept'] / tuples:.0f}",
         *(f"{w:,.0f}" for w in wall),
         f"{used[0]:,.0f}",
     )
@@ -160,13 +160,13 @@ def galen(findings: Findings, share: float, deletes: int, *, judged: bool) -> No
     shown.add("DuckDB, anew", f"{theirs.seconds:.1f}", spent, *theirs_added, "", again, again, "")
     shown.notes.append(
         f"The load takes {ours.added / max(theirs.added, 1):.1f} times DuckDB's memory and "
-        f"{told['cpu'] / theirs.result['cpu']:.1f} times its CPU seconds."
+        f"{result['cpu'] / theirs.result['cpu']:.1f} times its CPU seconds."
     )
-    same = told["found"] == theirs.result["found"] == list(ROWS[share])
+    same = result["found"] == theirs.result["found"] == list(ROWS[share])
     shown.notes.append(f"The counts are {'the same' if same else 'NOT the same'}, and those that are known.")
     findings.tables.append(shown)
     findings.aims += [
-        Aim("r: GALEN in 5 minutes", f"{told['load']:.0f} s", told["load"] / 300 if judged else None),
+        Aim("r: GALEN in 5 minutes", f"{result['load']:.0f} s", result["load"] / 300 if judged else None),
         Aim("r: in 10 GB", f"{ours.peak / 1e9:.1f} GB", ours.peak / 1e10 if judged else None),
         Aim("r: a deleted row under a second (p50)", f"{wall[0]:,.0f} ms", wall[0] / 1e3 if judged else None),
         Aim(
@@ -192,14 +192,14 @@ def ranked(nodes: int, edges: int) -> Any:
         session.advance()
 
     def run() -> list[tuple[float, float, int]]:
-        told = []
+        result = []
         for change, rows in ((session.insert, table), (session.retract, some), (session.insert, some)):
             change("edges", rows)
             started, work = time.perf_counter(), time.process_time()
             session.advance()
-            kept = sum(session._engine.table.rows(name) for name in session._engine.table.sizes())
-            told.append((time.perf_counter() - started, time.process_time() - work, kept))
-        return told
+            retained = sum(session._engine.table.rows(name) for name in session._engine.table.sizes())
+            result.append((time.perf_counter() - started, time.process_time() - work, retained))
+        return result
 
     return run
 
@@ -212,10 +212,10 @@ def page_rank(findings: Findings, nodes: int, edges: int) -> None:
         ["", "s", "CPU, s", "of the load", "updates kept", "of the load's"],
     )
     _, load, first = result.result[0]
-    for name, (wall, cpu, kept) in zip(
+    for name, (wall, cpu, retained) in zip(
         ("load", "a tenth of the edges deleted", "and inserted again"), result.result, strict=True
     ):
-        shown.add(name, f"{wall:.1f}", f"{cpu:.1f}", f"{cpu / load:.2f}x", f"{kept:,}", f"{kept / first:.2f}x")
+        shown.add(name, f"{wall:.1f}", f"{cpu:.1f}", f"{cpu / load:.2f}x", f"{retained:,}", f"{retained / first:.2f}x")
     shown.notes.append(f"{result.added / MIB:,.0f} MiB added at most.")
     findings.tables.append(shown)
     ratio = result.result[1][1] / load

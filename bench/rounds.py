@@ -90,7 +90,7 @@ def measure(scale: Scale) -> Findings:
     return result
 
 
-def _document(table: Table, found: Findings, *, full: bool, changes: int) -> None:
+def _document(table: Table, findings: Findings, *, full: bool, changes: int) -> None:
     real = (FOLDER / "insert.txt").exists() and full
     result = crdt.trace(EDITS, RUN) if full else crdt.trace(QUICK_EDITS, QUICK_RUN)
     inserts, removals = crdt.read(FOLDER) if real else result
@@ -114,7 +114,7 @@ def _document(table: Table, found: Findings, *, full: bool, changes: int) -> Non
     )
     name = "the trace in out/bench/crdt" if real else "a made-up trace"
     p50 = _row(table, f"{name}, {len(inserts):,} insertions", len(wanted), count, load, seconds, anew)
-    found.aims += [
+    findings.aims += [
         Aim("o: a trace loaded within five minutes", f"{load:.0f} s", load / LOAD_SECONDS),
         Aim("o: a removal in 50 ms, median", f"{p50:.1f} ms", p50 / REMOVAL),
     ]

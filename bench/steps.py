@@ -24,7 +24,7 @@ STEP_LIMIT, GROWTH_LIMIT, SMALLER_SIDE = 1.0, 2.0, 10
 
 
 @dataclass
-class Found:
+class Measured:
     """Steps on one size of state."""
 
     size: int
@@ -86,7 +86,7 @@ class Changes:
         return session.advance()
 
 
-def on_counts(size: int, count: int) -> Found:
+def on_counts(size: int, count: int) -> Measured:
     """Filter and count by group, with as many groups as rows."""
     with an.Session() as session:
         session.maintain("view", counting())
@@ -94,7 +94,7 @@ def on_counts(size: int, count: int) -> Found:
         return _measure(session, count, Changes(size, ("events",)))
 
 
-def on_joins(size: int, count: int) -> Found:
+def on_joins(size: int, count: int) -> Measured:
     """Filter and join with ``size`` rows of another source; one change in four is on that side."""
     with an.Session() as session:
         session.maintain("view", joining())
@@ -104,14 +104,14 @@ def on_joins(size: int, count: int) -> Found:
         return _measure(session, count, Changes(size, ("events", "events", "events", "dimension")))
 
 
-def _measure(session: an.Session, count: int, changes: Changes) -> Found:
+def _measure(session: an.Session, count: int, changes: Changes) -> Measured:
     for i in range(WARM_STEPS):
         last = changes.apply(session, i)
     steps = Steps()
     with memory() as peak:
         for i in range(count):
             last = steps.run(lambda i=i: changes.apply(session, i))  # type: ignore[misc]
-    return Found(changes.size, last.state_rows, steps, peak)
+    return Measured(changes.size, last.state_rows, steps, peak)
 
 
 def measure(scale: Scale) -> Findings:

@@ -39,8 +39,8 @@ def grid(size: int) -> Instance:
 def with_gaps(instance: Instance) -> Instance:
     """Without a random half of its updates."""
     times, new = instance
-    kept = generator(f"gaps-{len(new)}").random(len(new)) < 0.5
-    return times[:, kept], new[kept]
+    mask = generator(f"gaps-{len(new)}").random(len(new)) < 0.5
+    return times[:, mask], new[mask]
 
 
 def shuffled(instance: Instance) -> Instance:

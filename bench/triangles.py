@@ -37,9 +37,9 @@ def triangles(edges: an.Collection) -> an.Collection:
     return wedges(edges).join(edges, on={"a": "src", "c": "dst"}).select("a", "b", "c")
 
 
-def counted(found: an.Collection) -> an.Collection:
+def counted(triangles: an.Collection) -> an.Collection:
     """How many."""
-    return found.group_by().agg(n="count(*)")
+    return triangles.group_by().agg(n="count(*)")
 
 
 def random_edges(nodes: int, edges: int) -> Path:
@@ -129,14 +129,14 @@ def of_a_random_graph(findings: Findings, nodes: int, edges: int, changes: int, 
         ],
     )
     for name, result in (("altneu, delta join", ours), ("altneu, binary joins", trees)):
-        told = result.result
-        wall = [milliseconds(told["wall"], p) for p in (50, 99)]
+        answer = result.result
+        wall = [milliseconds(answer["wall"], p) for p in (50, 99)]
         shown.add(
             name,
-            f"{told['load']:.2f}",
+            f"{answer['load']:.2f}",
             *(f"{w:.2f}" for w in wall),
-            f"{told['once'] * 1e3:.1f}",
-            f"{told['kept']:,}",
+            f"{answer['once'] * 1e3:.1f}",
+            f"{answer['kept']:,}",
             f"{result.added / MIB:,.0f}",
         )
     added = f"{theirs.added / MIB:,.0f} (Python's)"
@@ -204,14 +204,14 @@ def of_others(findings: Findings, hub: int) -> None:
         cases.insert(0, ("facebook", 0))
     for kind, size in cases:
         result = apart(of_a_table, kind, size)
-        told = result.result
+        answer = result.result
         name = "ego-Facebook" if kind == "facebook" else f"a hub of degree {size:,}"
-        cells = (f"{told['edges']:,}", f"{told['found']:,}", f"{result.seconds:.2f}", f"{told['kept']:,}")
+        cells = (f"{answer['edges']:,}", f"{answer['found']:,}", f"{result.seconds:.2f}", f"{answer['kept']:,}")
         shown.add(name, *cells, f"{result.added / MIB:,.0f}")
         if kind == "facebook":
-            right = told["found"] == FACEBOOK_TRIANGLES
+            right = answer["found"] == FACEBOOK_TRIANGLES
             findings.aims.append(
-                Aim(f"j: ego-Facebook has {FACEBOOK_TRIANGLES:,}", f"{told['found']:,}", 1 if right else 9)
+                Aim(f"j: ego-Facebook has {FACEBOOK_TRIANGLES:,}", f"{answer['found']:,}", 1 if right else 9)
             )
     findings.tables.append(shown)
 

@@ -67,7 +67,7 @@ def window(findings: Findings, most: int) -> None:
             session.insert("messages", rows, time="at")
             session.advance(to=end)
             whole.seconds.append(time.perf_counter() - started)
-            at_once = _told(view)
+            at_once = _read_changes(view)
     one_by_one: Changes = Counter()
     with an.Session() as session:
         view = session.maintain("week", plan)
@@ -78,9 +78,9 @@ def window(findings: Findings, most: int) -> None:
                 session.advance(to=row[2] + 1)
 
             single.run(step)
-            one_by_one.update(_told(view))
+            one_by_one.update(_read_changes(view))
         single.run(lambda: session.advance(to=end))
-        one_by_one.update(_told(view))
+        one_by_one.update(_read_changes(view))
     same = _net(at_once) == _net(one_by_one)
     ratio = single.total / whole.least
     shown = Table(f"e. {len(rows):,} events in a window of seven days", ["", "seconds", "a step, ms", "updates out"])
@@ -95,7 +95,7 @@ def window(findings: Findings, most: int) -> None:
     ]
 
 
-def _told(view: an.View) -> Changes:
+def _read_changes(view: an.View) -> Changes:
     changes: Changes = Counter()
     for row in view.changes().to_pylist():
         changes[tuple(v for k, v in row.items() if k != "diff")] += row["diff"]
@@ -162,14 +162,14 @@ def windowed_join(findings: Findings, steps: int) -> None:
     for name, pushed in {"bounds pushed below the join": True, "bounds where they were written": False}.items():
         result = apart(joined_stream, pushed, steps)
         matches[pushed] = result.result
-        told = result.result
+        answer = result.result
         shown.add(
             name,
-            f"{told['joined']:,}",
-            f"{told['all']:,}",
-            f"{told['seconds']:.2f}",
-            f"{told['first'] * 1e3:.2f}",
-            f"{told['last'] * 1e3:.2f}",
+            f"{answer['joined']:,}",
+            f"{answer['all']:,}",
+            f"{answer['seconds']:.2f}",
+            f"{answer['first'] * 1e3:.2f}",
+            f"{answer['last'] * 1e3:.2f}",
             f"{result.added / MIB:,.0f}",
         )
     same = matches[True]["answer"] == matches[False]["answer"]

@@ -72,7 +72,7 @@ def events(first: int, count: int, rate: int = 10_000, seed: int = 0) -> dict[st
     """
     number = np.arange(first, first + count)
     place = number % ROUND
-    result = _Made(rate, seed)
+    result = _Generator(rate, seed)
     return {
         "person": result.people(number[place == 0]),
         "auction": result.auctions(number[(place > 0) & (place <= AUCTIONS)]),
@@ -80,7 +80,7 @@ def events(first: int, count: int, rate: int = 10_000, seed: int = 0) -> dict[st
     }
 
 
-class _Made:
+class _Generator:
     """Rows of event numbers: each takes its chances from its own number."""
 
     def __init__(self, rate: int, seed: int) -> None:

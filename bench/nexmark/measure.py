@@ -20,7 +20,7 @@ BATCH, RATE = 10_000, 10_000  # events a step, and a second of event time
 
 
 @dataclass
-class Kept:
+class Maintained:
     """What a view of the whole stream took, and what is there in the end."""
 
     seconds: list[float]
@@ -36,7 +36,7 @@ def stream(count: int) -> list[dict[str, pa.Table]]:
     return results
 
 
-def keep(name: str, steps: Sequence[dict[str, pa.Table]]) -> Kept:
+def keep(name: str, steps: Sequence[dict[str, pa.Table]]) -> Maintained:
     """Feed a view with the stream."""
     with memory() as peak, an.Session() as session:
         session.maintain(name, sql.query(events.query(name), events.sources()))
@@ -49,7 +49,7 @@ def keep(name: str, steps: Sequence[dict[str, pa.Table]]) -> Kept:
             last = session.advance()
             seconds.append(time.perf_counter() - started)
             changed += last.changes_out[name]
-    return Kept(seconds, last.state_rows, changed, peak.added)
+    return Maintained(seconds, last.state_rows, changed, peak.added)
 
 
 def measure(scale: Scale) -> Findings:

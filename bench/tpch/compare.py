@@ -49,18 +49,18 @@ class Query:
             keys.sort(key=lambda key: key[i], reverse=descending)
         return keys[: self.limit]
 
-    def difference(self, kept: list[Row], whole: list[Row]) -> str | None:
+    def difference(self, rows: list[Row], whole: list[Row]) -> str | None:
         """How the rows that are kept differ from what is to be kept of all rows of the query; None: not at all."""
-        mine, theirs = Counter(kept), Counter(whole)
+        mine, theirs = Counter(rows), Counter(whole)
         if self.limit is None:
             missing, wrong = theirs - mine, mine - theirs
             return None if mine == theirs else f"missing {_some(missing)}, wrong {_some(wrong)}"
         if wrong := mine - theirs:
             return f"wrong {_some(wrong)} beside {_some(theirs - mine)}"
-        if len(kept) != min(self.limit, len(whole)):
-            return f"{len(kept)} rows of {len(whole)}, the limit being {self.limit}"
-        if self.first(kept) != self.first(whole):
-            return f"not the first ones: {self.first(kept)} and not {self.first(whole)}"
+        if len(rows) != min(self.limit, len(whole)):
+            return f"{len(rows)} rows of {len(whole)}, the limit being {self.limit}"
+        if self.first(rows) != self.first(whole):
+            return f"not the first ones: {self.first(rows)} and not {self.first(whole)}"
         return None
 
 

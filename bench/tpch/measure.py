@@ -32,7 +32,7 @@ WANTED = 20.0
 
 
 @dataclass
-class Kept:
+class Maintained:
     """What one session took: seconds of the load and of each step, and what it keeps."""
 
     load: float
@@ -63,7 +63,7 @@ class Run:
             steps.append(refresh.changes())
         return cls(tables, steps, data.texts(), refresh.now())
 
-    def keep(self, numbers: Sequence[int]) -> Kept:
+    def keep(self, numbers: Sequence[int]) -> Maintained:
         """Load the views of some queries in one session and refresh them."""
         with an.Session() as session:
             views = {n: session.maintain(f"q{n}", sql.query(self.texts[n], data.sources())) for n in numbers}
@@ -78,7 +78,7 @@ class Run:
                 changed += sum(last.changes_out.values())
             size = sum(b.nbytes for state in session._engine.table.live.values() for b in state.spine.batches)
             answers = {n: view.to_arrow() for n, view in views.items()}
-        return Kept(load, steps, last.state_rows, size, changed, answers)
+        return Maintained(load, steps, last.state_rows, size, changed, answers)
 
 
 def _refresh(session: an.Session, changes: Changes) -> an.Step:
@@ -115,10 +115,10 @@ class Beside:
             taken.append(time.perf_counter() - started)
         return float(np.median(taken[1:]))
 
-    def difference(self, text: str, kept: pa.Table) -> str | None:
+    def difference(self, text: str, view: pa.Table) -> str | None:
         """How Spark's answer differs."""
         query = Query.of(text)
-        return query.difference(rows_of(kept), rows_of(self.spark.sql(query.whole).toArrow()))
+        return query.difference(rows_of(view), rows_of(self.spark.sql(query.whole).toArrow()))
 
 
 def measure(scale: Scale) -> Findings:
@@ -154,7 +154,12 @@ def compared(scale: float, numbers: Sequence[int], turns: int) -> Findings:
 
 
 def _tell(
-    findings: Findings, run: Run, scale: float, found: dict[int, Kept], again: dict[int, float], together: Kept
+    findings: Findings,
+    run: Run,
+    scale: float,
+    views: dict[int, Maintained],
+    again: dict[int, float],
+    together: Maintained,
 ) -> None:
     lines = sum(table.num_rows for step in run.steps[WARM:] for table in step.values()) / STEPS
     columns = [
@@ -170,9 +175,9 @@ def _tell(
     ]
     title = f"m. TPC-H at scale factor {scale}: a refresh of 0.1 % of the orders, {lines:,.0f} rows a step"
     table = Table(title, columns)
-    ratios = {n: again[n] / np.median(kept.steps.wall) for n, kept in found.items()}
-    for n, kept in found.items():
-        table.add(f"q{n}", *_figures(kept), f"{again[n] * 1e3:,.0f}", f"{ratios[n]:,.0f}x", *_size(kept))
+    ratios = {n: again[n] / np.median(view.steps.wall) for n, view in views.items()}
+    for n, view in views.items():
+        table.add(f"q{n}", *_figures(view), f"{again[n] * 1e3:,.0f}", f"{ratios[n]:,.0f}x", *_size(view))
     ratio = sum(again.values()) / float(np.median(together.steps.wall))
     in_all = f"{sum(again.values()) * 1e3:,.0f}"
     table.add("all in one session", *_figures(together), in_all, f"{ratio:,.0f}x", *_size(together))
@@ -189,10 +194,10 @@ def _tell(
     ]
 
 
-def _figures(kept: Kept) -> list[str]:
-    wall = kept.steps.wall
-    return [f"{kept.load:.2f}", f"{milliseconds(wall, 50):.1f}", f"{milliseconds(wall, 100):.1f}"]
+def _figures(view: Maintained) -> list[str]:
+    wall = view.steps.wall
+    return [f"{view.load:.2f}", f"{milliseconds(wall, 50):.1f}", f"{milliseconds(wall, 100):.1f}"]
 
 
-def _size(kept: Kept) -> list[str]:
-    return [f"{kept.rows:,}", f"{kept.bytes / MIB:,.0f}", f"{kept.changed / (WARM + STEPS):,.0f}"]
+def _size(view: Maintained) -> list[str]:
+    return [f"{view.rows:,}", f"{view.bytes / MIB:,.0f}", f"{view.changed / (WARM + STEPS):,.0f}"]

@@ -74,8 +74,8 @@ class Refresh:
     def become(self, table: str, rows: int, **values: object) -> None:
         """Some rows take values that a query asks for."""
         before = self._some(table, rows)
-        kept = {name: before.schema[name] for name in values}
-        after = before.with_columns(**{name: pl.lit(value, kept[name]) for name, value in values.items()})
+        casts = {name: before.schema[name] for name in values}
+        after = before.with_columns(**{name: pl.lit(value, casts[name]) for name, value in values.items()})
         self._delete(table, before.select(KEYS[table]))
         self._insert(table, after)
 

@@ -560,7 +560,7 @@ class Session(Closing):
         """Close every time before ``to`` (default: one tick), bring all views up to date, and commit.
 
         All times in between are computed in one step of at most a million updates per shard
-        (``altneu.runtime.portion``): with more future updates, after a long pause, the advance takes several steps,
+        (``altneu.runtime.step_limit``): with more future updates, after a long pause, the advance takes several steps,
         each with its commit, and memory follows the largest. Cost: proportional to the change and the rows that it
         touches.
 

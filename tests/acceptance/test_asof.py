@@ -48,9 +48,9 @@ def test_the_examples_of_pandas(data_dir, name, mode):
             session.insert("trades", first)
             session.insert("quotes", second)
             session.advance()
-        found = view.to_arrow().to_pandas().sort_values("place").reset_index(drop=True)
+        actual = view.to_arrow().to_pandas().sort_values("place").reset_index(drop=True)
     wanted = read(data_dir / "asof" / f"{name}.csv")
-    pd.testing.assert_frame_equal(found[list(wanted.columns)], wanted, check_dtype=False)
+    pd.testing.assert_frame_equal(actual[list(wanted.columns)], wanted, check_dtype=False)
 
 
 def test_flights_as_of_the_weather():
@@ -112,8 +112,8 @@ def test_what_pandas_and_polars_give(direction, exact):
             session.insert("left", left)
             session.insert("right", right)
             session.advance()
-            found = view.to_arrow().to_pandas().sort_values("id")
-        assert found["v"].fillna(-1).tolist() == wanted["v"].fillna(-1).tolist()
+            actual = view.to_arrow().to_pandas().sort_values("id")
+        assert actual["v"].fillna(-1).tolist() == wanted["v"].fillna(-1).tolist()
         polars = pl.from_pandas(left).join_asof(
             pl.from_pandas(right),
             on="at",
@@ -123,7 +123,7 @@ def test_what_pandas_and_polars_give(direction, exact):
             allow_exact_matches=exact,
             check_sortedness=False,
         )
-        assert polars.sort("id")["v"].fill_null(-1).to_list() == found["v"].fillna(-1).tolist()
+        assert polars.sort("id")["v"].fill_null(-1).to_list() == actual["v"].fillna(-1).tolist()
 
 
 def hash_of(text: str) -> int:

@@ -42,9 +42,9 @@ def day():
 def chains(view, at=None):
     """Root -> (later flights, minutes of their delays explained)."""
     rows = view.to_arrow(at=at).to_pylist()
-    found = {row["root"]: (row["flights"], row["minutes"]) for row in rows}
-    assert len(found) == len(rows)
-    return found
+    result = {row["root"]: (row["flights"], row["minutes"]) for row in rows}
+    assert len(result) == len(rows)
+    return result
 
 
 def test_a_late_arrival_corrected_to_on_time_dissolves_its_chain(day):

@@ -36,11 +36,11 @@ def test_updates_accumulate_to_what_was_believed(reports):
 
 
 def test_the_command_finds_both_views_equal_at_every_pair_of_days():
-    told = CliRunner().invoke(main, ["--local", "--days", "45"])
-    assert told.exit_code == 0, told.output
-    assert "31 Jan" in told.output
-    assert "equal" in told.output
-    assert "a correction looks again" in " ".join(told.output.split())
+    answer = CliRunner().invoke(main, ["--local", "--days", "45"])
+    assert answer.exit_code == 0, answer.output
+    assert "31 Jan" in answer.output
+    assert "equal" in answer.output
+    assert "a correction looks again" in " ".join(answer.output.split())
 
 
 def test_a_view_that_is_wrong_is_found_out(reports):

@@ -77,11 +77,11 @@ class Example:
 
     def check(self, views, at=None):
         for which, view in views.items():
-            found, wanted = dict(view.to_pylist(at)), self.expected(which)
+            actual, wanted = dict(view.to_pylist(at)), self.expected(which)
             if which == "PR":
-                found = {node: rank / 1e9 / len(self.vertices) for node, rank in found.items()}
+                actual = {node: rank / 1e9 / len(self.vertices) for node, rank in actual.items()}
             exact = which in ("BFS", "WCC", "CDLP")
-            assert found == (wanted if exact else pytest.approx(wanted, rel=1e-7, abs=1e-15)), which
+            assert actual == (wanted if exact else pytest.approx(wanted, rel=1e-7, abs=1e-15)), which
 
 
 @pytest.fixture(params=LDBC)
@@ -96,7 +96,7 @@ def begin(session, example):
     return views
 
 
-def test_examples_at_once_and_after_edges_came_and_went(example):
+def test_examples_at_once_and_after_edges_were_added_and_removed(example):
     n = max(example.vertices)[0]
     others = [(dst, src + 1, weight) for src, dst, weight in example.edges]
     others += [(i, i + 1, 0.01) for i in range(n + 5)]
@@ -241,9 +241,9 @@ def test_autonomous_systems_day_by_day(data_dir, truth):
             session.retract("edges", sorted(before - now))
             session.insert("edges", sorted(now - before))
             session.advance()
-            found = read(views)
-            assert {name: found[name] for name in names} == {name: day[theirs] for name, theirs in names.items()}
-            assert max(k for k in cores if found[f"core{k}"]) == day["max_core"]
+            actual = read(views)
+            assert {name: actual[name] for name in names} == {name: day[theirs] for name, theirs in names.items()}
+            assert max(k for k in cores if actual[f"core{k}"]) == day["max_core"]
 
 
 def snapshot(file):

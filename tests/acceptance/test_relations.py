@@ -38,8 +38,8 @@ def test_galen_is_what_a_database_makes_of_it_and_is_kept_right(galen):
     session.advance()
     relations.complete(database, inputs)
     for name in relations.VIEWS:
-        found = session.view(name).to_arrow()
-        database.register("found", found)
-        assert found.num_rows < relations.ROWS[0.1][relations.VIEWS.index(name)]
-        assert database.execute(f"SELECT count(*) FROM {name}").fetchone() == (found.num_rows,)
+        actual = session.view(name).to_arrow()
+        database.register("found", actual)
+        assert actual.num_rows < relations.ROWS[0.1][relations.VIEWS.index(name)]
+        assert database.execute(f"SELECT count(*) FROM {name}").fetchone() == (actual.num_rows,)
         assert database.execute(f"SELECT count(*) FROM (FROM found EXCEPT FROM {name})").fetchone() == (0,)

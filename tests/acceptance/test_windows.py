@@ -73,11 +73,11 @@ def window(events: pl.DataFrame, until: int) -> pl.DataFrame:
 
 
 def changes(views) -> Counter:
-    made: Counter = Counter()
+    result: Counter = Counter()
     for view in views:
         for change in view.changes().to_pylist():
-            made[view.name, change["n"], change["time"]] += change["diff"]
-    return made
+            result[view.name, change["n"], change["time"]] += change["diff"]
+    return result
 
 
 def moments(events: pl.DataFrame) -> dict[int, int]:
@@ -153,7 +153,7 @@ def test_late_events_chunk_after_chunk(stream, arrival, grace, complete):
     events = stream(UNSORTED).with_columns(arrives=ARRIVALS[arrival]).sort("arrives", maintain_order=True)
     reads = [grace + at for at in (*moments(events).values(), *range(100 * DAY, 501 * DAY, 100 * DAY))]
     bounds = [i * len(events) // CHUNKS for i in range(CHUNKS + 1)]
-    found: dict[int, tuple[int, ...]] = {}
+    actual: dict[int, tuple[int, ...]] = {}
     with an.Session() as session:
         views = maintained(session, grace=grace)
         for begin, end in pairwise(bounds):
@@ -163,9 +163,9 @@ def test_late_events_chunk_after_chunk(stream, arrival, grace, complete):
             for upper in sorted({last, *(now + 1 for now in reads if now < last)}):
                 if upper > session.lower:
                     session.advance(to=upper)
-                    found[upper - 1] = read(views)
+                    actual[upper - 1] = read(views)
     come = {now: counted(window(events.filter(pl.col("arrives") <= now), now - grace)) for now in reads}
-    assert {now: found[now] for now in reads} == come
+    assert {now: actual[now] for now in reads} == come
     assert ([come[grace + at] for at in moments(events).values()] == list(KNOWN[UNSORTED].values())) == complete
     assert any(come[now] != counted(window(events, now - grace)) for now in reads) != complete
 

@@ -19,15 +19,15 @@ def turned(edges):
 
 
 def successors(edges):
-    found = defaultdict(set)
+    result = defaultdict(set)
     for a, b in edges:
-        found[a].add(b)
-    return found
+        result[a].add(b)
+    return result
 
 
 def neighbours(edges):
-    found = successors(set(edges) | turned(edges))
-    return {node: near - {node} for node, near in found.items()}
+    actual = successors(set(edges) | turned(edges))
+    return {node: near - {node} for node, near in actual.items()}
 
 
 def distances(edges, roots):

@@ -28,7 +28,7 @@ CALLS = {
 PLAIN = an.source("plain", "a double, b array<int>, c int, d date, e string, f decimal(9, 2)")
 
 
-def test_every_algorithm_is_asked():
+def test_every_algorithm_is_tested():
     assert {*CALLS, "prefix_sums"} == set(algo.__all__)
 
 
@@ -125,8 +125,8 @@ def test_an_edge_with_a_null_end_or_without_a_weight_is_none():
 @pytest.mark.parametrize(("kind", "zero"), [("tinyint", 0), ("bigint", 0), ("float", 0.0), ("double", 0.0)])
 def test_distances_are_of_the_kind_of_weights(kind, zero):
     edges = an.source("edges", f"src long, dst long, weight {kind}")
-    ((_, found),) = shown(algo.shortest_paths(edges, NODES), edges=[(2, 3, 1)], nodes=[(1,)])
-    assert (found, type(found)) == (zero, type(zero))
+    ((_, actual),) = shown(algo.shortest_paths(edges, NODES), edges=[(2, 3, 1)], nodes=[(1,)])
+    assert (actual, type(actual)) == (zero, type(zero))
 
 
 def test_weights_below_zero():

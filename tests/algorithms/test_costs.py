@@ -17,9 +17,9 @@ def test_page_rank_is_changed_everywhere_for_twice_what_it_was_computed_for(monk
     find_in = touched_history.find_in
 
     def counted(*given):
-        found = find_in(*given)
-        reread.append(len(found))
-        return found
+        result = find_in(*given)
+        reread.append(len(result))
+        return result
 
     monkeypatch.setattr(touched_history, "find_in", counted)
     rng = random.Random(nodes)

@@ -214,7 +214,7 @@ def test_a_source_release_has_all_that_its_tests_need() -> None:
 
 def test_no_test_module_is_imported() -> None:
     """What tests share lies in modules that are not tests, such as tests/oracle/operators_cases.py."""
-    found = []
+    actual = []
     for path in [path for folder in ("tests", "bench", "faults", "examples") for path in (ROOT / folder).rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             named = [f"{node.module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
@@ -224,5 +224,5 @@ def test_no_test_module_is_imported() -> None:
                     (ROOT / "/".join(parts[:n])).with_suffix(".py").is_file() for n in (len(parts), len(parts) - 1)
                 )
                 if parts[0] == "tests" and whole and any(part.startswith("test_") for part in parts[1:]):
-                    found.append(f"{path.relative_to(ROOT)}:{node.lineno} imports {name}")
-    assert found == []
+                    actual.append(f"{path.relative_to(ROOT)}:{node.lineno} imports {name}")
+    assert actual == []

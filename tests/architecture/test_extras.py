@@ -88,8 +88,8 @@ def test_every_feature_of_an_extra_says_how_to_install_it():
 
 
 def test_the_command_says_it_in_one_line():
-    told = run("from altneu.__main__ import main; main()", code=1)
-    assert re.fullmatch(r"altneu: the command line needs packages .*: pip install 'altneu\[cli\]'\n", told)
+    text = run("from altneu.__main__ import main; main()", code=1)
+    assert re.fullmatch(r"altneu: the command line needs packages .*: pip install 'altneu\[cli\]'\n", text)
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

@@ -43,7 +43,7 @@ def call():
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory):
+def store_path(tmp_path_factory):
     """A store of SQL's and Python's views, at three times."""
     path = tmp_path_factory.mktemp("made") / "state"
     planes = an.source("planes", "tail string, delay double", time=("known", "day"))
@@ -61,9 +61,9 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def store(made, tmp_path):
+def store(store_path, tmp_path):
     """A store of one's own, to be changed."""
-    shutil.copytree(made, tmp_path / "state")
+    shutil.copytree(store_path, tmp_path / "state")
     return tmp_path / "state"
 
 

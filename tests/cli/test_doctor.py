@@ -16,8 +16,8 @@ def levels(found):
     return [(check.check, check.level) for check in found]
 
 
-def test_quickly_with_a_store(call, made):
-    done = call("doctor", "--quick", "--path", made)
+def test_quickly_with_a_store(call, store_path):
+    done = call("doctor", "--quick", "--path", store_path)
     assert done.code == 0
     names = [line[6:22].strip() for line in done.lines if not line.startswith(" ")]
     assert names[:4] == ["Python", "packages", "Java", "cores"]
@@ -26,11 +26,11 @@ def test_quickly_with_a_store(call, made):
     assert any("whole (sizes compared): commit" in line and "4 views" in line for line in done.lines)
 
 
-def test_as_json(call, made):
-    told = call("doctor", "--quick", "--path", made, "--json").objects
-    assert all(list(check) == ["check", "level", "message", "remedy"] for check in told)
-    assert {check["level"] for check in told} <= {"ok", "warn"}
-    assert all(check["remedy"] for check in told if check["level"] != "ok")
+def test_as_json(call, store_path):
+    answer = call("doctor", "--quick", "--path", store_path, "--json").objects
+    assert all(list(check) == ["check", "level", "message", "remedy"] for check in answer)
+    assert {check["level"] for check in answer} <= {"ok", "warn"}
+    assert all(check["remedy"] for check in answer if check["level"] != "ok")
 
 
 def test_a_job_of_one_row(spark):
@@ -90,18 +90,18 @@ def test_javas(monkeypatch, tmp_path):
     assert levels(checks.java()) == [("Java", "ok"), ("JAVA_HOME", "warn")]
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("altneu.runtime.spark.java.bundled_java", lambda: None)
-    (found,) = checks.java()
-    assert (found.level, "install Java 17 or 21" in found.remedy) == ("fail", True)
+    (actual,) = checks.java()
+    assert (actual.level, "install Java 17 or 21" in actual.remedy) == ("fail", True)
 
 
 def test_packages_that_are_missing_or_too_new(monkeypatch):
     wanted = ["click>=999", "no-such-package>=1", "rich>=1; extra == 'dev'", "numpy>=2"]
     monkeypatch.setattr("importlib.metadata.requires", lambda _: wanted)
-    found = list(checks.packages())
-    assert levels(found) == [("packages", "warn"), ("packages", "fail"), ("packages", "ok")]
-    assert found[0].remedy == "pip install 'click>=999'"
-    assert found[1].message == "no-such-package is missing"
-    assert found[2].message.startswith("numpy ")
+    actual = list(checks.packages())
+    assert levels(actual) == [("packages", "warn"), ("packages", "fail"), ("packages", "ok")]
+    assert actual[0].remedy == "pip install 'click>=999'"
+    assert actual[1].message == "no-such-package is missing"
+    assert actual[2].message.startswith("numpy ")
 
 
 def test_memory_of_a_container(tmp_path):
@@ -137,19 +137,19 @@ def test_file_systems(tmp_path, mounts, level):
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda *_: False)  # whoever runs this may be root, who may write anywhere
-    (found,) = checks.place_of_store(LocalFolder(tmp_path / "state"))
-    assert (found.level, found.message) == ("fail", f"{tmp_path} is not writable")
+    (actual,) = checks.place_of_store(LocalFolder(tmp_path / "state"))
+    assert (actual.level, actual.message) == ("fail", f"{tmp_path} is not writable")
     assert levels(checks.temporary()) == [("temporary files", "fail")]
 
 
 def test_settings_that_cost_speed(tmp_path):
     given = {"spark.python.worker.reuse": "false", "spark.executor.pyspark.memory": "600m"}
     costs = spark_checks.settings(spark_checks._expected() | given, "it")
-    told = [(check.level, check.message.split(":")[0]) for check in costs]
-    assert told == [("warn", "spark.python.worker.reuse=false"), ("warn", "spark.executor.pyspark.memory=600m")]
+    answer = [(check.level, check.message.split(":")[0]) for check in costs]
+    assert answer == [("warn", "spark.python.worker.reuse=false"), ("warn", "spark.executor.pyspark.memory=600m")]
     (tmp_path / "spark-defaults.conf").write_text("# ours\nspark.driver.memory  512m\nspark.app.name x\n")
-    (found,) = spark_checks.of_files({"SPARK_CONF_DIR": str(tmp_path)})
-    assert found.message.startswith("spark.driver.memory=512m")
+    (actual,) = spark_checks.of_files({"SPARK_CONF_DIR": str(tmp_path)})
+    assert actual.message.startswith("spark.driver.memory=512m")
     assert list(spark_checks.of_files({"SPARK_HOME": str(tmp_path)})) == []
     assert levels(spark_checks.settings({}, "a session of somebody's")).count(("settings", "warn")) > 3
 
@@ -164,8 +164,8 @@ def test_what_is_not_understood(call):
     assert "a setting of Spark's" in call("doctor", "--set", "retain=all").err
 
 
-def test_remedies_are_words(call, made):
+def test_remedies_are_words(call, store_path):
     """Every check that is not ok says what to do; of those that can be provoked without another machine."""
-    found = [*checks.python(), *checks.machine(), *checks.kernels(), *checks.temporary()]
-    assert all(check.remedy for check in found if check.level != "ok")
-    assert json.loads(json.dumps([check.to_json() for check in found]))
+    actual = [*checks.python(), *checks.machine(), *checks.kernels(), *checks.temporary()]
+    assert all(check.remedy for check in actual if check.level != "ok")
+    assert json.loads(json.dumps([check.to_json() for check in actual]))

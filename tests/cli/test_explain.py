@@ -26,11 +26,11 @@ def file(tmp_path):
 
 def test_a_view_of_a_store_as_its_session_tells_it(call, orders):
     with an.Session(path=orders) as session:
-        told = session.sql("EXPLAIN VIEW totals").to_pylist()
+        answer = session.sql("EXPLAIN VIEW totals").to_pylist()
         done = call("explain", "--path", orders, "Totals")  # while the session has it open
         session.sql("INSERT INTO orders VALUES ('oil', 1)")
     assert done.code == 0
-    assert done.lines == [line for (line,) in told]
+    assert done.lines == [line for (line,) in answer]
 
 
 def test_a_query_upon_what_the_store_keeps(call, orders):
@@ -41,9 +41,9 @@ def test_a_query_upon_what_the_store_keeps(call, orders):
 
 
 def test_all_views_in_one_graph_as_json(call, orders):
-    (told,) = call("explain", "--path", orders, "--json").objects
-    assert {view["name"] for view in told["views"]} == {"orders", "totals", "by_item"}
-    assert {"source", "reduce"} <= {operator["kind"] for operator in told["operators"]}
+    (answer,) = call("explain", "--path", orders, "--json").objects
+    assert {view["name"] for view in answer["views"]} == {"orders", "totals", "by_item"}
+    assert {"source", "reduce"} <= {operator["kind"] for operator in answer["operators"]}
     (one,) = call("explain", "--path", orders, "totals", "--json").objects
     assert [view["name"] for view in one["views"]] == ["totals"]
 
@@ -97,8 +97,8 @@ def test_files_of_sources_are_not_read(call, tmp_path):
 
 
 def test_what_was_measured(call, file, tmp_path):
-    (told,) = call("explain", file, "visits", "--analyze", "--json").objects
-    reads = [operator for operator in told["operators"] if operator["kind"] == "source"]
+    (answer,) = call("explain", file, "visits", "--analyze", "--json").objects
+    reads = [operator for operator in answer["operators"] if operator["kind"] == "source"]
     assert [operator["total"]["rows_out"] for operator in reads] == [2]
     assert (tmp_path / "out").exists()  # it was run
 
@@ -117,8 +117,8 @@ def test_what_was_measured(call, file, tmp_path):
         (["-", "v"], 1, "no view 'v'; there are: (none)"),
     ],
 )
-def test_what_fails(call, made, arguments, code, told):
-    done = call("explain", *(str(a).format(store=made) for a in arguments), input="")
+def test_what_fails(call, store_path, arguments, code, told):
+    done = call("explain", *(str(a).format(store=store_path) for a in arguments), input="")
     assert (done.code, done.out) == (code, "")
     assert told in done.err
 

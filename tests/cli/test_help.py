@@ -38,9 +38,9 @@ def test_what_help_says(call, name):
     for part in ("Usage: main", "Options:", "With --json:", "Examples:", "Exit codes:", "--json"):
         assert part in shown
     short = call("--help").lines
-    (told,) = [line for line in short if line.strip().startswith(f"{name} ")]
-    assert told.endswith(".")
-    assert not told.endswith("...")
+    (answer,) = [line for line in short if line.strip().startswith(f"{name} ")]
+    assert answer.endswith(".")
+    assert not answer.endswith("...")
 
 
 def test_the_reference_shows_the_help_as_it_is():
@@ -94,9 +94,9 @@ def test_the_examples_work_as_they_stand(call, tmp_path, monkeypatch):
 
 def test_an_example_in_a_shell(tmp_path):
     """Quotes and pipes are a shell's."""
-    made, *_ = main.commands["run"].examples
+    result, *_ = main.commands["run"].examples
     query, *_ = main.commands["query"].examples
-    script = f'altneu() {{ "$PYTHON" -W ignore -m altneu.cli "$@"; }}\n{made[1]} && {query[1]}'
+    script = f'altneu() {{ "$PYTHON" -W ignore -m altneu.cli "$@"; }}\n{result[1]} && {query[1]}'
     environment = CHILD | {"PYTHON": sys.executable}
     done = subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"item  total\n")

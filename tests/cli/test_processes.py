@@ -17,10 +17,12 @@ from altneu.runtime.progress import watch
 from tests.cli.processes_cases import start
 
 
-def test_a_reader_that_goes_away(made):
+def test_a_reader_that_goes_away(store_path):
     """Nothing is said, and the exit code is that of any other program whose pipe closes."""
     query = "SELECT x FROM generate_series(1, 300000) g(x)"
-    child = start("query", "--path", made, "--format", "csv", query, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child = start(
+        "query", "--path", store_path, "--format", "csv", query, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     assert child.stdout.readline() == "x\n"
     child.stdout.close()
     assert (child.stderr.read(), child.wait()) == ("", 141)
@@ -44,14 +46,14 @@ def test_a_reader_that_goes_away(made):
     ],
     ids=" ".join,
 )
-def test_nobody_reads(made, monkeypatch, capsys, arguments):
-    (made.parent / "x.sql").write_text("SELECT 1; SELECT 2")
+def test_nobody_reads(store_path, monkeypatch, capsys, arguments):
+    (store_path.parent / "x.sql").write_text("SELECT 1; SELECT 2")
     ours, theirs = os.pipe()
     os.close(ours)
     with os.fdopen(theirs, "w", buffering=1) as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
         with pytest.raises(SystemExit) as ended:
-            main([a.format(made) for a in arguments], prog_name="altneu")
+            main([a.format(store_path) for a in arguments], prog_name="altneu")
     assert (ended.value.code, capsys.readouterr().err) == (141, "")
 
 
@@ -103,8 +105,8 @@ def on_terminal(monkeypatch):
         for name, value in {"TERM": "xterm-256color", "COLUMNS": "120", **environment}.items():
             monkeypatch.setenv(name, value)
         ours, theirs = pty.openpty()
-        found = bytearray()
-        reading = threading.Thread(target=_read, args=(ours, found))
+        actual = bytearray()
+        reading = threading.Thread(target=_read, args=(ours, actual))
         reading.start()
         with os.fdopen(theirs, "w") as terminal:
             monkeypatch.setattr(sys, "stdout", terminal)
@@ -114,7 +116,7 @@ def on_terminal(monkeypatch):
                 main([str(a) for a in arguments], prog_name="altneu")
         reading.join()
         os.close(ours)
-        return ended.value.code, found.decode()
+        return ended.value.code, actual.decode()
 
     return run
 
@@ -127,8 +129,8 @@ def _read(terminal, found):
         return
 
 
-def test_colours_on_a_terminal_unless_they_are_not_wanted(on_terminal, made):
-    code, shown = on_terminal("query", "--path", made, "TABLE totals")
+def test_colours_on_a_terminal_unless_they_are_not_wanted(on_terminal, store_path):
+    code, shown = on_terminal("query", "--path", store_path, "TABLE totals")
     assert (code, "\x1b[1m" in shown, "(3 rows of time 2)" in shown) == (0, True, True)
     assert "\x1b[32mok" in on_terminal("doctor", "--quick")[1]
     plain = on_terminal("doctor", "--quick", NO_COLOR="1")[1]
@@ -136,16 +138,18 @@ def test_colours_on_a_terminal_unless_they_are_not_wanted(on_terminal, made):
     assert "\x1b[3" not in plain
 
 
-def test_a_terminal_is_given_so_many_rows(on_terminal, made):
-    code, shown = on_terminal("query", "--path", made, "SELECT x FROM generate_series(1, 2000) g(x)")
+def test_a_terminal_is_given_so_many_rows(on_terminal, store_path):
+    code, shown = on_terminal("query", "--path", store_path, "SELECT x FROM generate_series(1, 2000) g(x)")
     assert (code, shown.count("\r\n") < 1010) == (0, True)
     assert "(2000 rows of time 2, of which 1000 are shown; --format csv, json or parquet gives all)" in shown
 
 
-def test_progress_of_what_takes_long(on_terminal, made, monkeypatch):
+def test_progress_of_what_takes_long(on_terminal, store_path, monkeypatch):
     """A line that says what goes on, on a terminal; it is gone when something else is written."""
     monkeypatch.setattr("altneu.runtime.progress.PATIENCE", 0.1)
-    code, shown = on_terminal("query", "--path", made, "SELECT sum(x) AS s FROM generate_series(1, 60000000) g(x)")
+    code, shown = on_terminal(
+        "query", "--path", store_path, "SELECT sum(x) AS s FROM generate_series(1, 60000000) g(x)"
+    )
     assert code == 0
     said, rows = shown.split("1800000030000000", 1)
     assert "altneu: answering the query, " in said
@@ -153,7 +157,7 @@ def test_progress_of_what_takes_long(on_terminal, made, monkeypatch):
     assert "altneu:" not in rows
 
 
-def test_nothing_of_it_where_nobody_looks_on(call, made, monkeypatch):
+def test_nothing_of_it_where_nobody_looks_on(call, store_path, monkeypatch):
     monkeypatch.setattr("altneu.runtime.progress.PATIENCE", 0.1)
-    done = call("query", "--path", made, "SELECT sum(x) AS s FROM generate_series(1, 3000000) g(x)")
+    done = call("query", "--path", store_path, "SELECT sum(x) AS s FROM generate_series(1, 3000000) g(x)")
     assert (done.code, done.err) == (0, "(1 row of time 2)\n")

@@ -15,14 +15,14 @@ from altneu.store import LocalFolder
 from altneu.store.identity import FILE
 
 
-def test_rows_as_a_table(call, made):
-    done = call("query", "--path", made, "SELECT * FROM totals ORDER BY total DESC NULLS LAST")
+def test_rows_as_a_table(call, store_path):
+    done = call("query", "--path", store_path, "SELECT * FROM totals ORDER BY total DESC NULLS LAST")
     assert done.lines == ["item  total", "tea       7", "jam       5", "milk   NULL"]
     assert (done.code, done.err) == (0, "(3 rows of time 2)\n")
 
 
-def test_a_json_object_a_row(call, made):
-    done = call("query", "--path", made, "--json", "SELECT item, total > 5 AS dear FROM totals ORDER BY item")
+def test_a_json_object_a_row(call, store_path):
+    done = call("query", "--path", store_path, "--json", "SELECT item, total > 5 AS dear FROM totals ORDER BY item")
     assert done.objects == [
         {"item": "jam", "dear": False},
         {"item": "milk", "dear": None},
@@ -31,39 +31,45 @@ def test_a_json_object_a_row(call, made):
     assert (done.code, done.err) == (0, "")
 
 
-def test_names_that_sql_gave_to_queries_and_views_of_programs(call, made):
-    assert call("query", "--path", made, "--json", "TABLE Dear").objects == [{"what": "tea", "cost": 7}]
+def test_names_that_sql_gave_to_queries_and_views_of_programs(call, store_path):
+    assert call("query", "--path", store_path, "--json", "TABLE Dear").objects == [{"what": "tea", "cost": 7}]
     joined = "SELECT o.item, d.tail FROM orders o JOIN delays d ON d.delay = o.price + 95"
-    assert call("query", "--path", made, "--json", joined).objects == [{"item": "tea", "tail": "N1"}]
-    assert call("query", "--path", made, "--json", "SELECT * FROM delays ORDER BY tail").objects == [
+    assert call("query", "--path", store_path, "--json", joined).objects == [{"item": "tea", "tail": "N1"}]
+    assert call("query", "--path", store_path, "--json", "SELECT * FROM delays ORDER BY tail").objects == [
         {"tail": "N1", "delay": 99.0}
     ]
 
 
-def test_a_time_that_is_kept_of_one_clock_and_of_two(call, made):
+def test_a_time_that_is_kept_of_one_clock_and_of_two(call, store_path):
     count = "SELECT count(*) AS n FROM orders"
-    assert [call("query", "--path", made, "--json", "--at", t, count).objects[0]["n"] for t in (0, 1, 2)] == [3, 3, 4]
-    assert call("query", "--path", made, "--json", f"{count} AS OF 0").objects == [{"n": 3}]
+    assert [call("query", "--path", store_path, "--json", "--at", t, count).objects[0]["n"] for t in (0, 1, 2)] == [
+        3,
+        3,
+        4,
+    ]
+    assert call("query", "--path", store_path, "--json", f"{count} AS OF 0").objects == [{"n": 3}]
     delays = "SELECT tail, delay FROM delays ORDER BY tail"
     at = {
-        t: [o["tail"] for o in call("query", "--path", made, "--json", "--at", t, delays).objects]
+        t: [o["tail"] for o in call("query", "--path", store_path, "--json", "--at", t, delays).objects]
         for t in ("1,1", "2,1", "1")
     }
     assert at == {"1,1": ["N1", "N2"], "2,1": ["N1"], "1": ["N1", "N2"]}
-    assert call("query", "--path", made, "--json", "--at", ",1", delays).objects == [{"tail": "N1", "delay": 10.0}]
+    assert call("query", "--path", store_path, "--json", "--at", ",1", delays).objects == [
+        {"tail": "N1", "delay": 10.0}
+    ]
 
 
-def test_queries_that_read_nothing(call, made):
-    assert call("query", "--path", made, "--json", "VALUES (1, 'x')").objects == [{"col1": 1, "col2": "x"}]
-    assert call("query", "--path", made, "--json", "SELECT mz_now() AS t FROM totals LIMIT 1").code == 1
+def test_queries_that_read_nothing(call, store_path):
+    assert call("query", "--path", store_path, "--json", "VALUES (1, 'x')").objects == [{"col1": 1, "col2": "x"}]
+    assert call("query", "--path", store_path, "--json", "SELECT mz_now() AS t FROM totals LIMIT 1").code == 1
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_other_forms(call, made, tmp_path, form):
+def test_other_forms(call, store_path, tmp_path, form):
     query = "SELECT item, total, array(total, 1) AS xs, DATE'2024-01-02' AS d, total > 5 AS b FROM totals ORDER BY item"
-    printed = call("query", "--path", made, "--format", form, query)
+    printed = call("query", "--path", store_path, "--format", form, query)
     file = tmp_path / f"rows.{form}"
-    written = call("query", "--path", made, "--out", file, query)
+    written = call("query", "--path", store_path, "--out", file, query)
     assert (written.code, written.out, written.err) == (0, "", f"3 rows of time 2 in {file}\n")
     assert file.read_text() == printed.out
     if form == "csv":
@@ -75,19 +81,19 @@ def test_other_forms(call, made, tmp_path, form):
         assert json.loads(printed.out.splitlines()[0])["xs"] == [5, 1]
 
 
-def test_parquet(call, made, tmp_path):
-    assert call("query", "--path", made, "--out", tmp_path / "x.parquet", "TABLE totals").code == 0
+def test_parquet(call, store_path, tmp_path):
+    assert call("query", "--path", store_path, "--out", tmp_path / "x.parquet", "TABLE totals").code == 0
     assert min(pq.read_table(tmp_path / "x.parquet").to_pylist(), key=str) == {"item": "jam", "total": 5}
     assert [p.name for p in tmp_path.iterdir()] == ["x.parquet"]
 
 
-def test_files_beside_views_and_by_themselves(call, made, tmp_path):
+def test_files_beside_views_and_by_themselves(call, store_path, tmp_path):
     pq.write_table(pa.table({"item": ["tea", "jam"], "shelf": [1, 2]}), tmp_path / "shelves.parquet")
     (tmp_path / "stock.csv").write_text("item,n\ntea,10\n")
     (tmp_path / "more.json").write_text('{"item": "jam", "n": 3}\n')
     shelves = ("--source", f"shelves={tmp_path}/shelves.parquet")
     joined = "SELECT t.item, shelf, total FROM totals t JOIN shelves s ON s.item = t.item ORDER BY shelf"
-    assert call("query", "--path", made, *shelves, "--json", joined).objects == [
+    assert call("query", "--path", store_path, *shelves, "--json", joined).objects == [
         {"item": "tea", "shelf": 1, "total": 7},
         {"item": "jam", "shelf": 2, "total": 5},
     ]
@@ -95,12 +101,12 @@ def test_files_beside_views_and_by_themselves(call, made, tmp_path):
     both = "SELECT * FROM stock UNION ALL SELECT * FROM more"
     together = f"SELECT shelf, CAST(n AS INT) AS n FROM ({both}) JOIN shelves USING (item) ORDER BY 1"
     assert call("query", *files, "--json", together).objects == [{"shelf": 1, "n": 10}, {"shelf": 2, "n": 3}]
-    for source, code, told in (
+    for source, code, message in (
         ("x=y.txt", 2, "ends in .parquet, .csv, .json"),
         ("x=nowhere.csv", 1, "there is no file 'nowhere.csv'"),
     ):
         done = call("query", "--source", source, "TABLE x")
-        assert (done.code, told in done.err) == (code, True)
+        assert (done.code, message in done.err) == (code, True)
     assert "name a store with --path" in call("query", "SELECT 1").err
 
 
@@ -114,7 +120,7 @@ def test_beside_the_session_that_writes(call, orders):
         assert not list((orders / "readers").iterdir())  # the lease is taken back
 
 
-def test_errors_of_a_view_are_told(call, tmp_path):
+def test_errors_of_a_view_are_printed(call, tmp_path):
     with an.Session(path=tmp_path / "s") as session:
         session.sql("CREATE TABLE t (k INT); CREATE MATERIALIZED VIEW v AS SELECT 1 / k AS x FROM t")
         session.sql("INSERT INTO t VALUES (0), (1)")
@@ -126,7 +132,7 @@ def test_errors_of_a_view_are_told(call, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (["SELECT * FROM total"], 1, "PlanError: no table or view 'total' (line 1, column 15); did you mean totals?"),
         (["TABLE by_item"], 1, "no table or view 'by_item'"),
@@ -146,12 +152,12 @@ def test_errors_of_a_view_are_told(call, tmp_path):
         ([], 2, "Missing argument 'QUERY'"),
     ],
 )
-def test_what_fails(call, made, arguments, code, told):
-    done = call("query", "--path", made, *arguments)
+def test_what_fails(call, store_path, arguments, code, message):
+    done = call("query", "--path", store_path, *arguments)
     assert (done.code, done.out) == (code, "")
-    assert told in done.err
+    assert message in done.err
     if code == 1:
-        as_json = call("query", "--path", made, "--json", *arguments).objects
+        as_json = call("query", "--path", store_path, "--json", *arguments).objects
         assert len(as_json) == 1
         assert f"{as_json[0]['error']}: {as_json[0]['message']}".splitlines()[0] in done.err
 
@@ -160,20 +166,20 @@ COMMANDS = [("query", "SELECT 1"), ("subscribe", "--once", "totals"), ("status",
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
-def test_no_store_where_one_is_looked_for(call, made, tmp_path, command):
-    def told(path):
+def test_no_store_where_one_is_looked_for(call, store_path, tmp_path, command):
+    def error_at(path):
         done = call(command[0], "--path", path, *command[1:])
         assert (done.code, done.out) == (1, "")
         return done.err
 
-    assert "there is no store in" in told(made.parent / "stat")
-    assert "did you mean 'state'?" in told(made.parent / "stat")
-    assert told(tmp_path).endswith(": it is empty\n")
+    assert "there is no store in" in error_at(store_path.parent / "stat")
+    assert "did you mean 'state'?" in error_at(store_path.parent / "stat")
+    assert error_at(tmp_path).endswith(": it is empty\n")
     (tmp_path / "a.txt").write_text("x")
-    assert told(tmp_path).endswith(": it holds a.txt\n")
-    assert told(tmp_path / "a.txt").endswith(": it is a file, and a store is a folder\n")
-    assert told(tmp_path / "b").endswith(": no such folder\n")
-    assert "there is no folder" in told(tmp_path / "b" / "c")
+    assert error_at(tmp_path).endswith(": it holds a.txt\n")
+    assert error_at(tmp_path / "a.txt").endswith(": it is a file, and a store is a folder\n")
+    assert error_at(tmp_path / "b").endswith(": no such folder\n")
+    assert "there is no folder" in error_at(tmp_path / "b" / "c")
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c[0])
@@ -185,8 +191,8 @@ def test_a_store_of_a_later_format_and_a_damaged_one(call, store, command):
     assert done.code == 1
     assert f"StoreCorruptError: {last}" in done.err
     last.write_bytes(whole)
-    told = json.loads((store / FILE).read_text()) | {"format": 99}
-    LocalFolder(store).put(FILE, json.dumps(told).encode())
+    answer = json.loads((store / FILE).read_text()) | {"format": 99}
+    LocalFolder(store).put(FILE, json.dumps(answer).encode())
     done = call(command[0], "--path", store, *command[1:], "--json")
     assert (done.code, done.objects[-1]["error"]) == (1, "StoreVersionError")
 
@@ -209,8 +215,8 @@ def test_a_view_without_contents_is_subscribed_to_and_not_read(call, tmp_path):
     done = call("query", "--path", tmp_path / "state", "SELECT * FROM dear")
     assert done.code
     assert "view 'dear' was made with contents=False" in done.err
-    told = call("subscribe", "--path", tmp_path / "state", "--once", "--json", "--progress", "dear")
-    assert (told.code, told.objects) == (0, [])
+    answer = call("subscribe", "--path", tmp_path / "state", "--once", "--json", "--progress", "dear")
+    assert (answer.code, answer.objects) == (0, [])
     since = call("subscribe", "--path", tmp_path / "state", "--snapshot", "--once", "dear")
     assert since.code
     assert "contents=False and therefore no snapshot" in since.err

@@ -45,11 +45,11 @@ def test_a_pipeline_and_its_page(tmp_path, command):
     child.stdin.write("CREATE TABLE t (k INT); INSERT INTO t VALUES (1), (2); SELECT sum(k) AS s FROM t")
     child.stdin.close()
     child.stdin = None
-    told = [json.loads(child.stdout.readline()) for _ in range(4)]
-    assert told[0]["store"] == str(tmp_path / "s")
-    assert [t.get("message") for t in told[1:3]] == ["TABLE t created", "INSERT 2"]
-    assert told[3]["rows"] == [[3]]
-    assert get(told[0]["url"])[0] == 200
+    answer = [json.loads(child.stdout.readline()) for _ in range(4)]
+    assert answer[0]["store"] == str(tmp_path / "s")
+    assert [t.get("message") for t in answer[1:3]] == ["TABLE t created", "INSERT 2"]
+    assert answer[3]["rows"] == [[3]]
+    assert get(answer[0]["url"])[0] == 200
     assert ended(child)[0] == 0
     with an.Session(path=tmp_path / "s") as session:
         assert session.sql("SELECT count(*) FROM t").to_pylist() == [(2,)]

@@ -13,15 +13,20 @@ from altneu.store import DirectoryStore, check_store
 from tests.store.released import make
 
 
-def test_views_sources_times_and_files(call, made):
-    (told,) = call("status", "--path", made, "--json").objects
-    assert (told["store"], told["format"], told["health"], told["problems"]) == (str(made), 3, "whole", [])
-    assert told["times"] == {"lower": 3, "since": 0, "events": 0}
-    assert told["lock"] == {"held": False, "by": None}
-    with an.read(made) as reader:
-        assert told["commit"]["number"] == reader.commit
-    assert told["commit"]["by"].startswith(f"process {os.getpid()} on ")
-    views = {view["name"]: view for view in told["views"]}
+def test_views_sources_times_and_files(call, store_path):
+    (answer,) = call("status", "--path", store_path, "--json").objects
+    assert (answer["store"], answer["format"], answer["health"], answer["problems"]) == (
+        str(store_path),
+        3,
+        "whole",
+        [],
+    )
+    assert answer["times"] == {"lower": 3, "since": 0, "events": 0}
+    assert answer["lock"] == {"held": False, "by": None}
+    with an.read(store_path) as reader:
+        assert answer["commit"]["number"] == reader.commit
+    assert answer["commit"]["by"].startswith(f"process {os.getpid()} on ")
+    views = {view["name"]: view for view in answer["views"]}
     assert {name: view["kind"] for name, view in views.items()} == {
         "orders": "TABLE",
         "totals": "MATERIALIZED VIEW",
@@ -29,19 +34,19 @@ def test_views_sources_times_and_files(call, made):
         "delays": "PYTHON",
     }
     assert (views["orders"]["updates"], views["totals"]["updates"], views["totals"]["errors"]) == (4, 3, 0)
-    assert {a["name"] for a in told["arrangements"]} >= set(views["orders"]["arrangements"])
-    assert all(a["bytes"] > 0 for a in told["arrangements"] if a["updates"])
-    assert [(s["name"], s["kind"], s["filled"]) for s in told["sources"]] == [
+    assert {a["name"] for a in answer["arrangements"]} >= set(views["orders"]["arrangements"])
+    assert all(a["bytes"] > 0 for a in answer["arrangements"] if a["updates"])
+    assert [(s["name"], s["kind"], s["filled"]) for s in answer["sources"]] == [
         ("orders", "TABLE", True),
         ("planes", "PYTHON", True),
     ]
-    assert all("retained" in source for source in told["sources"])
-    assert told["files"]["log"]["files"] == len(list((made / "log").iterdir()))
+    assert all("retained" in source for source in answer["sources"])
+    assert answer["files"]["log"]["files"] == len(list((store_path / "log").iterdir()))
 
 
-def test_for_people(call, made):
-    lines = call("status", "--path", made, "-v").lines
-    assert lines[0] == f"store    {made}, format 3"
+def test_for_people(call, store_path):
+    lines = call("status", "--path", store_path, "-v").lines
+    assert lines[0] == f"store    {store_path}, format 3"
     assert lines[1] == "health   whole (sizes compared)"
     assert lines[2] == "writer   nobody has it open"
     assert lines[4] == "times    closed up to 2, kept from 0 on; shards: 1"
@@ -49,16 +54,16 @@ def test_for_people(call, made):
     assert headings[0] == ["view", "kind", "updates", "errors", "bytes", "since"]
     assert headings[1][0] == "source"
     assert headings[2] == ["arrangement", "views", "shards", "updates", "waiting", "bytes"]
-    assert "arrangement" not in call("status", "--path", made).out
+    assert "arrangement" not in call("status", "--path", store_path).out
 
 
 def test_beside_a_writer_and_a_reader(call, orders):
     with an.Session(path=orders), an.read(orders, since=0):
-        (told,) = call("status", "--path", orders, "--json").objects
+        (answer,) = call("status", "--path", orders, "--json").objects
         me = f"process {os.getpid()} on "
-        assert told["lock"]["held"]
-        assert told["lock"]["by"].startswith(me)
-        (lease,) = told["leases"]
+        assert answer["lock"]["held"]
+        assert answer["lock"]["by"].startswith(me)
+        (lease,) = answer["leases"]
         assert (lease["since"], lease["live"], lease["by"].startswith(me)) == (0, True, True)
         shown = call("status", "--path", orders).out
         assert "\nreader " in shown
@@ -80,11 +85,11 @@ def test_errors_sinks_streams_and_what_waits(call, tmp_path):
     with DirectoryStore.create_or_open(path) as store:
         record = {"query": "q", "batch": 7, "rows": 70, "late": 1, "seen": 40, "whole": 40, "delay": 5, "plan": "p"}
         store.commit(store.frontier, {"stream/clicks": record})
-    (told,) = call("status", "--path", path, "--json").objects
-    assert {view["name"]: view["errors"] for view in told["views"]} == {"t": 0, "v": 1}
-    assert told["sinks"] == [{"name": "out", "from": "t", "into": "PARQUET"}]
-    assert sum(a["waiting"] for a in told["arrangements"]) > 0
-    (stream,) = told["streams"]
+    (answer,) = call("status", "--path", path, "--json").objects
+    assert {view["name"]: view["errors"] for view in answer["views"]} == {"t": 0, "v": 1}
+    assert answer["sinks"] == [{"name": "out", "from": "t", "into": "PARQUET"}]
+    assert sum(a["waiting"] for a in answer["arrangements"]) > 0
+    (stream,) = answer["streams"]
     assert (stream["batch"], stream["frontier"], stream["behind"]) == (7, 35, 40)
     assert "clicks      7" in call("status", "--path", path).out
 
@@ -129,9 +134,9 @@ def test_stores_of_earlier_releases(call, tmp_path, release):
     path = tmp_path / "store"
     shutil.copytree(make.HERE / release / "store", path)
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-    (told,) = call("status", "--path", path, "--json").objects
-    assert (told["format"], told["health"]) == ({"0.1.0": 2, "0.2.0": 3}[release], "whole")
-    assert [view["updates"] is None for view in told["views"]] == [release == "0.1.0"] * 5
+    (answer,) = call("status", "--path", path, "--json").objects
+    assert (answer["format"], answer["health"]) == ({"0.1.0": 2, "0.2.0": 3}[release], "whole")
+    assert [view["updates"] is None for view in answer["views"]] == [release == "0.1.0"] * 5
     assert call("vacuum", "--path", path, "--dry-run").code == 0
     explained = call("explain", "--path", path)
     assert (explained.code, "only the Python program that defined it knows its plan" in explained.err) == (1, True)

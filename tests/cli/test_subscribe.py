@@ -11,38 +11,42 @@ from altneu.cli.offline import Maintained
 from altneu.cli.opening import open_reader
 
 
-def test_what_is_there(call, made):
-    done = call("subscribe", "--path", made, "--once", "--progress", "Totals")
+def test_what_is_there(call, store_path):
+    done = call("subscribe", "--path", store_path, "--once", "--progress", "Totals")
     assert done.lines[0] == "time  diff  item  total"
     assert sorted(done.lines[1:-1]) == ["2  +1  jam  5", "2  +1  milk  NULL", "2  +1  tea  7"]
     assert (done.lines[-1], done.code, done.err) == ("2  complete", 0, "")
 
 
-def test_what_has_changed_as_json(call, made):
-    done = call("subscribe", "--path", made, "--once", "--since", 1, "--no-snapshot", "--progress", "--json", "totals")
+def test_what_has_changed_as_json(call, store_path):
+    done = call(
+        "subscribe", "--path", store_path, "--once", "--since", 1, "--no-snapshot", "--progress", "--json", "totals"
+    )
     assert done.objects == [{"time": 2, "diff": 1, "row": {"item": "milk", "total": None}}, {"complete": 2}]
-    until = call("subscribe", "--path", made, "--since", 0, "--until", 2, "--json", "orders")  # which ends by itself
+    until = call(
+        "subscribe", "--path", store_path, "--since", 0, "--until", 2, "--json", "orders"
+    )  # which ends by itself
     assert {o["time"] for o in until.objects} == {0}
 
 
-def test_a_view_with_two_times(call, made):
-    done = call("subscribe", "--path", made, "--once", "--since", 1, "--no-snapshot", "--json", "delays")
+def test_a_view_with_two_times(call, store_path):
+    done = call("subscribe", "--path", store_path, "--once", "--since", 1, "--no-snapshot", "--json", "delays")
     assert {"time": [2, 1], "diff": -1, "row": {"tail": "N2", "delay": 5.5}} in done.objects
-    heading = call("subscribe", "--path", made, "--once", "delays").lines[0]
+    heading = call("subscribe", "--path", store_path, "--once", "delays").lines[0]
     assert heading == "known  day  diff  tail  delay"
 
 
-def test_a_query_is_kept_right(call, made):
+def test_a_query_is_kept_right(call, store_path):
     most = "SELECT max(total) AS most, count(*) AS n FROM totals"
-    done = call("subscribe", "--path", made, "--once", "--since", 0, "--json", most)
+    done = call("subscribe", "--path", store_path, "--once", "--since", 0, "--json", most)
     assert done.objects == [
         {"time": 0, "diff": 1, "row": {"most": 7, "n": 2}},
         {"time": 2, "diff": -1, "row": {"most": 7, "n": 2}},
         {"time": 2, "diff": 1, "row": {"most": 7, "n": 3}},
     ]
-    named = call("subscribe", "--path", made, "--once", "--json", "dear")
+    named = call("subscribe", "--path", store_path, "--once", "--json", "dear")
     assert named.objects == [{"time": 2, "diff": 1, "row": {"what": "tea", "cost": 7}}]
-    constant = call("subscribe", "--path", made, "--once", "--json", "VALUES (1)")
+    constant = call("subscribe", "--path", store_path, "--once", "--json", "VALUES (1)")
     assert constant.objects == [{"time": 2, "diff": 1, "row": {"col1": 1}}]
 
 
@@ -105,8 +109,8 @@ def test_it_follows_another_session(call, orders):
         ([], 2, "Missing argument"),
     ],
 )
-def test_what_fails(call, made, arguments, code, told):
-    done = call("subscribe", "--path", made, "--once", *arguments)
+def test_what_fails(call, store_path, arguments, code, told):
+    done = call("subscribe", "--path", store_path, "--once", *arguments)
     assert (done.code, done.out.count("complete")) == (code, 0)
     assert told in done.err
 

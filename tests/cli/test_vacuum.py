@@ -35,14 +35,14 @@ def test_what_nobody_needs_goes(call, littered):
     before = files(littered)
     (would,) = call("vacuum", "--path", littered, "--dry-run", "--json").objects
     assert files(littered) == before
-    (told,) = call("vacuum", "--path", littered, "--json").objects
+    (answer,) = call("vacuum", "--path", littered, "--json").objects
     after = files(littered)
     gone = {name: size for name, size in before.items() if name not in after}
-    assert told == would | {"dry_run": False}
-    assert told["bytes"] == sum(gone.values())
+    assert answer == would | {"dry_run": False}
+    assert answer["bytes"] == sum(gone.values())
     kinds = ("commits", "segments", "scratch", "temporary", "leases")
-    assert sorted(name for kind in kinds for name in told[kind]["names"]) == sorted(gone)
-    assert {kind: told[kind]["files"] for kind in kinds} == {
+    assert sorted(name for kind in kinds for name in answer[kind]["names"]) == sorted(gone)
+    assert {kind: answer[kind]["files"] for kind in kinds} == {
         "commits": 0,
         "segments": 2,
         "scratch": 1,
@@ -85,11 +85,11 @@ def test_what_a_reader_may_still_read_stays(call, orders):
                 session.sql(f"INSERT INTO orders VALUES ('y', {n})")
             session.sql("DELETE FROM orders WHERE item = 'x'")
             session.close()
-            (told,) = call("vacuum", "--path", orders, "--json").objects
+            (answer,) = call("vacuum", "--path", orders, "--json").objects
             assert len(reader.view("orders").to_pylist()) == 3003
-            assert told["commits"]["files"] == 0
-        (told,) = call("vacuum", "--path", orders, "--keep", 1, "--json").objects
-        assert told["commits"]["files"] > 0
+            assert answer["commits"]["files"] == 0
+        (answer,) = call("vacuum", "--path", orders, "--keep", 1, "--json").objects
+        assert answer["commits"]["files"] > 0
     assert check_store(orders).problems == ()
 
 

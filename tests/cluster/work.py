@@ -25,11 +25,11 @@ VIEWS = {
 
 def changes(step: int) -> tuple[list[Row], list[Row]]:
     """The edges that come and go in a step: what goes is of the edges that came in the step before."""
-    came = _came(step)
-    return came, random.Random(-step).sample(_came(step - 1), EDGES // 8) if step else []
+    came = edges_of_step(step)
+    return came, random.Random(-step).sample(edges_of_step(step - 1), EDGES // 8) if step else []
 
 
-def _came(step: int) -> list[Row]:
+def edges_of_step(step: int) -> list[Row]:
     rng = random.Random(step)
     return [(rng.randrange(NODES), rng.randrange(NODES)) for _ in range(EDGES if step == 0 else EDGES // 4)]
 

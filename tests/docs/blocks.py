@@ -152,12 +152,12 @@ class Reading:
 
     def _run_here(self, arguments: list[str], program: Callable[[], object]) -> str:
         """A program in this process, which has imported altneu, and has the one Spark session of the run."""
-        told, known = StringIO(), set(sys.modules)
-        with self._patch.context() as patch, redirect_stdout(told), redirect_stderr(told):
+        answer, known = StringIO(), set(sys.modules)
+        with self._patch.context() as patch, redirect_stdout(answer), redirect_stderr(answer):
             patch.syspath_prepend(self._folder)
             patch.setattr(sys, "argv", arguments)
             program()
         for name in set(sys.modules) - known:
             if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(self._folder):
                 del sys.modules[name]
-        return told.getvalue()
+        return answer.getvalue()

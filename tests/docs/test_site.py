@@ -87,18 +87,18 @@ def test_search_is_part_of_the_site(site):
 
 def public() -> list[str]:
     """What the reference has to have: everything that altneu gives, and what its modules and classes give."""
-    found = []
+    result = []
     for name in altneu.__all__:
         value = getattr(altneu, name)
         if isinstance(value, ModuleType):
             made_here = [n for n in getattr(value, "__all__", vars(value)) if not n.startswith("_")]
-            found += [f"{value.__name__}.{n}" for n in made_here if name != "logic" and is_documented(value, n)]
+            result += [f"{value.__name__}.{n}" for n in made_here if name != "logic" and is_documented(value, n)]
         else:
-            found.append(f"altneu.{name}")
-    found += [f"altneu.testing.{name}" for name in testing.__all__]
+            result.append(f"altneu.{name}")
+    result += [f"altneu.testing.{name}" for name in testing.__all__]
     for kind in (altneu.Collection, altneu.View):
-        found += [f"altneu.{kind.__name__}.{name}" for name in dir(kind) if is_documented(kind, name)]
-    return found
+        result += [f"altneu.{kind.__name__}.{name}" for name in dir(kind) if is_documented(kind, name)]
+    return result
 
 
 def is_documented(owner: object, name: str) -> bool:

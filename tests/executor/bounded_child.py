@@ -56,8 +56,8 @@ def main(folder: str, how: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + LEFT, used + LEFT))
     if how == "at once":
         worker.shares = lambda _: (1 << 40, None)
-    told = [payload for _, port, payload in unpack(worker.run_stage(task, 1)(messages(1))) if port == META]
-    for payload in told:
+    answer = [payload for _, port, payload in unpack(worker.run_stage(task, 1)(messages(1))) if port == META]
+    for payload in answer:
         meta, _ = unpack_meta(payload)
         if "error" in meta:
             print(meta["error"][1])  # noqa: T201

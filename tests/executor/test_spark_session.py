@@ -38,8 +38,8 @@ def test_settings_are_in_force(spark):
     for name, value in recommended("local[2]").items():
         in_force = conf.get(name)
         assert in_force is not None, name
-        found, asked = (text.replace("file:///", "file:/") for text in (in_force, value))  # Spark spells paths anew
-        assert found.endswith(asked), name  # Spark puts options of its own before ours for Java
+        actual, asked = (text.replace("file:///", "file:/") for text in (in_force, value))  # Spark spells paths anew
+        assert actual.endswith(asked), name  # Spark puts options of its own before ours for Java
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true", "a job's own business, not the session's"
     assert spark.sparkContext.uiWebUrl is None

@@ -61,14 +61,14 @@ def test_a_task_that_runs_twice_writes_a_segment_once(tmp_path):
 def test_random_plans_survive_retries(tmp_path, seed):
     rng = random.Random(seed)
     history = random_history(rng, plans.TABLES, 4, 5, 3)
-    made = {str(i): plans.random_plan(rng, 5) for i in range(5)}
+    result = {str(i): plans.random_plan(rng, 5) for i in range(5)}
     runner = Runner("retries", session_of_retries, lambda: tmp_path / "state", together=True)
-    judge = Judge(made, history)
-    for name, trace in runner.run(made, plans.SOURCES, history, [1, 3, 5]).items():
+    judge = Judge(result, history)
+    for name, trace in runner.run(result, plans.SOURCES, history, [1, 3, 5]).items():
         judge.check(name, trace)
 
 
-def test_a_full_disk_under_a_task_is_told_by_its_name_and_commits_nothing(tmp_path):
+def test_a_full_disk_under_a_task_is_named_in_the_error_and_commits_nothing(tmp_path):
     rows = [(i, i % 7) for i in range(20_000)]
     with session_of_retries(tmp_path / "state") as session:
         view = session.maintain("v", an.source("orders", "item long, price long"))

@@ -50,9 +50,9 @@ def poor(most):
 
 def test_rows_that_memory_does_not_do_for_are_taken_half_by_half(task, monkeypatch):
     rows = updates_of(NUMBERS.schema, [((k % 70, k), 0, 1) for k in range(5 * MOST)])
-    whole = list(worker._made_of_source(task, "numbers", rows))
+    whole = list(worker._outcome_of_source(task, "numbers", rows))
     monkeypatch.setattr(worker, "run", poor(MOST))
-    parts = list(worker._made_of_source(task, "numbers", rows))
+    parts = list(worker._outcome_of_source(task, "numbers", rows))
     assert (len(whole), len(parts)) == (1, 8)
     assert summed(parts) == summed(whole)
 
@@ -61,7 +61,7 @@ def test_few_rows_that_find_no_memory_are_a_failure(task, monkeypatch):
     rows = updates_of(NUMBERS.schema, [((1, k), 0, 1) for k in range(MOST)])
     monkeypatch.setattr(worker, "run", poor(10))
     with pytest.raises(MemoryError):
-        list(worker._made_of_source(task, "numbers", rows))
+        list(worker._outcome_of_source(task, "numbers", rows))
 
 
 def test_arrow_says_the_same_when_there_is_no_memory():

@@ -93,17 +93,17 @@ def _rectangle(rect: ET.Element, x: float, y: float) -> Rectangle:
 
 def _points(path: str) -> list[tuple[float, float]]:
     """Points along a path of lines and cubic curves."""
-    found: list[tuple[float, float]] = []
+    result: list[tuple[float, float]] = []
     for command, text in re.findall(r"([MLC])([-\d. ]+)", path):
         numbers = list(map(float, text.split()))
         if command == "M":
-            found.append((numbers[0], numbers[1]))
+            result.append((numbers[0], numbers[1]))
             continue
-        ends = [found[-1], *zip(numbers[::2], numbers[1::2], strict=True)]
+        ends = [result[-1], *zip(numbers[::2], numbers[1::2], strict=True)]
         if command == "L":
             ends = [ends[0], ends[0], ends[1], ends[1]]
-        found += [_curve(ends, step / 24) for step in range(1, 25)]
-    return found
+        result += [_curve(ends, step / 24) for step in range(1, 25)]
+    return result
 
 
 def _curve(ends: list[tuple[float, float]], t: float) -> tuple[float, float]:

@@ -21,7 +21,7 @@ def test_the_picture_in_the_documents_is_true():
         drawn, file = session.explain("kinds", form="svg"), DOCS / "explain_plan.svg"
     if os.environ.get("ALTNEU_GOLDEN") == "write":
         file.write_text(drawn, encoding="utf-8")
-    shown, made = read(file.read_text(encoding="utf-8")), read(drawn)
+    shown, result = read(file.read_text(encoding="utf-8")), read(drawn)
     check(shown)
-    assert shown.said == made.said
-    assert {(line.source, line.target) for line in shown.lines} == {(line.source, line.target) for line in made.lines}
+    assert shown.said == result.said
+    assert {(line.source, line.target) for line in shown.lines} == {(line.source, line.target) for line in result.lines}

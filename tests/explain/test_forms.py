@@ -30,47 +30,47 @@ def session():
 
 def tree(plan):
     """What a view's contents are made of, without the way round a loop: that is what a text shows."""
-    found, todo = set(), [plan.views[0].contents]
+    result, todo = set(), [plan.views[0].contents]
     while todo:
-        found.add(todo[-1])
+        result.add(todo[-1])
         todo += plan[todo.pop()].inputs
-    return found
+    return result
 
 
 @pytest.mark.parametrize("view", ["total", "dear", "reach", "triangles"])
 def test_forms_say_the_same(session, view):
     plan = session.explained(view)
-    told = json.loads(session.explain(view, form="json", analyze=True))
-    assert told == json.loads(json.dumps(plan.to_dict()))
-    assert [o["id"] for o in told["operators"]] == [o.id for o in plan.operators]
+    answer = json.loads(session.explain(view, form="json", analyze=True))
+    assert answer == json.loads(json.dumps(plan.to_dict()))
+    assert [o["id"] for o in answer["operators"]] == [o.id for o in plan.operators]
     text = session.explain(view, analyze=True)
     picture, page = (
         read(session.explain(view, form="svg", analyze=True)),
         session.explain(view, form="html", analyze=True),
     )
     for operator in plan.operators:
-        found = operator.total
-        ran = f"{found.rows_out:,} out" if found.steps else "nothing"
+        actual = operator.total
+        ran = f"{actual.rows_out:,} out" if actual.steps else "nothing"
         assert ran in picture.said[operator.id]
         assert f'"{operator.id}"' in page
         if operator.id in tree(plan):
             assert operator.label in text
-            rows = f"{found.rows_in:,} row{'' if found.rows_in == 1 else 's'} in, {found.rows_out:,} out"
-            assert (rows if found.steps else "measured: nothing") in text
+            rows = f"{actual.rows_in:,} row{'' if actual.rows_in == 1 else 's'} in, {actual.rows_out:,} out"
+            assert (rows if actual.steps else "measured: nothing") in text
 
 
 def test_nothing_measured_is_told_unless_asked_for(session):
     for form in FORMS:
-        told = session.explain("total", form=form)
-        assert "row in" not in told
-        assert "rows in" not in told
-        assert '"total":' not in told
-        assert "measured" not in told
+        text = session.explain("total", form=form)
+        assert "row in" not in text
+        assert "rows in" not in text
+        assert '"total":' not in text
+        assert "measured" not in text
 
 
 def test_data_of_an_operator(session):
-    told = json.loads(session.explain("dear", form="json"))
-    reduce = next(o for o in told["operators"] if o["kind"] == "reduce")
+    answer = json.loads(session.explain("dear", form="json"))
+    reduce = next(o for o in answer["operators"] if o["kind"] == "reduce")
     assert {k: reduce[k] for k in ("label", "keys", "bound", "called", "exchange", "logic", "scope", "views")} == {
         "label": "reduce top 1 by price desc [general]",
         "keys": [],
@@ -81,9 +81,9 @@ def test_data_of_an_operator(session):
         "scope": 0,
         "views": ["dear"],
     }
-    contents = told["operators"][-1]
+    contents = answer["operators"][-1]
     assert (contents["kind"], contents["inputs"], contents["updates"]) == ("arrangement", [reduce["id"]], 1)
-    (view,) = told["views"]
+    (view,) = answer["views"]
     assert (view["contents"], view["called"], view["exchanges"]) == (contents["id"], "incremental", 2)
 
 
@@ -146,8 +146,8 @@ def test_what_there_is_not(session):
 
 def test_statements_in_every_form(session):
     for form in FORMS:
-        told = session.sql(f"EXPLAIN AS {form} VIEW total").to_pylist()
-        assert "\n".join(line for (line,) in told) == session.explain("total", form=form)
+        answer = session.sql(f"EXPLAIN AS {form} VIEW total").to_pylist()
+        assert "\n".join(line for (line,) in answer) == session.explain("total", form=form)
         measured = session.sql(f"EXPLAIN ANALYZE AS {form} VIEW total").to_pylist()
         assert "\n".join(line for (line,) in measured) == session.explain("total", form=form, analyze=True)
     assert len(session.sql("EXPLAIN AS SVG VIEW total")) == 1

@@ -38,26 +38,26 @@ def counts(found: Explained) -> dict[str, tuple[int, int, int, int, int]]:
     }
 
 
-def test_rows_in_and_out_are_those_that_came_and_went():
+def test_rows_in_and_out_are_counted():
     with an.Session() as session:
         session.maintain("total", TOTAL)
         session.insert("orders", ROWS)
         session.advance()
         session.retract("orders", [("tea", 3)])
         session.advance()
-        found = session.explained("total")
-        source, linear, combine = (one(found, kind) for kind in ("source", "linear", "combine"))
+        explained = session.explained("total")
+        source, linear, combine = (one(explained, kind) for kind in ("source", "linear", "combine"))
         assert (rows(source.total), rows(source.last)) == ((5, 5), (1, 1))
         assert (rows(linear.total), rows(linear.last)) == ((5, 4), (1, 1))
         assert rows(combine.total)[0] == 4
-        reduce = one(found, "reduce")
+        reduce = one(explained, "reduce")
         assert (rows(reduce.total)[1], rows(reduce.last)[1]) == (4, 2)  # jam, and tea three times
-        contents = one(found, "arrangement", "contents")
+        contents = one(explained, "arrangement", "contents")
         assert (contents.total.steps, contents.total.rounds, contents.last.steps) == (2, 2, 1)
         assert contents.updates == session._engine.table.rows(contents.arrangement)
         assert contents.bytes > 0
-        assert all(o.total.seconds > 0 for o in found.operators)
-        assert found.run == "2 steps since the session was opened"
+        assert all(o.total.seconds > 0 for o in explained.operators)
+        assert explained.run == "2 steps since the session was opened"
 
 
 def test_errors_are_counted_by_themselves():
@@ -78,9 +78,9 @@ def test_a_quiet_step_leaves_the_last_figures_empty():
         session.advance()
         before = counts(session.explained("total"))
         session.advance()
-        found = session.explained("total")
-        assert counts(found) == before
-        assert {o.last for o in found.operators} == {Measured()}
+        explained = session.explained("total")
+        assert counts(explained) == before
+        assert {o.last for o in explained.operators} == {Measured()}
         assert "nothing" not in session.explain("total", analyze=True)
 
 
@@ -89,15 +89,15 @@ def test_rounds_of_a_loop_are_added_up():
         session.maintain("reach", reach(EDGES))
         session.insert("edges", [(i, i + 1) for i in range(5)])
         session.advance()
-        found = session.explained("reach")
-        assert rows(one(found, "leave").total) == (15, 15)
-        feed, back = one(found, "next round"), one(found, "variable")
+        explained = session.explained("reach")
+        assert rows(one(explained, "leave").total) == (15, 15)
+        feed, back = one(explained, "next round"), one(explained, "variable")
         assert (
             rows(feed.total)[1] == rows(back.total)[1] == 10
         )  # each pair that was not there in round 0 goes round once
         assert (back.total.steps, back.total.rounds) == (1, 4)
-        assert (one(found, "reduce").total.rounds, one(found, "join").total.rounds) == (4, 5)
-        assert one(found, "source").total.rounds == 1
+        assert (one(explained, "reduce").total.rounds, one(explained, "join").total.rounds) == (4, 5)
+        assert one(explained, "source").total.rounds == 1
         assert "in 1 step of 5 rounds" in session.explain("reach", analyze=True)
 
 
@@ -107,9 +107,9 @@ def test_a_delta_join_is_measured_as_one_operator(shards):
         session.maintain("triangles", TRIANGLES)
         session.insert("edges", [(1, 2), (2, 3), (3, 1), (3, 4)])
         session.advance()
-        found = one(session.explained("triangles"), "delta join")
-        assert rows(found.total) == (12, 3)  # each edge is new to each of the three relations
-        assert found.total.steps == 1
+        actual = one(session.explained("triangles"), "delta join")
+        assert rows(actual.total) == (12, 3)  # each edge is new to each of the three relations
+        assert actual.total.steps == 1
 
 
 def test_a_view_more_or_less_loses_no_figures():
@@ -138,12 +138,12 @@ def test_filling_a_late_view_is_measured_and_reading_for_it_is_not():
         session.advance()
         kept = one(session.explained("all"), "arrangement")
         session.maintain("worst", ORDERS.group_by("item").agg(worst="max(price)"))
-        found = session.explained("worst")
-        assert rows(one(found, "reduce").total) == (4, 3)
-        assert rows(one(found, "reduce").last) == (0, 0)
-        assert rows(one(found, "source").total) == (4, 4)
+        explained = session.explained("worst")
+        assert rows(one(explained, "reduce").total) == (4, 3)
+        assert rows(one(explained, "reduce").last) == (0, 0)
+        assert rows(one(explained, "source").total) == (4, 4)
         assert one(session.explained("all"), "arrangement").total == kept.total
-        assert found.run == "2 steps since the session was opened"
+        assert explained.run == "2 steps since the session was opened"
 
 
 def test_a_step_that_failed_did_nothing(monkeypatch):
@@ -167,7 +167,7 @@ def test_a_step_that_failed_did_nothing(monkeypatch):
 
 
 def test_parts_of_a_stage_add_up():
-    found = []
+    actual = []
     for memory in (None, 100_000):
         with an.Session(memory=memory) as session:
             session.maintain("pairs", EDGES.join(EDGES, on={"dst": "src"}).select("src", dst="right.dst").distinct())
@@ -176,15 +176,15 @@ def test_parts_of_a_stage_add_up():
             session.retract("edges", [(i, i * 7 % 1000) for i in range(0, 3000, 3)])
             session.advance()
             plan = session.explained("pairs")
-            found.append({o.label: rows(o.total) for o in plan.operators if o.kind != "combine"})
+            actual.append({o.label: rows(o.total) for o in plan.operators if o.kind != "combine"})
             linked = [rows(o.total) for o in plan.operators if o.label.startswith("join on")]
     assert linked
     assert (
-        found[0]["join on dst, then select src, `right.dst` as dst"]
-        == found[1]["join on dst, then select src, `right.dst` as dst"]
+        actual[0]["join on dst, then select src, `right.dst` as dst"]
+        == actual[1]["join on dst, then select src, `right.dst` as dst"]
     )
-    assert found[0]["arrange by dst"] == found[1]["arrange by dst"] == (4000, 4000)
-    assert found[0]["reduce distinct [accumulable]"][1] == found[1]["reduce distinct [accumulable]"][1]
+    assert actual[0]["arrange by dst"] == actual[1]["arrange by dst"] == (4000, 4000)
+    assert actual[0]["reduce distinct [accumulable]"][1] == actual[1]["reduce distinct [accumulable]"][1]
 
 
 def test_what_a_store_keeps_has_a_size_before_it_is_opened(tmp_path):
@@ -213,8 +213,8 @@ def test_analyze_runs_a_query_once_and_keeps_nothing_of_it():
         before, kept = counts(session.explained()), session._engine.table.layouts
         session.insert("orders", [("jam", 1)])
         lines = [row.plan for row in session.sql("EXPLAIN ANALYZE SELECT max(price) AS most FROM orders")]
-        told = next(line for line in lines if "reduce max" in line)
-        assert "measured: 4 rows in, " in told
+        answer = next(line for line in lines if "reduce max" in line)
+        assert "measured: 4 rows in, " in answer
         assert any(line.startswith("  measured: once, in ") for line in lines)
         assert lines[-1] == "arrangements: 0 there already, 4 to build"
         assert session._engine.table.layouts == kept
@@ -237,7 +237,7 @@ VIEWS = {
 
 def drive(session: an.Session) -> list[dict[str, tuple[int, ...]]]:
     """Rows into a session, and some out again; what was counted after each step."""
-    rng, found = random.Random(5), []
+    rng, actual = random.Random(5), []
     for name, view in VIEWS.items():
         session.maintain(name, view)
     flights = [(f"C{rng.randrange(5)}", "JFK", rng.randrange(-60, 400)) for _ in range(40)]
@@ -245,11 +245,11 @@ def drive(session: an.Session) -> list[dict[str, tuple[int, ...]]]:
     session.insert("carriers", [("C1", "one"), ("C2", "two")])
     session.insert("edges", [(1, 2), (2, 3), (3, 1)])
     session.advance()
-    found.append(counts(session.explained()))
+    actual.append(counts(session.explained()))
     session.retract("flights", flights[:20])
     session.retract("edges", [(3, 1)])
     session.advance()
-    return [*found, counts(session.explained())]
+    return [*actual, counts(session.explained())]
 
 
 def test_spark_counts_what_this_process_counts(spark):

@@ -50,9 +50,9 @@ def test_a_click_tells_all_of_an_operator(opened, plans):
     panel = opened.locator("#panel")
     assert not panel.is_visible()
     opened.locator(f'[data-operator="{reduce.id}"] .name').first.click()
-    told = panel.inner_text()
+    result = panel.inner_text()
     for text in (reduce.label, "the change (incremental)", "src, dst", "reach", "rows in", "group by src, dst"):
-        assert text in told
+        assert text in result
     assert opened.locator(".edge.chosen").count() == 3  # one in, two out
     opened.locator("#panel .go", has_text="group by").click()
     assert panel.locator("h2").inner_text() == "group by src, dst"
@@ -90,7 +90,7 @@ def test_finding_dims_the_others(opened):
     assert opened.locator("#panel h2").inner_text().startswith("join on dst")
 
 
-def test_it_is_told_to_those_who_use_keys(opened, plans):
+def test_it_is_accessible_from_the_keyboard(opened, plans):
     first = plans[2].operators[0]
     opened.locator(f'[data-operator="{first.id}"]').focus()
     opened.keyboard.press("Enter")

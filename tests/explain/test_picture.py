@@ -67,8 +67,8 @@ def test_all_views_in_one_picture():
 @given(st.integers(0, 1 << 32), st.integers(1, 12), st.integers(1, 4))
 def test_pictures_of_random_plans(seed, verbs, many):
     rng = random.Random(seed)
-    made = [rng.choice([random_plan, moving_plan])(rng, verbs) for _ in range(many)]
-    check_all(plan_of({f"view {i}": view for i, view in enumerate(made)}, rng.choice([1, 3])))
+    result = [rng.choice([random_plan, moving_plan])(rng, verbs) for _ in range(many)]
+    check_all(plan_of({f"view {i}": view for i, view in enumerate(result)}, rng.choice([1, 3])))
 
 
 @settings(max_examples=40)
@@ -87,17 +87,17 @@ def test_an_id_means_the_same_whatever_other_views_there_are(seed, verbs):
 
 def test_a_delta_join_is_one_box_in_any_number_of_shards():
     for shards in (1, 4):
-        found = plan_of({"triangles": TRIANGLES.arrange_by("src")}, shards)
-        check_all(found)
+        result = plan_of({"triangles": TRIANGLES.arrange_by("src")}, shards)
+        check_all(result)
 
 
 def test_two_hundred_operators_are_quick_and_apart():
     rng = random.Random(7)
     views = {f"v{i}": random_plan(rng, 9) for i in range(40)}
-    found = plan_of(views)
-    assert len(found.operators) >= 200
+    result = plan_of(views)
+    assert len(result.operators) >= 200
     before = time.process_time()
-    drawn = svg(found)
+    drawn = svg(result)
     assert time.process_time() - before < 10  # a second on a quiet machine
     check(read(drawn))
 
@@ -106,12 +106,12 @@ def test_what_is_kept_for_others_is_marked():
     with an.Session(shards=2) as session:
         for name in ("join", "left join", "windows"):
             session.maintain(name, PLANS[name])
-        picture, found = read(session.explain("join", form="svg")), session.explained("join")
-        shared = [o for o in found.operators if o.shared_with]
+        picture, actual = read(session.explain("join", form="svg")), session.explained("join")
+        shared = [o for o in actual.operators if o.shared_with]
         assert len(shared) == 2
         for operator in shared:
             assert f"shared with {', '.join(operator.shared_with)}" in picture.said[operator.id]
-        kept = [o for o in found.operators if o.state]
+        kept = [o for o in actual.operators if o.state]
         assert all("key: " in picture.said[o.id] and "updates" in picture.said[o.id] for o in kept)
 
 

@@ -64,13 +64,13 @@ def _values(spark, table, results, tolerance):
     frame = spark.createDataFrame(wide)
     columns = [f"CASE WHEN __ok[{i}] THEN ({text}) END AS e{i}" for i, text in enumerate(results)]
     try:
-        found = frame.repartition(1).selectExpr("__row", *columns).toArrow().sort_by("__row")
+        actual = frame.repartition(1).selectExpr("__row", *columns).toArrow().sort_by("__row")
     except Exception as error:  # noqa: BLE001 -- narrowed down to the expressions at fault
         return _narrow(spark, frame, results, columns, error)
     differences = []
     for i, (text, result) in enumerate(results.items()):
         differences += _column(
-            text, table, result, plain(found.column(f"e{i}").combine_chunks()), tolerance.get(text, 0.0)
+            text, table, result, plain(actual.column(f"e{i}").combine_chunks()), tolerance.get(text, 0.0)
         )
     return differences
 
@@ -134,15 +134,15 @@ def _errors(spark, table, results):
     tried = {text: result for text, result in failing.items() if not text.startswith("map")}
     spark.conf.set("spark.sql.subexpressionElimination.enabled", False)  # it would lift a part out of the try
     try:
-        found = _tried(spark, spark.createDataFrame(wide).repartition(1), list(tried)).toArrow().sort_by("__row")
+        actual = _tried(spark, spark.createDataFrame(wide).repartition(1), list(tried)).toArrow().sort_by("__row")
     finally:
         spark.conf.unset("spark.sql.subexpressionElimination.enabled")
     differences = []
     for i, (text, result) in enumerate(tried.items()):
-        given = np.asarray(found.column(f"e{i}").combine_chunks().is_valid()) & result.failed
+        given = np.asarray(actual.column(f"e{i}").combine_chunks().is_valid()) & result.failed
         if given.any():
             row = int(given.argmax())
-            value = plain(found.column(f"e{i}").slice(row, 1).combine_chunks())[0]
+            value = plain(actual.column(f"e{i}").slice(row, 1).combine_chunks())[0]
             differences.append(f"{text} at {_shown(table, row, text)}: Spark {value!r}, altneu {result.error(row)}")
     return differences + _codes(spark, table, failing)
 
@@ -169,10 +169,10 @@ def _codes(spark, table, failing):
                 continue
             asked[code] += 1
             asked[code, text] = 1
-            found = _verdict(spark.createDataFrame(table.slice(int(row), 1)), text)
-            if found != code:
+            actual = _verdict(spark.createDataFrame(table.slice(int(row), 1)), text)
+            if actual != code:
                 shown = _shown(table, int(row), text)
-                differences.append(f"{text} at {shown}: Spark {found}, altneu {code}: {message}")
+                differences.append(f"{text} at {shown}: Spark {actual}, altneu {code}: {message}")
     return differences
 
 

@@ -161,7 +161,7 @@ def theirs(spark, groups):
     texts = [*EXACT, *NEAR]
     once = [text for text in texts if "distinct " in text and not text.startswith("count")]
     many = [text for text in texts if text not in once]
-    found = {}
+    result = {}
     for part in [*(many[i : i + 60] for i in range(0, len(many), 60)), *([text] for text in once)]:
         columns = ", ".join(f"{text} AS c{texts.index(text)}" for text in part)
         frame = spark.sql(f"SELECT k, {columns} FROM aggregated GROUP BY k")
@@ -170,8 +170,8 @@ def theirs(spark, groups):
         for text in part:
             name = f"c{texts.index(text)}"
             kind = frame.schema[name].dataType.simpleString().replace(", ", ",")
-            found[text] = kind, table.column(name).combine_chunks()
-    return found
+            result[text] = kind, table.column(name).combine_chunks()
+    return result
 
 
 @pytest.mark.parametrize("text", [*EXACT, *NEAR])

@@ -111,18 +111,18 @@ class TestWholeNumbers:
         bits = WIDTHS[kind]
         generator = np.random.default_rng(bits)
         expression = parse(SYMBOLS[symbol], schema_of(kind))
-        told = 0
+        answer = 0
         for low, high in product((-9, -1, 0, 1, 5), (1, 4, 11)):
             a, b = generator.integers(low, low + high, 40), generator.integers(max(low, -2), high + 9, 40)
             rows = rows_of(list(zip(a.tolist(), b.tolist(), strict=True)), kind)
             vector = expression.vector(Scope(rows))
             if vector.failures:
                 continue
-            told += 1
+            answer += 1
             least, greatest = vector.bounds
             assert least <= vector.values.min()
             assert vector.values.max() <= greatest
-        assert told
+        assert answer
 
 
 def test_a_chain_fails_where_it_leaves_the_type():
@@ -155,8 +155,8 @@ def test_what_stands_under_a_null_or_a_failed_row_fails_nothing():
     hidden = pa.Array.from_buffers(pa.int64(), 3, [valid, pa.py_buffer(np.array([4, 2**63 - 1, -6]))])
     divisor = pa.Array.from_buffers(pa.int64(), 3, [valid, pa.py_buffer(np.array([3, 0, 2]))])
     rows = Rows(schema, (hidden, divisor), 3)
-    found = {symbol: outcomes(text, rows) for symbol, text in SYMBOLS.items()}
-    assert found == {
+    actual = {symbol: outcomes(text, rows) for symbol, text in SYMBOLS.items()}
+    assert actual == {
         "+": [7, None, -4],
         "-": [1, None, -8],
         "*": [12, None, -12],

@@ -215,9 +215,9 @@ def test_predicates_are_boolean():
 
 
 def test_aggregates():
-    found = parse_aggregate("sum(a * 2) / count(*) + sum(a * 2)", SCHEMA)
-    assert [c.sql for c in found.calls] == ["sum(CAST(a * 2 AS bigint))", "count(*)"]
-    assert found.result.columns == {"#0", "#1"}
+    actual = parse_aggregate("sum(a * 2) / count(*) + sum(a * 2)", SCHEMA)
+    assert [c.sql for c in actual.calls] == ["sum(CAST(a * 2 AS bigint))", "count(*)"]
+    assert actual.result.columns == {"#0", "#1"}
     filtered = parse_aggregate("count(distinct a, b) filter (where c)", SCHEMA).calls[0]
     assert (filtered.function, filtered.distinct, len(filtered.args), filtered.filter.sql) == ("count", True, 2, "c")
     assert parse_aggregate("a + max(b)", SCHEMA, keys=("a",)).result.columns == {"a", "#0"}

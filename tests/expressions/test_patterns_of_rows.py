@@ -39,13 +39,13 @@ def test_a_pattern_of_each_row_is_as_python_has_it():
         def expected(of):
             return sorted(((s, p, None if s is None or p is None else of(s, p)) for s, p in good), key=repr)
 
-        found = session.view("found")
-        assert sorted(found.to_pylist(errors="ignore"), key=repr) == expected(lambda s, p: bool(re.search(p, s)))
+        actual = session.view("found")
+        assert sorted(actual.to_pylist(errors="ignore"), key=repr) == expected(lambda s, p: bool(re.search(p, s)))
         many = sorted(session.view("many").to_pylist(errors="ignore"), key=repr)
         assert [(s, p, None if y is None else bool(y)) for s, p, y in many] == sorted(
-            found.to_pylist(errors="ignore"), key=repr
+            actual.to_pylist(errors="ignore"), key=repr
         )
-        errors = found.errors().to_pylist()
+        errors = actual.errors().to_pylist()
         assert {e["code"] for e in errors} == {"INVALID_PARAMETER_VALUE"}
         assert len(errors) == len({row for row in rows if row not in good})
         assert all("missing )" in e["message"] for e in errors)

@@ -20,7 +20,7 @@ def test_about_a_hundred_functions_and_more():
     assert len(registry.functions()) > 200
 
 
-def test_every_function_is_told():
+def test_every_function_is_documented():
     for function in registry.functions():
         assert function.doc.endswith("."), function.name
         assert function.usage, function.name

@@ -95,7 +95,7 @@ def test_what_is_shared(texts, found):
     assert shared(*texts) == found
 
 
-def test_an_expression_that_some_rows_are_not_asked_shares_what_cannot_fail():
+def test_an_expression_that_some_rows_do_not_evaluate_shares_what_cannot_fail():
     texts = ("upper(t) = 'A' and c + 1 > 2", "upper(t) = 'B'", "c + 1")
     assert shared(*texts) == ["upper(t)"]
     assert shared("c + 1 > 2", "c + 1", unsure={0}) == []
@@ -318,7 +318,7 @@ def with_column(rows: Rows, name: str, part: Expr) -> tuple[Rows, np.ndarray]:
 
 def test_sharing_changes_no_value_and_no_failure():
     draw = random.Random(3)
-    found = failing = 0
+    actual = failing = 0
     for _ in range(200):
         expressions = random_expressions(draw, 4)
         rows = random_rows(draw)
@@ -330,7 +330,7 @@ def test_sharing_changes_no_value_and_no_failure():
             extended, bad = with_column(extended, name, replace_subexpressions(part, columns))
             failed |= bad
             columns[part] = Column(name, part.type, part.nullable)
-            found += 1
+            actual += 1
             failing += part.can_fail
         after = [outcome(replace_subexpressions(e, columns), extended) for e in expressions]
         failed |= np.any([bad for _, bad in after], axis=0)
@@ -340,7 +340,7 @@ def test_sharing_changes_no_value_and_no_failure():
             assert [v for v, bad in zip(old, wrong, strict=True) if not bad] == [
                 v for v, bad in zip(new, wrong, strict=True) if not bad
             ], text
-    assert found > 130
+    assert actual > 130
     assert failing > 80
 
 
@@ -375,19 +375,19 @@ def test_simplify_keeps_every_value_and_every_failure():
     smaller = 0
     for _ in range(400):
         whole = draw.choice([random_int, random_bool])(draw, 4)
-        made = expr(whole)
+        result = expr(whole)
         names = draw.sample(["a", "b", "c", "l", "p", "q", "r"], draw.randrange(4))
-        made = made.substitute({n: draw.choice(CONSTANTS[SCHEMA.field(n).type]) for n in names})
-        simple = simplify(made)
+        result = result.substitute({n: draw.choice(CONSTANTS[SCHEMA.field(n).type]) for n in names})
+        simple = simplify(result)
         rows = random_rows(draw)
-        (old, wrong), (new, failed) = outcome(made, rows), outcome(simple, rows)
-        assert old == new, made.sql
-        assert (wrong == failed).all(), made.sql
-        assert simple.type == made.type
-        assert made.nullable or not simple.nullable, made.sql
-        assert not simple.can_fail or made.can_fail, made.sql
-        assert simplify(simple) == simple, made.sql
-        smaller += simple.sql != made.sql
+        (old, wrong), (new, failed) = outcome(result, rows), outcome(simple, rows)
+        assert old == new, result.sql
+        assert (wrong == failed).all(), result.sql
+        assert simple.type == result.type
+        assert result.nullable or not simple.nullable, result.sql
+        assert not simple.can_fail or result.can_fail, result.sql
+        assert simplify(simple) == simple, result.sql
+        smaller += simple.sql != result.sql
     assert smaller > 130
 
 
@@ -397,11 +397,11 @@ def test_conjuncts_as_filters_keep_the_same_rows():
     for _ in range(300):
         text = " and ".join(f"({random_bool(draw, 3)})" for _ in range(draw.randrange(1, 4)))
         text = f"not (({text}) or {random_bool(draw, 2)})" if draw.random() < 0.3 else text
-        made = parse_predicate(text, SCHEMA)
+        result = parse_predicate(text, SCHEMA)
         rows = random_rows(draw)
-        old, wrong = outcome(made, rows)
+        old, wrong = outcome(result, rows)
         passes, failed = np.ones(rows.count, bool), np.zeros(rows.count, bool)
-        for part in conjuncts(made):
+        for part in conjuncts(result):
             values, bad = outcome(part, rows)
             failed |= bad & passes
             passes &= np.array([v is True for v in values]) & ~bad
@@ -434,8 +434,8 @@ def test_a_constant_gives_what_a_column_that_holds_it_gives(group):
         columns |= {n: pa.array([v] * 64, values.SCHEMA.field(n).type) for n, (v, _) in constants.items()}
         rows = Rows.from_batch(pa.table(columns, schema=values.SCHEMA))
         old, wrong = outcome(whole, rows)
-        made = whole.substitute({n: c for n, (_, c) in constants.items()})
-        for other in (made, simplify(made)):
+        result = whole.substitute({n: c for n, (_, c) in constants.items()})
+        for other in (result, simplify(result)):
             new, failed = outcome(other, rows)
             assert (failed == wrong).all(), f"{text} is not {other.sql}"
             assert repr(new) == repr(old), f"{text} is not {other.sql}"

@@ -80,5 +80,5 @@ def test_a_name_is_registered_once():
 
 @pytest.mark.parametrize("n", [2**31 - 1, -(2**31) + 1])
 def test_a_substring_index_as_far_as_numbers_go_takes_no_memory_for_it(n):
-    made = parse(f"substring_index('a,b,c', ',', {n})", pa.schema([]))
-    assert made.value == "a,b,c"
+    result = parse(f"substring_index('a,b,c', ',', {n})", pa.schema([]))
+    assert result.value == "a,b,c"

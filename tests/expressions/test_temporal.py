@@ -43,8 +43,10 @@ def expr(text):
 
 
 def bounds(text):
-    found = split(text)
-    return [e.sql for e in found.row], [(b.kind, b.value.sql, b.after, b.unless and b.unless.sql) for b in found.bounds]
+    result = split(text)
+    return [e.sql for e in result.row], [
+        (b.kind, b.value.sql, b.after, b.unless and b.unless.sql) for b in result.bounds
+    ]
 
 
 LOWER, AFTER = ("lower", "start", False, None), ("lower", "start", True, None)
@@ -101,9 +103,9 @@ def now(kind, value, after=False, unless=None):
     ],
 )
 def test_a_conjunction_is_conditions_of_the_row_and_bounds(text, row, bound):
-    rows, found = bounds(text)
+    rows, actual = bounds(text)
     assert row is None or rows == row
-    assert found == bound
+    assert actual == bound
 
 
 @pytest.mark.parametrize(
@@ -139,10 +141,10 @@ def test_a_bound_unless_a_condition_of_the_row_is_true(text, row, bound):
 
 @pytest.mark.parametrize("text", ["v > 0", "v > 0 AND x > 0 AND b", "NOT (b OR c)", "NULL", "v BETWEEN 1 AND 2", "b"])
 def test_without_logical_now_it_is_the_whole_predicate(text):
-    found = split(text)
-    assert found.row == (parse_predicate(text, SCHEMA),)
-    assert found.bounds == ()
-    assert split_temporal(parse_predicate(text, SCHEMA), SCHEMA) == found
+    result = split(text)
+    assert result.row == (parse_predicate(text, SCHEMA),)
+    assert result.bounds == ()
+    assert split_temporal(parse_predicate(text, SCHEMA), SCHEMA) == result
 
 
 def test_python_expressions_may_say_it_too():
@@ -274,7 +276,7 @@ def test_it_stands_in_no_lambda_and_takes_no_argument():
         split("logical_now(v) < start")
 
 
-def test_it_is_never_folded_or_made_by_itself():
+def test_it_is_never_folded_or_evaluated_by_itself():
     assert not registry.function("logical_now").fold
     with pytest.raises(TemporalPredicateError):
         call("logical_now", [])
@@ -354,9 +356,9 @@ def test_parts_say_what_the_predicate_says_at_every_time():
         bounded += len(predicate.bounds)
         for time in range(-1, 6):
             wanted, wrong = truth(parse_predicate(text.replace("logical_now()", f"{time}L"), SCHEMA), rows)
-            found, failed = holds(predicate, rows, time)
+            actual, failed = holds(predicate, rows, time)
             clean = ~wrong & ~failed
-            assert (found == wanted)[clean].all(), f"{text} at {time}"
+            assert (actual == wanted)[clean].all(), f"{text} at {time}"
     assert split_up > 150
     assert bounded > 150
 
@@ -375,6 +377,6 @@ def test_the_times_of_a_row_are_those_between_its_bounds():
         top: [(5, top)],
     }
     for time, there in seen.items():
-        found, failed = holds(predicate, rows, time)
+        actual, failed = holds(predicate, rows, time)
         assert not failed.any()
-        assert list(itertools.compress(pairs, found)) == there, time
+        assert list(itertools.compress(pairs, actual)) == there, time

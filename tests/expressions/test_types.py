@@ -93,12 +93,12 @@ def test_arrow_schemas_are_normalised():
             pa.field("m", pa.struct([("x", pa.large_binary())]), nullable=False),
         ]
     )
-    found = T.parse_schema(schema)
-    assert T.to_ddl(found) == (
+    actual = T.parse_schema(schema)
+    assert T.to_ddl(actual) == (
         "a string, b string, c smallint, d bigint, e timestamp, f timestamp_ntz, g date, h array<int>, "
         "i decimal(20,3), j binary, k float, l interval day to second, m struct<x:binary> NOT NULL"
     )
-    assert T.parse_schema(found) == found
+    assert T.parse_schema(actual) == actual
 
 
 @pytest.mark.parametrize("kind", [pa.uint64(), pa.time64("us"), pa.decimal256(50, 2), pa.decimal128(5, -2)])

@@ -47,13 +47,13 @@ def random_plan(rng: random.Random, verbs: int, *, of: Sequence[str] = ()) -> Co
 
     ``of``: only these verbs, and only a projection at the top.
     """
-    made = list(SOURCES.values())
+    result = list(SOURCES.values())
     joins = 0
     for _ in range(verbs):
         name = rng.choice([n for n in of or VERBS if joins < 3 or "join" not in n])
         joins += "join" in name
-        made.append(VERBS[name](rng, lambda: rng.choice([made[-1], made[-1], *made])))
-    top = made[-1]
+        result.append(VERBS[name](rng, lambda: rng.choice([result[-1], result[-1], *result])))
+    top = result[-1]
     if of:
         return top.select(*rng.choice([KEY, ["trial", "v"], ["trial"], [*KEY, "v"]]))
     for texts in rng.sample([FILTERS, BOUNDS], rng.randint(1, 2)):
@@ -70,11 +70,11 @@ def random_difference(rng: random.Random, verbs: int) -> Collection:
 
     Antijoins and outer joins are such differences, and so is one that is written as a sum.
     """
-    made = list(SOURCES.values())
+    result = list(SOURCES.values())
     for at in range(verbs):
         verb = rng.choice(BETWEEN if at < verbs - 1 and rng.random() < 0.4 else DIFFERENCES)
-        made.append(VERBS[verb](rng, iter([made[-1], *(rng.choice(made) for _ in range(2))]).__next__))
-    top = made[-1]
+        result.append(VERBS[verb](rng, iter([result[-1], *(rng.choice(result) for _ in range(2))]).__next__))
+    top = result[-1]
     tests = [*rng.sample(FALLIBLE, 2), *(rng.choice(texts) for texts in [FALLIBLE_BOUNDS, BOUNDS, FILTERS])]
     for text in rng.sample(tests, rng.randint(2, 4)):
         top = top.filter(text)
@@ -225,15 +225,15 @@ def random_rows(rng: random.Random) -> dict[str, Counter[tuple[int, int | None, 
 
 def random_history(rng: random.Random, trials: int, times: int) -> Updates:
     """Small trials of their own, so that an error in one leaves the others to be compared; what goes away was there."""
-    made: Updates = []
+    result: Updates = []
     for trial in range(trials):
         there: list[tuple[int, int | None, int | None]] = []
         for time in range(times):
             for _ in range(rng.randint(0, 2)):
                 if there and rng.random() < 0.3:
-                    made.append((there.pop(rng.randrange(len(there))), time, -1))
+                    result.append((there.pop(rng.randrange(len(there))), time, -1))
                 else:
                     row = (trial, rng.choice([0, 1, 2, None]), rng.choice([0, 1, 2, 3, 5, None]))
                     there.append(row)
-                    made.append((row, time, 1))
-    return made
+                    result.append((row, time, 1))
+    return result

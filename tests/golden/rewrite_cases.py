@@ -17,11 +17,11 @@ class Meaning:
     @cached_property
     def cases(self):
         """The history of every case by itself, as what sources held at a time."""
-        found = []
+        result = []
         for case in {row[0] for updates in self.history.values() for row, _, _ in updates}:
             part = {s: [u for u in updates if u[0][0] == case] for s, updates in self.history.items()}
-            found.append(lambda time, part=part: {s: accumulated(updates, time) for s, updates in part.items()})
-        return found
+            result.append(lambda time, part=part: {s: accumulated(updates, time) for s, updates in part.items()})
+        return result
 
     def sound(self, now):
         """The cases in which the plan makes no error, each with its contents."""

@@ -47,10 +47,10 @@ def arranged(node, key):
 def test_what_becomes_one_join():
     parts = []
     for title, plan in EXAMPLES.items():
-        made = delta_joins(rewrite.optimise(plan.node), nothing_exists)
-        parts += [f"# {title}", tree(rewrite.optimise(plan.node)), "=>", tree(made), ""]
-    made = delta_joins(rewrite.optimise(NAMED.node), arranged)
-    parts += ["# a chain along arrangements that exist", tree(made), ""]
+        result = delta_joins(rewrite.optimise(plan.node), nothing_exists)
+        parts += [f"# {title}", tree(rewrite.optimise(plan.node)), "=>", tree(result), ""]
+    result = delta_joins(rewrite.optimise(NAMED.node), arranged)
+    parts += ["# a chain along arrangements that exist", tree(result), ""]
     check("delta_joins", "\n".join(parts))
 
 
@@ -60,20 +60,20 @@ PLANS = queries()
 @pytest.mark.parametrize("name", PLANS)
 def test_the_meaning_is_kept(name):
     plan = PLANS[name].node
-    made, meaning = delta_joins(plan, nothing_exists, "delta"), Meaning(plan, HISTORY)
-    assert made.schema == plan.schema
-    assert sum(meaning.is_kept(made, time) for time in (1, TIMES - 1))
+    result, meaning = delta_joins(plan, nothing_exists, "delta"), Meaning(plan, HISTORY)
+    assert result.schema == plan.schema
+    assert sum(meaning.is_kept(result, time) for time in (1, TIMES - 1))
 
 
 @pytest.mark.parametrize("name", patterns.PLANS)
 def test_the_meaning_of_patterns_is_kept(name):
     judge = patterns.judge_of(name)
     plan = patterns.PLANS[name].node
-    made = delta_joins(plan, nothing_exists, "delta")
-    assert any(isinstance(n, ir.MultiJoin) for n in ir.walk(made))
+    result = delta_joins(plan, nothing_exists, "delta")
+    assert any(isinstance(n, ir.MultiJoin) for n in ir.walk(result))
     meaning = Meaning(plan, judge.history)
     for time in (1, patterns.TIMES - 1):
-        assert meaning.is_kept(made, time)
+        assert meaning.is_kept(result, time)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -81,8 +81,8 @@ def test_the_meaning_of_random_plans_is_kept(seed):
     rng = random.Random(seed)
     plan = rewrite.optimise(plans.random_plan(rng, rng.randint(3, 8)).node)
     history = {s: plans.random_history(rng, 12, 6) for s in plans.SOURCES}
-    made = delta_joins(plan, nothing_exists, "delta")
-    assert made.schema == plan.schema
+    result = delta_joins(plan, nothing_exists, "delta")
+    assert result.schema == plan.schema
     meaning = Meaning(plan, history)
     for time in (1, 5):
-        meaning.is_kept(made, time)
+        meaning.is_kept(result, time)

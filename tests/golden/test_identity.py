@@ -108,11 +108,11 @@ def concrete(kind: type) -> set[type]:
 
 
 def test_every_node_reducer_and_operation_is_among_them():
-    made = [(plan, joins) for _, plan, joins in every()]
-    nodes = [node for plan, _ in made for node in ir.walk(plan.node)]
+    result = [(plan, joins) for _, plan, joins in every()]
+    nodes = [node for plan, _ in result for node in ir.walk(plan.node)]
     assert {type(node) for node in nodes} == concrete(ir.Node) - {ir.MultiJoin}  # rules make it, and AsOfReduce
     assert {type(n.reducer) for n in nodes if isinstance(n, ir.Reduce)} == concrete(ir.Reducer) - {ir.AsOfReduce}
-    assert set().union(*(placed(*one)[1] for one in made)) == concrete(Operation) - {ReadOp}  # has no state
+    assert set().union(*(placed(*one)[1] for one in result)) == concrete(Operation) - {ReadOp}  # has no state
 
 
 def test_every_node_is_lowered_and_has_a_name_in_ir():

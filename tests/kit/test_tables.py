@@ -16,26 +16,26 @@ from altneu.testing import table, to_text
 
 
 def test_types_are_the_headers_the_schemas_or_the_cells():
-    told = table("""
+    rows_shown = table("""
         | id | name | share | ok    | price decimal(9,2) | time | diff |
         |----|------|-------|-------|--------------------|------|------|
         | 1  | tea  | 0.5   | true  | 1.50               | 0    | +1   |
         | 2  | NULL | NaN   | FALSE |                    | 3    | -2   |
     """)
     kinds = [pa.int64(), pa.string(), pa.float64(), pa.bool_(), pa.decimal128(9, 2), pa.int64(), pa.int64()]
-    assert told.schema.types == kinds
-    assert told.to_pylist()[0]["price"] == Decimal("1.50")
-    assert told.column("name").to_pylist() == ["tea", None]
+    assert rows_shown.schema.types == kinds
+    assert rows_shown.to_pylist()[0]["price"] == Decimal("1.50")
+    assert rows_shown.column("name").to_pylist() == ["tea", None]
     source = an.source("s", "id int, day date, at timestamp_ntz")
-    told = table("id | day | at\n7 | 2024-02-29 | 2024-02-29 12:30:00", source)
-    assert told.to_pylist() == [
+    rows_shown = table("id | day | at\n7 | 2024-02-29 | 2024-02-29 12:30:00", source)
+    assert rows_shown.to_pylist() == [
         {"id": 7, "day": dt.date(2024, 2, 29), "at": dt.datetime.fromisoformat("2024-02-29T12:30")}
     ]
-    assert told.schema.field("id").type == pa.int32()
+    assert rows_shown.schema.field("id").type == pa.int32()
 
 
 def test_quoted_texts_and_nested_cells():
-    told = table(
+    rows_shown = table(
         """
         a        | b array<long> | c struct<x:long> | d map<string,long>
         ' a|b ''' | [1, null]     | {"x": 2}         | {"k": 3}
@@ -43,10 +43,10 @@ def test_quoted_texts_and_nested_cells():
         null     |               | {"x": null}      |
         """
     )
-    assert told.column("a").to_pylist() == [" a|b '", "", None]
-    assert told.column("b").to_pylist() == [[1, None], [], None]
-    assert told.column("c").to_pylist() == [{"x": 2}, None, {"x": None}]
-    assert told.column("d").to_pylist() == [[("k", 3)], [], None]
+    assert rows_shown.column("a").to_pylist() == [" a|b '", "", None]
+    assert rows_shown.column("b").to_pylist() == [[1, None], [], None]
+    assert rows_shown.column("c").to_pylist() == [{"x": 2}, None, {"x": None}]
+    assert rows_shown.column("d").to_pylist() == [[("k", 3)], [], None]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_quoted_texts_and_nested_cells():
         ("day date\n2023-02-29", SchemaError, "line 2, column 'day'"),
     ],
 )
-def test_what_does_not_fit_is_told_by_line_and_column(text, error, message):
+def test_what_does_not_fit_is_reported_by_line_and_column(text, error, message):
     with pytest.raises(error, match=message):
         table(text)
 
@@ -74,14 +74,14 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\v\f\x1c\x1
 def test_what_is_written_is_read(rows):
     schema = pa.schema([("a", pa.string()), ("n", pa.int64()), ("b", pa.bool_())])
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    made = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
-    read = table(to_text(made), schema)
-    assert sorted(map(str, read.to_pylist())) == sorted(map(str, made.to_pylist()))
+    result = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    read = table(to_text(result), schema)
+    assert sorted(map(str, read.to_pylist())) == sorted(map(str, result.to_pylist()))
 
 
 def test_values_that_look_like_something_else_are_read_as_they_were():
     pairs = pa.map_(pa.string(), pa.int64())
-    made = pa.table(
+    result = pa.table(
         {
             "a": pa.array(["-", "--", ":-:", "NULL"]),
             "b": pa.array([b"abc", b"", None, b"-"]),
@@ -89,4 +89,4 @@ def test_values_that_look_like_something_else_are_read_as_they_were():
             "d": pa.array([[("k|", 1)], [], None, [("x", None)]], pairs),
         }
     )
-    assert table(to_text(made), made.schema).sort_by("a").equals(made.sort_by("a"))
+    assert table(to_text(result), result.schema).sort_by("a").equals(result.sort_by("a"))

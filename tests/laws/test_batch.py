@@ -68,29 +68,29 @@ def test_sums_at_every_time_are_those_of_the_updates_given(history: History) -> 
     """Description, 1: "for all data x and all times t with since <= t: the sum of d over (x, s, d) in U ..."."""
     lattice = history.layout.lattice
     with history.hashing():
-        found = listed(build(history).updates(), lattice)
+        actual = listed(build(history).updates(), lattice)
     for time in all_times(lattice, 3):
-        assert accumulated(found, time) == accumulated(history.steps[0], time)
+        assert accumulated(actual, time) == accumulated(history.steps[0], time)
 
 
 @given(histories(rows=25))
 def test_batches_are_consolidated(history: History) -> None:
     """Description, 2: "no two updates of U have the same x and s; no d is zero"."""
     with history.hashing():
-        found = listed(build(history).updates(), history.layout.lattice)
-    assert all(diff for _, _, diff in found)
-    assert len({(row, time) for row, time, _ in found}) == len(found)
-    assert summed(found) == summed(history.steps[0])
+        actual = listed(build(history).updates(), history.layout.lattice)
+    assert all(diff for _, _, diff in actual)
+    assert len({(row, time) for row, time, _ in actual}) == len(actual)
+    assert summed(actual) == summed(history.steps[0])
 
 
 def sort_columns(batch: Batch) -> list[tuple[Any, ...]]:
     """Per update, what batches are sorted by."""
-    found: list[tuple[Any, ...]] = []
+    result: list[tuple[Any, ...]] = []
     for b in batch.blocks:
         times = zip(*(k.tolist() for k in batch.layout.lattice.sort_keys(b.times)), strict=True)
         hashes = b.key_hash.tolist(), b.value_hash.tolist()
-        found += zip(hashes[0], encode(b.keys), hashes[1], encode(b.values), times, strict=True)
-    return found
+        result += zip(hashes[0], encode(b.keys), hashes[1], encode(b.values), times, strict=True)
+    return result
 
 
 @given(st.data(), histories(rows=25))
@@ -108,7 +108,7 @@ def test_batches_are_sorted(data: st.DataObject, history: History) -> None:
 
 
 @given(histories(rows=25))
-def test_collisions_are_told(history: History) -> None:
+def test_collisions_are_reported(history: History) -> None:
     with history.hashing():
         for block in build(history).blocks:
             keys = set(zip(block.key_hash.tolist(), map(frozen, block.keys.to_pylist()), strict=True))
@@ -129,8 +129,8 @@ def test_lookups_find_what_comparing_every_pair_finds(data: st.DataObject, histo
         small_blocks(patch, data.draw(st.sampled_from([1, 3, 65536])))
         batches = [build(history, step) for step in range(len(history.steps))]
         probes = draw_probes(data, layout)
-        found = find_in(batches, hash_rows(probes), probes)
-        assert np.array_equal(found.value_hash, hash_rows(found.values))
+        matches = find_in(batches, hash_rows(probes), probes)
+        assert np.array_equal(matches.value_hash, hash_rows(matches.values))
     expected = []
     for probe, wanted in enumerate(map(frozen, probes.to_pylist())):
         for batch in batches:
@@ -138,9 +138,9 @@ def test_lookups_find_what_comparing_every_pair_finds(data: st.DataObject, histo
                 held = zip(map(frozen, block.keys.to_pylist()), map(frozen, block.values.to_pylist()), strict=True)
                 rest = zip(lattice.to_pylist(block.times), block.diffs.tolist(), strict=True)
                 expected += [(probe, v, *r) for (k, v), r in zip(held, rest, strict=True) if k == wanted]
-    values = map(frozen, found.values.to_pylist())
-    times, diffs = lattice.to_pylist(found.times), found.diffs.tolist()
-    assert list(zip(found.probe.tolist(), values, times, diffs, strict=True)) == expected, "by probe, older first"
+    values = map(frozen, matches.values.to_pylist())
+    times, diffs = lattice.to_pylist(matches.times), matches.diffs.tolist()
+    assert list(zip(matches.probe.tolist(), values, times, diffs, strict=True)) == expected, "by probe, older first"
 
 
 @given(st.data(), histories())
@@ -214,10 +214,10 @@ def test_many_probes_into_many_blocks() -> None:
             expected[key] = expected.get(key, 0) + 1
     wanted = [pick.randrange(4000) for _ in range(5000)]
     probes = Rows.from_pydict({"k": wanted}, PAIRS.key_schema)
-    found = find_in(batches, hash_rows(probes), probes)
-    counts = np.bincount(found.probe, minlength=5000).tolist()
+    matches = find_in(batches, hash_rows(probes), probes)
+    counts = np.bincount(matches.probe, minlength=5000).tolist()
     assert counts == [expected.get(key, 0) for key in wanted]
-    assert (np.diff(found.probe) >= 0).all()
+    assert (np.diff(matches.probe) >= 0).all()
     few = probes.slice(0, 5)
     hashes = set(hash_rows(few).tolist())
     hit = [b for batch in batches for b in batch.blocks if hashes & set(b.key_hash.tolist())]
@@ -228,18 +228,18 @@ def test_many_probes_into_many_blocks() -> None:
 def test_null_is_a_key_as_any_other() -> None:
     batch = pairs([((None, "a"), 0, 1), ((1, "b"), 0, 1)])
     probes = Rows.from_pydict({"k": [None, 2]}, PAIRS.key_schema)
-    found = find_in([batch], hash_rows(probes), probes)
-    assert (found.probe.tolist(), found.values.to_pylist()) == ([0], [("a",)])
+    matches = find_in([batch], hash_rows(probes), probes)
+    assert (matches.probe.tolist(), matches.values.to_pylist()) == ([0], [("a",)])
 
 
 def test_null_does_not_match_the_one_number_that_has_its_hash() -> None:
     def unmix(word: int, shift: int, factor: int) -> int:
         """Undo one round of SplitMix64: a multiplication after a shifted xor."""
         word = word * pow(factor, -1, 2**64) % 2**64
-        found = word
+        result = word
         for _ in range(64 // shift):
-            found = word ^ (found >> shift)
-        return found
+            result = word ^ (result >> shift)
+        return result
 
     word = 0x6E756C6C5F726F77
     for _ in range(3):
@@ -251,8 +251,8 @@ def test_null_does_not_match_the_one_number_that_has_its_hash() -> None:
     assert len(set(hash_rows(both).tolist())) == 1, "the twin of null"
     batch = pairs([((twin, "number"), 0, 1), ((None, "null"), 0, 1)])
     assert not batch.blocks[0].collision_free
-    found = find_in([batch], hash_rows(both), both)
-    assert (found.probe.tolist(), found.values.to_pylist()) == ([0, 1], [("number",), ("null",)])
+    result = find_in([batch], hash_rows(both), both)
+    assert (result.probe.tolist(), result.values.to_pylist()) == ([0, 1], [("number",), ("null",)])
     lone = find_in([pairs([((twin, "number"), 0, 1)])], hash_rows(both), both)
     assert lone.probe.tolist() == [0]
 
@@ -269,8 +269,8 @@ def test_probing_nothing_and_with_nothing() -> None:
     none = Rows.empty(PAIRS.key_schema)
     assert len(find_in([pairs([((1, "a"), 0, 1)])], hash_rows(none), none)) == 0
     probes = Rows.from_pydict({"k": [1]}, PAIRS.key_schema)
-    found = find_in([Batch.empty(PAIRS, whole(PAIRS))], hash_rows(probes), probes)
-    assert (len(found), found.times.shape, found.values.schema) == (0, (1, 0), PAIRS.value_schema)
+    matches = find_in([Batch.empty(PAIRS, whole(PAIRS))], hash_rows(probes), probes)
+    assert (len(matches), matches.times.shape, matches.values.schema) == (0, (1, 0), PAIRS.value_schema)
 
 
 def test_a_sum_that_leaves_int64_is_refused() -> None:
@@ -347,8 +347,8 @@ def test_hashes_cut_to_nothing_leave_answers_exact() -> None:
     with hash_bits(0):
         batch = pairs([((i % 5, str(i)), 0, 1) for i in range(40)])
         probes = Rows.from_pydict({"k": [3, 9]}, PAIRS.key_schema)
-        found = find_in([batch], hash_rows(probes), probes)
-    assert sorted(found.values.to_pylist()) == sorted((str(i),) for i in range(3, 40, 5))
+        matches = find_in([batch], hash_rows(probes), probes)
+    assert sorted(matches.values.to_pylist()) == sorted((str(i),) for i in range(3, 40, 5))
 
 
 def test_one_update_is_kept_and_a_zero_is_not() -> None:

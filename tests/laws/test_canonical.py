@@ -46,14 +46,14 @@ TYPES = st.recursive(
 def values_of(kind: pa.DataType, *, key: bool = False) -> st.SearchStrategy[Any]:
     if pa.types.is_map(kind):
         keys, items = values_of(kind.key_type, key=True), values_of(kind.item_type)
-        made = st.lists(st.tuples(keys, items), max_size=3, unique_by=lambda entry: repr(entry[0]))
+        result = st.lists(st.tuples(keys, items), max_size=3, unique_by=lambda entry: repr(entry[0]))
     elif pa.types.is_list(kind):
-        made = st.lists(values_of(kind.value_type, key=key), max_size=3)
+        result = st.lists(values_of(kind.value_type, key=key), max_size=3)
     elif pa.types.is_struct(kind):
-        made = st.fixed_dictionaries({f.name: values_of(f.type, key=key) for f in kind})
+        result = st.fixed_dictionaries({f.name: values_of(f.type, key=key) for f in kind})
     else:
-        made = KEYS[kind] if key else LEAVES[kind]
-    return made if key else st.one_of(made, made, st.none())
+        result = KEYS[kind] if key else LEAVES[kind]
+    return result if key else st.one_of(result, result, st.none())
 
 
 def rewritten(value: Any, kind: pa.DataType, rng: Any) -> Any:

@@ -42,15 +42,15 @@ History = tuple[Ints, Times, Mask]
 
 def closed(lattice: Lattice, times: Times, new: Mask) -> set[Time]:
     """All joins of non-empty sets with a new element: pairs are joined until nothing comes of it."""
-    found = set(zip(map(tuple, times.T.tolist()), new.tolist(), strict=True))
+    actual = set(zip(map(tuple, times.T.tolist()), new.tolist(), strict=True))
     while True:
-        listed, marked = np.array([t for t, _ in found]).T, np.array([n for _, n in found])
+        listed, marked = np.array([t for t, _ in actual]).T, np.array([n for _, n in actual])
         i, j = (index.ravel() for index in np.indices((len(marked), len(marked))))
         joins = lattice.join(listed[:, i], listed[:, j])
-        more = found | set(zip(map(tuple, joins.T.tolist()), (marked[i] | marked[j]).tolist(), strict=True))
-        if len(more) == len(found):
-            return {time for time, is_new in found if is_new}
-        found = more
+        more = actual | set(zip(map(tuple, joins.T.tolist()), (marked[i] | marked[j]).tolist(), strict=True))
+        if len(more) == len(actual):
+            return {time for time, is_new in actual if is_new}
+        actual = more
 
 
 def expected(lattice: Lattice, history: History) -> list[tuple[int, Time]]:
@@ -110,9 +110,9 @@ def test_random_histories(name: str) -> None:
 def test_no_updates_and_nothing_new_are_no_times(name: str) -> None:
     lattice, grid = LATTICES[name][0], GRIDS[name]
     for n in (0, grid.shape[1]):
-        groups, found = interesting_times(lattice, np.arange(n), grid[:, :n], np.zeros(n, np.bool_))
-        assert (groups.shape, found.shape) == ((0,), (lattice.width, 0))
-        assert (groups.dtype, found.dtype) == (np.int64, np.int64)
+        groups, actual = interesting_times(lattice, np.arange(n), grid[:, :n], np.zeros(n, np.bool_))
+        assert (groups.shape, actual.shape) == ((0,), (lattice.width, 0))
+        assert (groups.dtype, actual.dtype) == (np.int64, np.int64)
 
 
 @each_lattice
@@ -185,8 +185,8 @@ def test_arrays_of_any_layout_are_taken_and_nothing_is_compiled_for_them(name: s
         array.flags.writeable = False
     strided = [np.repeat(groups, 2)[::2], np.repeat(times, 2, axis=1)[:, ::2], np.repeat(new, 2)[::2]]
     for given_as in (frozen, strided, [groups, np.asfortranarray(times), new]):
-        found = interesting_times(lattice, *given_as)
-        assert listed(found) == listed(answer)
+        actual = interesting_times(lattice, *given_as)
+        assert listed(actual) == listed(answer)
         assert (chain_joins(lattice, given_as[1][:, :1], given_as[1][:, -1:]) == joins).all()
     assert [len(kernel.signatures) for kernel in kernels] == compiled
 
@@ -235,8 +235,8 @@ def test_lines_have_as_many_times_as_are_new() -> None:
 
 
 def test_a_grid_has_all_its_times() -> None:
-    found = interesting_times(PLANE, *one_group(*grid(40)))[1]
-    assert found.T.tolist() == [[x, y] for x in range(40) for y in range(40)]
+    actual = interesting_times(PLANE, *one_group(*grid(40)))[1]
+    assert actual.T.tolist() == [[x, y] for x in range(40) for y in range(40)]
 
 
 def test_a_chain_of_three_coordinates_has_its_own_times() -> None:
@@ -264,10 +264,10 @@ def test_the_algorithms_agree_where_several_apply() -> None:
         for width in (3, 4):
             for at in range(width - 1):
                 wider = np.insert(times, [at] * (width - 2), 5, axis=0)
-                found = interesting_times(Product(*[E] * width), *one_group(wider, new))[1]
-                assert (found == np.insert(answer, [at] * (width - 2), 5, axis=0)).all()
-        found = interesting_times(AltNeu(PLANE), *one_group(flat(times), new))[1]
-        assert (found == flat(answer)).all()
+                actual = interesting_times(Product(*[E] * width), *one_group(wider, new))[1]
+                assert (actual == np.insert(answer, [at] * (width - 2), 5, axis=0)).all()
+        actual = interesting_times(AltNeu(PLANE), *one_group(flat(times), new))[1]
+        assert (actual == flat(answer)).all()
 
 
 # ---- output-linear: steps are counted, not timed. A line of Python is a step; every time found is one in each of two
@@ -337,28 +337,28 @@ SPACES = {
 def test_a_sweep_of_the_plane_takes_steps_in_proportion_to_its_output(name: str, monkeypatch) -> None:
     times, new = PLANES[name]
     with counted(sweeps, monkeypatch) as steps:
-        _, found = interesting_times(PLANE, *one_group(times, new))
-    assert 2 * found.shape[1] <= steps.lines <= 45 * (len(new) + found.shape[1]) + 200
-    assert steps.calls["_walk"] <= 2 * found.shape[1], "each x that is visited has a time"
+        _, actual = interesting_times(PLANE, *one_group(times, new))
+    assert 2 * actual.shape[1] <= steps.lines <= 45 * (len(new) + actual.shape[1]) + 200
+    assert steps.calls["_walk"] <= 2 * actual.shape[1], "each x that is visited has a time"
 
 
 @pytest.mark.parametrize("name", SPACES)
 def test_a_sweep_of_the_space_takes_steps_in_proportion_to_its_output(name: str, monkeypatch) -> None:
     times, new = SPACES[name]
     with counted(sweeps, monkeypatch) as steps:
-        _, found = interesting_times(SPACE, *one_group(times, new))
+        _, actual = interesting_times(SPACE, *one_group(times, new))
     logarithm = math.log2(len(new)) + 6
-    assert 2 * found.shape[1] <= steps.lines <= 12 * logarithm * (len(new) + found.shape[1]) + 200
-    assert steps.calls["_walk"] <= 2 * found.shape[1], "each x that is visited has a time"
+    assert 2 * actual.shape[1] <= steps.lines <= 12 * logarithm * (len(new) + actual.shape[1]) + 200
+    assert steps.calls["_walk"] <= 2 * actual.shape[1], "each x that is visited has a time"
 
 
 @pytest.mark.parametrize(("instance", "chain_count"), [(lines(100), 2), (grid(20), 2), (diagonal(100, 2), 1)])
 def test_the_walk_probes_each_chain_once_a_time(instance: tuple[Times, Mask], chain_count: int, monkeypatch) -> None:
     times, new = instance
     with counted(chains, monkeypatch) as steps:
-        _, found = interesting_times(AltNeu(PLANE), *one_group(flat(times), new))
-    assert steps.calls["_first_not_below"] == found.shape[1] * chain_count
-    assert steps.calls["_push"] <= new.sum() + found.shape[1] * chain_count
+        _, actual = interesting_times(AltNeu(PLANE), *one_group(flat(times), new))
+    assert steps.calls["_first_not_below"] == actual.shape[1] * chain_count
+    assert steps.calls["_push"] <= new.sum() + actual.shape[1] * chain_count
 
 
 # ---- two chains
@@ -374,14 +374,14 @@ def chain(lattice: Lattice, times: Times) -> Times:
 
 
 def check_chain_joins(lattice: Lattice, a: Times, b: Times) -> Times:
-    found = chain_joins(lattice, a, b)
+    result = chain_joins(lattice, a, b)
     i, j = (index.ravel() for index in np.indices((a.shape[1], b.shape[1])))
     pairs = set(map(tuple, lattice.join(a[:, i], b[:, j]).T.tolist()))
-    assert set(map(tuple, found.T.tolist())) == pairs
-    assert found.shape[1] == len(pairs), "each once"
-    for k in range(found.shape[1]):
-        assert not lattice.less_equal(found[:, k + 1 :], found[:, [k]]).any(), "a lesser time comes first"
-    return found
+    assert set(map(tuple, result.T.tolist())) == pairs
+    assert result.shape[1] == len(pairs), "each once"
+    for k in range(result.shape[1]):
+        assert not lattice.less_equal(result[:, k + 1 :], result[:, [k]]).any(), "a lesser time comes first"
+    return result
 
 
 @each_lattice
@@ -400,9 +400,9 @@ def test_two_chains_of_any_lattice_take_a_step_a_join(name: str, monkeypatch) ->
     for _ in range(20):
         a, b = (chain(lattice, GRIDS[name][:, rng.integers(0, GRIDS[name].shape[1], 15)]) for _ in range(2))
         with counted(chains, monkeypatch) as steps:
-            found = chain_joins(lattice, a, b)
-        assert steps.calls["join"] <= a.shape[1] + found.shape[1]
-        assert steps.calls["_first_not_below"] == found.shape[1]
+            result = chain_joins(lattice, a, b)
+        assert steps.calls["join"] <= a.shape[1] + result.shape[1]
+        assert steps.calls["_first_not_below"] == result.shape[1]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -410,16 +410,16 @@ def test_two_chains_of_any_lattice_take_a_step_a_join(name: str, monkeypatch) ->
 def test_the_instances_of_the_post_with_elements_dropped_out(instance: tuple[Times, Mask], seed: int) -> None:
     times, new = with_gaps(instance, seed)
     old, late = (times[:, mask][:, np.lexsort(times[:, mask][::-1])] for mask in (~new, new))
-    found = check_chain_joins(PLANE, old, late)
+    actual = check_chain_joins(PLANE, old, late)
     both = interesting_times(PLANE, *one_group(times, new))[1]
-    assert set(map(tuple, found.T.tolist())) <= set(map(tuple, both.T.tolist()))
+    assert set(map(tuple, actual.T.tolist())) <= set(map(tuple, both.T.tolist()))
 
 
 def test_lines_as_two_chains_take_linear_steps(monkeypatch) -> None:
     times, new = lines(300)
     with counted(chains, monkeypatch) as steps:
-        found = chain_joins(PLANE, times[:, ~new], times[:, new])
-    assert (found == times[:, new]).all()
+        result = chain_joins(PLANE, times[:, ~new], times[:, new])
+    assert (result == times[:, new]).all()
     assert steps.calls["join"] <= 600
 
 
@@ -442,7 +442,7 @@ def test_what_is_pended_brings_back_all_that_is_beyond(name: str, data: st.DataO
     lattice = LATTICES[name][0]
     groups, times, new = data.draw(histories(name))
     frontiers = data.draw(st.lists(st.lists(st.integers(0, GRIDS[name].shape[1] - 1), max_size=3), max_size=3))
-    found = interesting_times(lattice, groups, times, new)
+    actual = interesting_times(lattice, groups, times, new)
     seen: list[tuple[int, Time]] = []
     seeds = groups[new], times[:, new]
     for upper in (*(Antichain(lattice, GRIDS[name][:, picked]) for picked in frontiers), Antichain.of(lattice)):
@@ -454,7 +454,7 @@ def test_what_is_pended_brings_back_all_that_is_beyond(name: str, data: st.DataO
         seen += listed(due)
         seeds = np.concatenate([kept[0], pended[0]]), np.concatenate([kept[1], pended[1]], axis=1)
     assert len(seeds[0]) == 0
-    assert sorted(seen) == listed(found)
+    assert sorted(seen) == listed(actual)
 
 
 def with_seeds(
@@ -471,17 +471,17 @@ def with_seeds(
 @given(data=st.data())
 def test_pended_times_are_the_least_beyond(name: str, data: st.DataObject) -> None:
     lattice = LATTICES[name][0]
-    groups, found = interesting_times(lattice, *data.draw(histories(name)))
+    groups, actual = interesting_times(lattice, *data.draw(histories(name)))
     upper = Antichain(
         lattice, GRIDS[name][:, data.draw(st.lists(st.integers(0, GRIDS[name].shape[1] - 1), max_size=3))]
     )
-    due, (where, pended) = due_and_pended(lattice, groups, found, upper)
-    beyond = upper.less_equal(found)
+    due, (where, pended) = due_and_pended(lattice, groups, actual, upper)
+    beyond = upper.less_equal(actual)
     assert listed(due) == [
-        pair for pair, is_beyond in zip(listed((groups, found)), beyond, strict=True) if not is_beyond
+        pair for pair, is_beyond in zip(listed((groups, actual)), beyond, strict=True) if not is_beyond
     ]
     for g in np.unique(groups):
-        least = Antichain(lattice, found[:, beyond & (groups == g)])
+        least = Antichain(lattice, actual[:, beyond & (groups == g)])
         assert (pended[:, where == g] == least.elements).all() if len(least) else not (where == g).any()
 
 

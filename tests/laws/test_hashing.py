@@ -108,7 +108,7 @@ def test_strings_hash_by_the_published_xxh64(text: bytes, published: str) -> Non
     assert hashes(pa.array([text.decode()])) == [published]
 
 
-def test_columns_are_folded_in_order() -> None:
+def test_columns_are_combined_in_order() -> None:
     one, two = pa.array([1, 2], pa.int64()), pa.array(["a", None])
     assert hashes(one, two) == ["9a861d62ccc07e92", "0636b8a1a0254882"]
     assert hashes(two, one) != hashes(one, two)
@@ -123,8 +123,8 @@ def test_rows_without_columns_share_one_hash() -> None:
 
 @given(st.lists(st.one_of(st.none(), st.integers(-128, 127)), max_size=20))
 def test_integers_of_every_width_hash_alike(values: list[int | None]) -> None:
-    found = [hashes(pa.array(values, dtype)) for dtype in (pa.int8(), pa.int16(), pa.int32(), pa.int64())]
-    assert found.count(found[0]) == 4
+    actual = [hashes(pa.array(values, dtype)) for dtype in (pa.int8(), pa.int16(), pa.int32(), pa.int64())]
+    assert actual.count(actual[0]) == 4
 
 
 @given(st.lists(st.floats(width=32)))
@@ -164,8 +164,8 @@ def test_hash_depends_on_values_and_not_on_their_place(data: st.DataObject) -> N
 
 def test_different_values_hash_differently() -> None:
     for dtype, values in DOMAINS.values():
-        found = hashes(pa.array(values, dtype))
-        assert len(set(found)) == len(values), dtype
+        actual = hashes(pa.array(values, dtype))
+        assert len(set(actual)) == len(values), dtype
     numbers = pa.array(np.arange(-50_000, 50_000))
     assert len(set(hashes(numbers))) == 100_000
     assert len(set(hashes(numbers.cast(pa.string())))) == 100_000

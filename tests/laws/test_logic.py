@@ -77,17 +77,17 @@ PIECES = {
 
 
 def random_logic(rng: random.Random, most: int = 4) -> Logic:
-    made = Logic()
+    result = Logic()
     for _ in range(rng.randint(0, most)):
-        made = made.followed_by(PIECES[rng.choice(list(PIECES))])
-    return made
+        result = result.followed_by(PIECES[rng.choice(list(PIECES))])
+    return result
 
 
 def random_rows(rng: random.Random) -> list[tuple[int | None, ...]]:
     return [tuple(rng.choice([None, -1, 0, 1, 2, 3, 5]) for _ in range(3)) for _ in range(rng.randint(1, 4))]
 
 
-def told(logic: Logic, rows, time: int, diff: int = 1):
+def run_on(logic: Logic, rows, time: int, diff: int = 1):
     """The updates and the errors that rows become, each as counts."""
     updates, errors = logic.run(rows, SCHEMA, time=time, diff=diff)
     counts: Counter = Counter()
@@ -110,7 +110,7 @@ def test_composition_is_associative_and_has_an_identity(seed):
     left = bound[0].followed_by(bound[1]).followed_by(bound[2])
     assert left == bound[0].followed_by(bound[1].followed_by(bound[2]))
     assert BoundLogic().followed_by(left) == left == left.followed_by(BoundLogic())
-    assert told(a.followed_by(b).followed_by(c), rows, time) == told(a.followed_by(b.followed_by(c)), rows, time)
+    assert run_on(a.followed_by(b).followed_by(c), rows, time) == run_on(a.followed_by(b.followed_by(c)), rows, time)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -122,9 +122,9 @@ def test_logics_in_a_row_do_what_each_does_in_turn(seed):
     updates, _ = first.run(rows, SCHEMA, time=time, diff=diff)
     parts: Counter = Counter()
     for row, t, d in updates:
-        for one, n in told(second, [row], t, d)[0].items():
+        for one, n in run_on(second, [row], t, d)[0].items():
             parts[one] += n
-    assert told(first.followed_by(second), rows, time, diff)[0] == {k: v for k, v in parts.items() if v}
+    assert run_on(first.followed_by(second), rows, time, diff)[0] == {k: v for k, v in parts.items() if v}
 
 
 @pytest.mark.parametrize("name", PIECES)
@@ -133,10 +133,10 @@ def test_every_piece_is_linear(name, seed):
     """An update at a time with a diff is the same update at the first time and once, joined and multiplied."""
     rng = random.Random(seed)
     rows, time = random_rows(rng), rng.randint(0, 6)
-    many = told(PIECES[name], rows, time, 3)
+    many = run_on(PIECES[name], rows, time, 3)
     parts: list[Counter] = [Counter(), Counter()]
     for row in rows:
-        for total, found in zip(parts, told(PIECES[name], [row], time), strict=True):
+        for total, found in zip(parts, run_on(PIECES[name], [row], time), strict=True):
             for key, n in found.items():
                 total[key] += 3 * n
     assert many == tuple({k: v for k, v in total.items() if v} for total in parts)
@@ -149,8 +149,10 @@ def test_both_forms_of_join_function_give_the_same_updates():
     for seed in range(30):
         rng = random.Random(seed)
         rows, time, diff = random_rows(rng), rng.randint(0, 6), rng.choice([1, -2])
-        by_row = told(PIECES["join_function"], rows, time, diff)
-        assert by_row == told(PIECES["join_function of batches"], rows, time, diff) == told(written, rows, time, diff)
+        by_row = run_on(PIECES["join_function"], rows, time, diff)
+        assert (
+            by_row == run_on(PIECES["join_function of batches"], rows, time, diff) == run_on(written, rows, time, diff)
+        )
 
 
 def test_copies_from_a_time_until_another():
@@ -192,7 +194,7 @@ def test_delays_compose():
         Delay((DelayFunction(Function.of(lambda t: 1 // (t - 4))),)),
     ],
 )
-def test_what_is_no_delay_is_told(delay):
+def test_a_value_that_is_not_a_delay_is_refused(delay):
     with pytest.raises(NotDelayed):
         delay.apply(np.array([0, 4, 7]))
 

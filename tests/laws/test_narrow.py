@@ -30,15 +30,15 @@ SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.timestamp("us")), ("c", pa.strin
 @given(st.lists(SOME, min_size=1, max_size=20), st.data())
 def test_a_narrow_column_is_what_it_was(numbers, data):
     words = np.array(numbers, np.int64)
-    found = narrowed(words)
+    actual = narrowed(words)
     reach = max(numbers) - min(numbers)
-    assert (found is None) == (reach >= 2**32)
-    if found is not None:
-        assert found.words().tolist() == numbers
-        assert found.nbytes == len(numbers) * next(n for n in (0, 1, 2, 4) if reach < 256**n)
+    assert (actual is None) == (reach >= 2**32)
+    if actual is not None:
+        assert actual.words().tolist() == numbers
+        assert actual.nbytes == len(numbers) * next(n for n in (0, 1, 2, 4) if reach < 256**n)
         some = np.array(data.draw(st.lists(st.integers(0, len(numbers) - 1))), np.int64)
-        assert found.at(some).words().tolist() == [numbers[i] for i in some]
-        assert found.at(slice(1, 3)).words().tolist() == numbers[1:3]
+        assert actual.at(some).words().tolist() == [numbers[i] for i in some]
+        assert actual.at(slice(1, 3)).words().tolist() == numbers[1:3]
 
 
 @given(
@@ -47,19 +47,19 @@ def test_a_narrow_column_is_what_it_was(numbers, data):
 def test_narrow_rows_are_what_they_were(rows):
     columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), TYPES, strict=True)]
     given_rows = Rows(SCHEMA, tuple(c.cast(t) for c, t in zip(columns, SCHEMA.types, strict=True)), len(rows))
-    found = narrow_rows(given_rows)
+    actual = narrow_rows(given_rows)
     index = np.arange(len(rows))[::-1]
     for made, wanted in [
-        (found.columns, given_rows.columns),
-        (found.take(index).columns, given_rows.take(index).columns),
-        (found.slice(1, len(rows)).columns, given_rows.slice(1, len(rows)).columns),
-        (found.built().columns, given_rows.columns),
-        (pickle.loads(pickle.dumps(found)).columns, given_rows.columns),  # noqa: S301 -- what was dumped here
-        (found.select(["c", "a"]).columns, given_rows.select(["c", "a"]).columns),
+        (actual.columns, given_rows.columns),
+        (actual.take(index).columns, given_rows.take(index).columns),
+        (actual.slice(1, len(rows)).columns, given_rows.slice(1, len(rows)).columns),
+        (actual.built().columns, given_rows.columns),
+        (pickle.loads(pickle.dumps(actual)).columns, given_rows.columns),  # noqa: S301 -- what was dumped here
+        (actual.select(["c", "a"]).columns, given_rows.select(["c", "a"]).columns),
     ]:
         assert all(a.equals(b) for a, b in zip(made, wanted, strict=True))
     with patch("altneu.columnar.columns.FEW", 0):
-        both = Stack([found, given_rows, found.slice(0, 1)], SCHEMA)
+        both = Stack([actual, given_rows, actual.slice(0, 1)], SCHEMA)
         some = np.array([0, len(rows), 2 * len(rows), len(rows) - 1])
         assert both.equal(some[:3], some[[1, 2, 0]]).all()
         everything = pa.concat_arrays([given_rows.columns[0]] * 2 + [given_rows.columns[0][:1]])
@@ -79,8 +79,8 @@ def random_batch(layout, seed, first, rows=3000):
     times = np.stack([np.full(rows, first), *[pick.integers(0, 4, rows)] * (layout.lattice.width - 1)])
     diffs = pick.choice([-1, 1, 2], rows)
     lower, upper = ((t, 0) if layout.lattice.width > 1 else t for t in (first, first + 1))
-    told = Description.interval(layout.lattice, lower, upper)
-    return Batch.build(Updates(Rows(layout.schema, columns, rows), times, diffs), layout, told)
+    description = Description.interval(layout.lattice, lower, upper)
+    return Batch.build(Updates(Rows(layout.schema, columns, rows), times, diffs), layout, description)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda la: f"{la.key} {la.lattice}")
@@ -111,10 +111,10 @@ def test_a_packed_batch_is_what_it_was(layout):
 def test_packed_batches_merge_to_what_others_merge_to(layout, monkeypatch):
     parts = [random_batch(layout, seed, seed) for seed in range(3)]
     since = Antichain.minimum(layout.lattice)
-    found = merge([part.packed() for part in parts], since)
-    assert all(isinstance(b, PackedBlock) for b in found.blocks)
+    actual = merge([part.packed() for part in parts], since)
+    assert all(isinstance(b, PackedBlock) for b in actual.blocks)
     monkeypatch.setattr(batches, "PACKED_ROWS", 1 << 30)
-    same(found, merge(parts, since))
+    same(actual, merge(parts, since))
 
 
 def test_small_blocks_and_wide_numbers_stay_as_they_are():
@@ -122,10 +122,10 @@ def test_small_blocks_and_wide_numbers_stay_as_they_are():
     small = random_batch(layout, 0, 0, rows=100)
     assert small.packed() is small
     rows = Rows(layout.schema, (pa.array(range(2000)), pa.array([None, 1] * 1000)), 2000)
-    diffs, told = np.ones(2000, np.int64), Description.interval(Epoch(), 0, 1)
-    half = Batch.build(Updates(rows, np.zeros((1, 2000), np.int64), diffs), layout, told).packed()
+    diffs, answer = np.ones(2000, np.int64), Description.interval(Epoch(), 0, 1)
+    half = Batch.build(Updates(rows, np.zeros((1, 2000), np.int64), diffs), layout, answer).packed()
     diffs = np.where(np.arange(2000) == 7, 2**40, diffs)
-    wide = Batch.build(Updates(rows, np.zeros((1, 2000), np.int64), diffs), layout, told)
+    wide = Batch.build(Updates(rows, np.zeros((1, 2000), np.int64), diffs), layout, answer)
     assert wide.packed() is wide
     assert isinstance(half.blocks[0].keys, NarrowRows)
     assert not isinstance(half.blocks[0].values, NarrowRows), "a column with nulls"

@@ -106,9 +106,9 @@ class Writer:
 
     def outputs(self, most=4):
         kept = [(n, self.expression(f"`{n}`")) for n in self.schema.names if self.rng.random() < 0.5]
-        made = [(f"c{i}", self.expression(self.number())) for i in range(self.rng.randint(0 if kept else 1, most))]
+        result = [(f"c{i}", self.expression(self.number())) for i in range(self.rng.randint(0 if kept else 1, most))]
         taken = {n for n, _ in kept}
-        return (*kept, *(o for o in made if o[0] not in taken))
+        return (*kept, *(o for o in result if o[0] not in taken))
 
     def free(self):
         return next(n for i in range(100) if (n := f"n{i}") not in self.schema.names)
@@ -165,10 +165,10 @@ class Writer:
     def write(self, count):
         while len(self.steps) < count:
             step = self.step()
-            made = step.output(self.schema)
-            if len(set(made.names)) == len(made.names):
+            result = step.output(self.schema)
+            if len(set(result.names)) == len(result.names):
                 self.steps.append(step)
-                self.schema = made
+                self.schema = result
         return BoundLogic(tuple(self.steps), self.rng.choice([Delay(), Delay(), Delay.by(3)]))
 
 
@@ -195,10 +195,10 @@ def outcome(logic, row, schema=SCHEMA, time=1):
         return None
     if len(errors):
         return None
-    made = Counter()
+    counts = Counter()
     for data, t, diff in zip(oks.rows.to_pylist(), oks.times[0].tolist(), oks.diffs.tolist(), strict=True):
-        made[repr(data), t] += diff
-    return {key: n for key, n in made.items() if n}
+        counts[repr(data), t] += diff
+    return {key: n for key, n in counts.items() if n}
 
 
 @pytest.mark.parametrize("seed", range(40))

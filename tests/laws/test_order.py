@@ -229,7 +229,7 @@ def test_antichain_keeps_exactly_the_minimal_times(name: str, data: st.DataObjec
 @each_lattice
 @quick
 @given(data=st.data())
-def test_frontier_questions_are_asked_of_its_elements(name: str, data: st.DataObject) -> None:
+def test_frontier_comparisons_compare_elements(name: str, data: st.DataObject) -> None:
     lattice, times = grid(name)
     frontier = data.draw(frontiers(lattice, times))
     assert (frontier.less_equal(times) == below(lattice, frontier.elements, times).any(axis=0)).all()
@@ -278,7 +278,9 @@ def test_frontiers_form_a_lattice_for_every_pair_on_a_plane() -> None:
 @each_lattice
 @quick
 @given(data=st.data())
-def test_advancing_keeps_what_readers_see_and_folds_what_they_cannot_tell_apart(name: str, data: st.DataObject) -> None:
+def test_advancing_keeps_what_readers_see_and_merges_what_they_cannot_tell_apart(
+    name: str, data: st.DataObject
+) -> None:
     lattice, times = grid(name)
     frontier = data.draw(frontiers(lattice, times))
     readers = times[:, frontier.less_equal(times)]

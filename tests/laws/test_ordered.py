@@ -41,15 +41,15 @@ def random_updates(rng, count, time):
 
 
 def sums(updates, until):
-    found = Counter()
+    actual = Counter()
     for row, time, diff in updates:
-        found[row] += diff * (time <= until)
-    return {row: n for row, n in found.items() if n}
+        actual[row] += diff * (time <= until)
+    return {row: n for row, n in actual.items() if n}
 
 
 def listed(batch):
-    made = batch.updates()
-    return list(zip(made.rows.to_pylist(), made.times[0].tolist(), made.diffs.tolist(), strict=True))
+    result = batch.updates()
+    return list(zip(result.rows.to_pylist(), result.times[0].tolist(), result.diffs.tolist(), strict=True))
 
 
 def check(batch):
@@ -89,9 +89,9 @@ def build_and_merge(seed):
     whole = spine.merged(Antichain.of(Epoch(), 11))
     check(whole)
     keys = Rows.from_pydict({"k": ["a"]}, LAYOUT.key_schema)
-    found = find_in([whole], hash_rows(keys), keys)
-    assert (found.value_hash[1:] >= found.value_hash[:-1]).all()
-    assert len(found) == sum(row[0] == "a" for row, _, _ in listed(whole))
+    matches = find_in([whole], hash_rows(keys), keys)
+    assert (matches.value_hash[1:] >= matches.value_hash[:-1]).all()
+    assert len(matches) == sum(row[0] == "a" for row, _, _ in listed(whole))
 
 
 ORDERS = [
@@ -163,10 +163,10 @@ def test_the_values_of_a_key_are_in_the_order_of_their_columns(order, bits):
                 some.append((rng.choice("ab"), *values))
             diffs = [rng.choice([-1, 1, 1]) for _ in some]
             rows = canonical_rows(Rows.from_pylist(some, WIDE))
-            made = Updates(rows, np.full((1, len(some)), time), np.array(diffs, np.int64))
+            result = Updates(rows, np.full((1, len(some)), time), np.array(diffs, np.int64))
             for row, diff in zip(rows.to_pylist(), diffs, strict=True):
                 expected[repr(row)] += diff
-            batch = Batch.build(made, layout, Description.interval(Epoch(), time, time + 1))
+            batch = Batch.build(result, layout, Description.interval(Epoch(), time, time + 1))
             spine = spine.insert(batch, since=Antichain.of(Epoch(), time))
             for part in spine.batches:
                 in_order(order, part)

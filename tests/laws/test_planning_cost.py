@@ -80,11 +80,11 @@ SHARED = {  # collections that read the one before twice: 2 ** n paths through n
 
 def passes(node):
     """Calls of every pass over the plan of a view, by the name of the pass."""
-    made, counts = {"node": node}, {}
+    result, counts = {"node": node}, {}
 
     def counted(name, work):
-        counts[name] = calls_of(lambda: made.update(found=work()))
-        return made["found"]
+        counts[name] = calls_of(lambda: result.update(found=work()))
+        return result["found"]
 
     counted("columns", lambda: node.schema)
     counted("fingerprint", lambda: node.fingerprint)
@@ -96,8 +96,8 @@ def passes(node):
     counted("delta joins", lambda: chosen_joins(best, lambda *_: False))
     plan = counted("lower", lambda: lower({"v": best}, Epoch()))
     counted("hydration", lambda: hydration_plan(plan, "v", set(), set()))
-    told = counted("explain", lambda: explained(plan, "v"))
-    counted("explain as text", lambda: rendered(told, "text"))
+    answer = counted("explain", lambda: explained(plan, "v"))
+    counted("explain as text", lambda: rendered(answer, "text"))
     counted("bounds", lambda: refuse_unbounded(plan, "v"))
     return counts
 
@@ -105,10 +105,10 @@ def passes(node):
 @pytest.mark.parametrize("shape", SHARED)
 def test_what_is_shared_is_planned_once(shape):
     def shared(n):
-        found = WIDE.filter("v > 1")
+        actual = WIDE.filter("v > 1")
         for _ in range(n):
-            found = SHARED[shape](found)
-        return passes(found.filter("v > 3").node)
+            actual = SHARED[shape](actual)
+        return passes(actual.filter("v > 3").node)
 
     shared(2)
     few, many = shared(8), shared(32)  # of 2 ** 32 paths no pass would see the end
@@ -173,10 +173,10 @@ def few_frames():
 
 
 def deep_plan(shape, depth):
-    found = LEFT
+    result = LEFT
     for i in range(depth):
-        found = DEEP[shape](found, i)
-    return found
+        result = DEEP[shape](result, i)
+    return result
 
 
 def runs(plan):
@@ -206,10 +206,10 @@ def test_plans_deeper_than_calls_may_be(shape):
 
 def test_deep_plans_on_shards_and_in_a_store(tmp_path):
     def many(depth):
-        found = LEFT
+        result = LEFT
         for i in range(depth):
-            found = found.semijoin(RIGHT, on="k") if i % 3 else found.concat(LEFT).distinct()
-        return found
+            result = result.semijoin(RIGHT, on="k") if i % 3 else result.concat(LEFT).distinct()
+        return result
 
     def stored(path, depth):
         with an.Session(path=path, shards=2) as session:
@@ -261,21 +261,21 @@ def test_what_is_too_deep_says_so(text):
 
 
 def test_an_expression_that_is_too_deep_says_so():
-    found = an.col("v")
+    actual = an.col("v")
     for _ in range(300):
-        found = found + 1
+        actual = actual + 1
     with pytest.raises(PlanError, match="nested too deeply"):
-        LEFT.select(x=found)
+        LEFT.select(x=actual)
     with pytest.raises(PlanError, match=r"calls deep|nested too deeply"):
         LEFT.filter("+".join(["v"] * 5000) + " > 0")
 
 
-def test_more_joins_than_are_made_at_once():
-    found = LEFT
+def test_more_joins_than_are_built_at_once():
+    actual = LEFT
     for _ in range(220):
-        found = found.join(RIGHT, on="k").select("k", "v")
+        actual = actual.join(RIGHT, on="k").select("k", "v")
     with an.Session() as session:
-        session.maintain("v", found)
+        session.maintain("v", actual)
         assert "binary joins: more than 32 collections are joined" in session.explain("v")
         with pytest.raises(PlanError, match=r'joins="delta" joins 200 collections at once'):
-            session.maintain("w", found, joins="delta")
+            session.maintain("w", actual, joins="delta")

@@ -80,9 +80,9 @@ def test_every_readable_sum_is_that_of_all_updates(data: st.DataObject, history:
             since = since.join(draw_since(data, lattice, step))
             effort, whole = data.draw(st.sampled_from([0, 1, 512])), data.draw(st.integers(0, 5)) == 0
             spine = spine.insert(batch, since, effort, merging=merge if whole else None)
-            told = [b.description for b in spine.batches]
-            assert all(a.upper == b.lower for a, b in pairwise(told))
-            assert all(d.since.less_equal_frontier(since) for d in told)
+            answer = [b.description for b in spine.batches]
+            assert all(a.upper == b.lower for a, b in pairwise(answer))
+            assert all(d.since.less_equal_frontier(since) for d in answer)
             assert spine.upper == described.upper
         every = [u for step in history.steps for u in step]
         check_readable(spine.batches, every, since, len(history.steps))
@@ -102,7 +102,7 @@ def test_what_no_reader_can_tell_apart_is_one_after_compaction(data: st.DataObje
             described = Description(begins(lattice, step), begins(lattice, step + 1), Antichain.minimum(lattice))
             spine = spine.insert(Batch.build(history.updates(step), layout, described), Antichain.minimum(lattice))
         compacted = spine.compact(since)
-        found = [u for batch in compacted.batches for u in listed(batch.updates(), lattice)]
+        actual = [u for batch in compacted.batches for u in listed(batch.updates(), lattice)]
         blocks = [b for batch in compacted.batches for b in batch.blocks]
         columns = [
             (*key, times)
@@ -122,8 +122,8 @@ def test_what_no_reader_can_tell_apart_is_one_after_compaction(data: st.DataObje
         for row, time, diff in step
     ]
     assert len(compacted.batches) <= 1
-    assert summed(found) == summed(advanced)
-    assert len(found) == len(summed(advanced)), "an update that no reader can tell from another"
+    assert summed(actual) == summed(advanced)
+    assert len(actual) == len(summed(advanced)), "an update that no reader can tell from another"
     assert columns == sorted(columns)
 
 
@@ -276,9 +276,9 @@ def test_keys_that_share_a_hash_are_not_cut_between_value_hashes(several: bool) 
             batches.append(Batch.build(updates, LONGS, Description.interval(Epoch(), t, t + 1)))
             every += part
         merged = merge(batches, at(Epoch(), 1))
-    found = listed(merged.updates(), Epoch())
-    assert summed(found) == summed([(row, 1, d) for row, _, d in every])
-    assert len(found) == len(summed(found))
+    actual = listed(merged.updates(), Epoch())
+    assert summed(actual) == summed([(row, 1, d) for row, _, d in every])
+    assert len(actual) == len(summed(actual))
     keys = [key for block in merged.blocks for (key,) in block.keys.to_pylist()]
     assert keys == sorted(keys, key=keys.index), "the rows of a key lie together"
 

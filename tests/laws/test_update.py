@@ -23,19 +23,19 @@ LONGS = pa.schema([("a", pa.int64())])
 def test_consolidation_sums_equal_data_and_time(history: History) -> None:
     lattice = history.layout.lattice
     with history.hashing():
-        found = listed(consolidate(history.updates(0), lattice), lattice)
-    assert len({(row, time) for row, time, _ in found}) == len(found), "no two updates share (data, time)"
-    assert all(diff for _, _, diff in found), "no zero diff"
-    assert summed(found) == summed(history.steps[0])
+        actual = listed(consolidate(history.updates(0), lattice), lattice)
+    assert len({(row, time) for row, time, _ in actual}) == len(actual), "no two updates share (data, time)"
+    assert all(diff for _, _, diff in actual), "no zero diff"
+    assert summed(actual) == summed(history.steps[0])
 
 
 @given(histories(rows=25))
 def test_accumulating_at_any_time_is_unchanged(history: History) -> None:
     lattice = history.layout.lattice
     with history.hashing():
-        found = listed(consolidate(history.updates(0), lattice), lattice)
+        actual = listed(consolidate(history.updates(0), lattice), lattice)
     for time in all_times(lattice, 3):
-        assert accumulated(found, time) == accumulated(history.steps[0], time)
+        assert accumulated(actual, time) == accumulated(history.steps[0], time)
 
 
 @given(histories(rows=12))
@@ -62,12 +62,12 @@ def test_large_random_updates(lattice: Lattice, bits: int | None) -> None:
     updates = [(row, time, pick.choice([1, -1])) for row, time in zip(rows, times, strict=True)]
     given_updates = updates_of(updates, pa.schema([("s", pa.string()), ("i", pa.int64())]), lattice)
     if bits is None:
-        found = consolidate(given_updates, lattice)
+        actual = consolidate(given_updates, lattice)
     else:
         with hash_bits(bits):
-            found = consolidate(given_updates, lattice)
-    assert len(summed(updates)) == len(found)
-    assert summed(listed(found, lattice)) == summed(updates)
+            actual = consolidate(given_updates, lattice)
+    assert len(summed(updates)) == len(actual)
+    assert summed(listed(actual, lattice)) == summed(updates)
 
 
 def sums(diffs: list[int], rows: list[int]) -> list[int]:

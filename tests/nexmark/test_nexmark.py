@@ -25,17 +25,17 @@ def rows_of(table):
 @pytest.fixture(scope="module")
 def history():
     """Events in three steps; the third takes back every seventh of the first."""
-    made = [events.events(0, COUNT, RATE), events.events(COUNT, COUNT, RATE)]
-    made[0]["side_input"] = events.side_input()
-    gone = {name: table.take(pa.array(range(0, table.num_rows, 7))) for name, table in made[0].items()}
-    return [(1, made[0]), (1, made[1]), (-1, gone)]
+    result = [events.events(0, COUNT, RATE), events.events(COUNT, COUNT, RATE)]
+    result[0]["side_input"] = events.side_input()
+    gone = {name: table.take(pa.array(range(0, table.num_rows, 7))) for name, table in result[0].items()}
+    return [(1, result[0]), (1, result[1]), (-1, gone)]
 
 
 @pytest.fixture(scope="module")
 def by_spark(history, spark, tmp_path_factory):
     """Spark's answer to each query after each step but the first."""
     folder = tmp_path_factory.mktemp("nexmark")
-    found, there = [], {}
+    result, there = [], {}
     for step, (diff, changes) in enumerate(history):
         for name, rows in changes.items():
             there[name] = changed(there.get(name), rows, diff)
@@ -44,10 +44,10 @@ def by_spark(history, spark, tmp_path_factory):
         if step:
             with few_rows(spark) as pool:
                 ask = pool.map(lambda name: (name, spark.sql(events.query(name)).toArrow()), events.QUERIES)
-                found.append(dict(ask))
+                result.append(dict(ask))
     for name in events.TABLES:
         spark.catalog.dropTempView(name)
-    return found
+    return result
 
 
 def changed(before, rows, diff):

@@ -39,10 +39,10 @@ def test_rows_are_in_the_spans_that_spark_says(spark, arguments):
         f"SELECT n % 2 AS odd, window(at, {arguments}) AS s, max(n) AS n FROM t GROUP BY 1, window(at, {arguments})",
         f"SELECT n, window(at, {arguments}) FROM t WHERE n > 3",
     ):
-        wanted, found = spark.sql(text).toArrow(), kept(text)
-        assert found.column_names == wanted.column_names
-        assert Counter(map(str, found.to_pylist())) == Counter(map(str, wanted.to_pylist()))
-        assert found.num_rows > 1
+        wanted, actual = spark.sql(text).toArrow(), kept(text)
+        assert actual.column_names == wanted.column_names
+        assert Counter(map(str, actual.to_pylist())) == Counter(map(str, wanted.to_pylist()))
+        assert actual.num_rows > 1
     spark.catalog.dropTempView("t")
 
 

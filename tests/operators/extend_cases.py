@@ -41,15 +41,15 @@ def prepared(variables, lattice):
     least = Antichain.minimum(lattice)
 
     def arranged(old, new):
-        made = []
+        result = []
         for i, key in relations.arrangements:
             layout = Layout(parts[i].schema, key, lattice)
             both = [
                 Batch.build(updates_of(u[i], parts[i].schema, lattice), layout, Description(least, least, least))
                 for u in (old, new)
             ]
-            made.append(Arranged(layout, (both[0],) if len(both[0]) else (), both[1]))
-        return made
+            result.append(Arranged(layout, (both[0],) if len(both[0]) else (), both[1]))
+        return result
 
     return names, spec, arranged
 
@@ -61,7 +61,7 @@ def updates_of(updates, schema, lattice):
 
 
 def consolidated(updates):
-    made = Counter()
+    counts = Counter()
     for row, time, diff in zip(updates.rows.to_pylist(), updates.times.T.tolist(), updates.diffs.tolist(), strict=True):
-        made[row, tuple(time)] += diff
-    return Counter({k: n for k, n in made.items() if n})
+        counts[row, tuple(time)] += diff
+    return Counter({k: n for k, n in counts.items() if n})

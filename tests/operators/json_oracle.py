@@ -111,13 +111,13 @@ def read(text: str | None, kind: pa.DataType, unit: str) -> Any:
         return None
     text = text.strip(SPACE)
     if pt.is_struct(kind):
-        found = dict(members(text))
-        return {f.name: read(found.get(f.name), f.type, unit) for f in kind}
+        actual = dict(members(text))
+        return {f.name: read(actual.get(f.name), f.type, unit) for f in kind}
     if pt.is_map(kind):
-        found = {}
+        actual = {}
         for name, value in members(text):
-            found[_text(name)] = value
-        return [(name, read(value, kind.item_type, unit)) for name, value in sorted(found.items())]
+            actual[_text(name)] = value
+        return [(name, read(value, kind.item_type, unit)) for name, value in sorted(actual.items())]
     if pt.is_list(kind):
         return [read(e, kind.value_type, unit) for e in elements(text)]
     return _read_flat(text, kind, unit)
@@ -172,9 +172,9 @@ def _float(value: str, kind: pa.DataType, *, is_number: bool) -> float:
         _check(isinstance(value, str) and value.removeprefix("-") in _WORDS and value not in ("-NaN", "-+INF"))
         _check(not value.startswith("-+"))
         return -_WORDS[value[1:]] if value.startswith("-") else _WORDS[value]
-    made = float(value) if kind == T.DOUBLE else _nearest_float32(Fraction(Decimal(value)))
-    _check(math.isfinite(made))
-    return made + 0.0
+    result = float(value) if kind == T.DOUBLE else _nearest_float32(Fraction(Decimal(value)))
+    _check(math.isfinite(result))
+    return result + 0.0
 
 
 def _nearest_float32(exact: Fraction) -> float:
@@ -184,27 +184,27 @@ def _nearest_float32(exact: Fraction) -> float:
     size = abs(exact)
     power = size.numerator.bit_length() - size.denominator.bit_length()
     power = max(power if size >= Fraction(2) ** power else power - 1, -126) - 23
-    made = round(size / Fraction(2) ** power) * Fraction(2) ** power
-    if made >= 2**128:
+    result = round(size / Fraction(2) ** power) * Fraction(2) ** power
+    if result >= 2**128:
         return math.inf
-    return float(made) if exact > 0 else -float(made)
+    return float(result) if exact > 0 else -float(result)
 
 
 def _decimal(value: str, kind: pa.DataType) -> Decimal:
     _check(re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value))
     wide = Context(prec=500)
     _check(Decimal(value).adjusted() <= 40)  # casts refuse even a zero that is written with more
-    made = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, wide)
-    _check(abs(made.scaleb(kind.scale, wide)) < 10**kind.precision)
-    return made
+    result = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP, wide)
+    _check(abs(result.scaleb(kind.scale, wide)) < 10**kind.precision)
+    return result
 
 
 def _time(text: str, value: str, kind: pa.DataType, unit: str) -> int:
     """Strings as a cast reads them."""
     if text[0] == '"':
-        made, bad = text_in.parse_values(pa.array([_text(value)]), kind)
+        result, bad = text_in.parse_values(pa.array([_text(value)]), kind)
         _check(not bad[0])
-        return int(made[0])
+        return int(result[0])
     if kind == T.DATE:
         _check(unit == "d")
         return _whole(text, 32)

@@ -30,11 +30,11 @@ def updates_of(listed):
 
 
 def as_counts(updates):
-    found = Counter()
-    made = consolidate(updates, Epoch())
-    for row, time, diff in zip(made.rows.to_pylist(), made.times[0].tolist(), made.diffs.tolist(), strict=True):
-        found[row, time] += diff
-    return {what: diff for what, diff in found.items() if diff}
+    actual = Counter()
+    result = consolidate(updates, Epoch())
+    for row, time, diff in zip(result.rows.to_pylist(), result.times[0].tolist(), result.diffs.tolist(), strict=True):
+        actual[row, time] += diff
+    return {what: diff for what, diff in actual.items() if diff}
 
 
 class Group:
@@ -67,7 +67,7 @@ def history(rng, steps, below):
     time = 0
     for _ in range(steps):
         upper = time + rng.choice([1, 1, 3])
-        made = []
+        result = []
         nulls = rng.random() < 0.3  # at times all that comes in has no value
         for _ in range(rng.choice([1, 2, 2, 30])):
             v, text = rng.choice([None, -(2**63), *range(30)]), rng.choice([None, "a", "b", "long enough to tie"])
@@ -76,11 +76,11 @@ def history(rng, steps, below):
             if standing and rng.random() < 0.3:
                 row = min(standing, key=repr) if rng.random() < 0.5 else rng.choice(sorted(standing, key=repr))
                 at = rng.randrange(time, upper) if below else upper - 1
-                made.append((row, at, -rng.randint(1, there[row])))
+                result.append((row, at, -rng.randint(1, there[row])))
             elif below and rng.random() < 0.1:
-                made.append((row, rng.randrange(time, upper), -2))
+                result.append((row, rng.randrange(time, upper), -2))
             else:
-                made.append((row, rng.randrange(time, upper), rng.randint(1, 2)))
-            there[row] += made[-1][2]
-        yield made, upper
+                result.append((row, rng.randrange(time, upper), rng.randint(1, 2)))
+            there[row] += result[-1][2]
+        yield result, upper
         time = upper

@@ -50,7 +50,7 @@ def comparable(row: Sequence[Any]) -> tuple[Any, ...]:
 
 def collect(updates: Updates) -> dict[int, Counter[tuple[Any, ...]]]:
     """Changes per time; an update that another one cancels or repeats is an operator's fault."""
-    found: dict[int, Counter[tuple[Any, ...]]] = {}
+    result: dict[int, Counter[tuple[Any, ...]]] = {}
     seen = set()
     for row, time, diff in zip(
         updates.rows.to_pylist(), updates.times[0].tolist(), updates.diffs.tolist(), strict=True
@@ -58,8 +58,8 @@ def collect(updates: Updates) -> dict[int, Counter[tuple[Any, ...]]]:
         assert diff != 0
         assert (comparable(row), time) not in seen, "an output that no reader can tell apart"
         seen.add((comparable(row), time))
-        found.setdefault(time, Counter())[comparable(row)] += diff
-    return found
+        result.setdefault(time, Counter())[comparable(row)] += diff
+    return result
 
 
 @dataclass
@@ -79,24 +79,24 @@ class Run:
         slots = self.explode(updates)
         description = Description.interval(LATTICE, 0, upper)
         new = Batch.build(slots, self.layout, description)
-        made = self.reduce(Arranged(self.layout, self.old, new))
-        assert made.oks.schema.equals(made.oks.rows.schema)
-        assert len(made.pended) == 0
+        result = self.reduce(Arranged(self.layout, self.old, new))
+        assert result.oks.schema.equals(result.oks.rows.schema)
+        assert len(result.pended) == 0
         if self.merged:
             whole = Updates.concat([*(b.updates() for b in self.old), slots], self.layout.schema, 1)
             whole = Updates(whole.rows, np.full((1, len(whole)), upper - 1, np.int64), whole.diffs)
             self.old = (Batch.build(whole, self.layout, description),)
         elif len(new):
             self.old = (*self.old, new)
-        return made
+        return result
 
     @property
     def state(self) -> Counter[tuple[Any, ...]]:
         """What the arrangement holds, added up over times."""
         held: Counter[tuple[Any, ...]] = Counter()
         for batch in self.old:
-            found = batch.updates()
-            for row, diff in zip(found.rows.to_pylist(), found.diffs.tolist(), strict=True):
+            actual = batch.updates()
+            for row, diff in zip(actual.rows.to_pylist(), actual.diffs.tolist(), strict=True):
                 held[comparable(row)] += diff
         return Counter({row: count for row, count in held.items() if count})
 
@@ -114,9 +114,9 @@ def check(
     errs: Counter[tuple[str, str, str]] = Counter()
     for step in steps:
         times = sorted({time for _, time, _ in step})
-        made = run.step(updates_of(schema, step), (times[-1] if times else 0) + 1)
-        rows = collect(made.oks)
-        bad = collect(made.errs)
+        result = run.step(updates_of(schema, step), (times[-1] if times else 0) + 1)
+        rows = collect(result.oks)
+        bad = collect(result.errs)
         assert set(rows) | set(bad) <= set(times)
         for now in times:
             for row, time, diff in step:
@@ -125,8 +125,8 @@ def check(
                     held[comparable(row)] += diff
             good, wrong = oracle(Counter({values[row]: count for row, count in held.items() if count}))
             assert rows.get(now, Counter()) == change(oks, good), (now, step)
-            found = Counter({error[1:]: n for error, n in bad.get(now, Counter()).items()})
-            assert found == change(errs, wrong), (now, step)
+            actual = Counter({error[1:]: n for error, n in bad.get(now, Counter()).items()})
+            assert actual == change(errs, wrong), (now, step)
             oks, errs = good, wrong
 
 
@@ -147,10 +147,10 @@ def history(
     """Steps of updates on few rows: insertions, exact retractions, simultaneous changes that cancel."""
     alive: list[tuple[tuple[Any, ...], int]] = []
     time = 0
-    made: list[Step] = []
+    result: list[Step] = []
     for _ in range(steps):
         step: Step = []
-        for _ in range(rng.randint(0 if made else 1, size)):
+        for _ in range(rng.randint(0 if result else 1, size)):
             if rng.random() < 0.6:
                 time += rng.randint(0, 2)
             if alive and rng.random() < 0.45:
@@ -161,8 +161,8 @@ def history(
                 step.append((row, time, diff))
                 alive.append((row, diff))
         time += 1
-        made.append(step)
-    return made
+        result.append(step)
+    return result
 
 
 def undone(steps: Sequence[Step]) -> Step:

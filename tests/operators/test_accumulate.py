@@ -40,10 +40,10 @@ EPOCH = Epoch()
 
 
 def slots(updates: Updates) -> Counter:
-    found = Counter()
+    result = Counter()
     for row, time, diff in zip(updates.rows.to_pylist(), updates.times.T.tolist(), updates.diffs.tolist(), strict=True):
-        found[(row, tuple(time))] += diff
-    return found
+        result[(row, tuple(time))] += diff
+    return result
 
 
 def random_updates(rng: random.Random, count: int) -> list:
@@ -86,21 +86,21 @@ def test_more_groups_than_the_table_of_sums_holds():
         pa.array([f"k{i % (n - 7)}" for i in range(n)]), pa.array(np.zeros(n, np.int32)), pa.array(np.arange(n)),
         pa.array(np.ones(n)), pa.array([None] * n, SCHEMA.field("d").type),
     ), n)  # fmt: skip
-    made = ACCUMULATOR.explode(Updates(rows, np.zeros((1, n), np.int64), np.ones(n, np.int64)), EPOCH)
-    found = {(row[0], row[2]): diff for row, diff in zip(made.rows.to_pylist(), made.diffs.tolist(), strict=True)}
-    assert len(found) == len(made)
-    assert sum(diff for (_, slot), diff in found.items() if slot == 0) == n
-    assert found["k3", 5] == 3 + (n - 4)
-    assert ("k0", 0) in found
-    assert found["k0", 5] == n - 7
+    result = ACCUMULATOR.explode(Updates(rows, np.zeros((1, n), np.int64), np.ones(n, np.int64)), EPOCH)
+    actual = {(row[0], row[2]): diff for row, diff in zip(result.rows.to_pylist(), result.diffs.tolist(), strict=True)}
+    assert len(actual) == len(result)
+    assert sum(diff for (_, slot), diff in actual.items() if slot == 0) == n
+    assert actual["k3", 5] == 3 + (n - 4)
+    assert ("k0", 0) in actual
+    assert actual["k0", 5] == n - 7
 
 
 def test_every_time_coordinate_tells_groups_apart():
     lattice = Product(Epoch(), Epoch())
     rows = Rows.from_pylist([("a", 1, 2, None, None)] * 4, SCHEMA)
     times = np.array([[0, 0, 1, 0], [0, 1, 0, 1]])
-    made = slots(ACCUMULATOR.explode(Updates(rows, times, np.ones(4, np.int64)), lattice))
-    assert {time: n for (row, time), n in made.items() if row[2] == 0} == {(0, 0): 1, (0, 1): 2, (1, 0): 1}
+    result = slots(ACCUMULATOR.explode(Updates(rows, times, np.ones(4, np.int64)), lattice))
+    assert {time: n for (row, time), n in result.items() if row[2] == 0} == {(0, 0): 1, (0, 1): 2, (1, 0): 1}
 
 
 def test_rows_are_grouped_by_value_and_in_order_of_first_appearance():
@@ -128,8 +128,8 @@ def test_an_accumulator_travels():
 def test_arguments_share_their_slots():
     calls = (call("avg", ("x",)), call("sum", ("x",)), call("count", ("x",)))
     accumulator = Accumulator(("k",), calls, SCHEMA)
-    made = accumulator.explode(updates_of(SCHEMA, [(("a", 1, 7, None, None), 0, 1)]), EPOCH)
-    assert sorted(made.rows.column(SLOT).to_pylist()) == [0, 5]
+    result = accumulator.explode(updates_of(SCHEMA, [(("a", 1, 7, None, None), 0, 1)]), EPOCH)
+    assert sorted(result.rows.column(SLOT).to_pylist()) == [0, 5]
 
 
 def truncated(value: int) -> tuple[int, int]:
@@ -138,7 +138,7 @@ def truncated(value: int) -> tuple[int, int]:
     return sign * (abs(value) % 2**32), sign * (abs(value) // 2**32)
 
 
-def test_partial_sums_made_elsewhere_are_the_same_slots():
+def test_partial_sums_computed_elsewhere_are_the_same_slots():
     accumulator = Accumulator(("k",), (call("count", ()), call("sum", ("x",)), call("count", ("f",))), SCHEMA)
     names = [name for name, _ in accumulator.partials()]
     assert names == ["#rows", "#nulls0", "#low0", "#high0", "#nulls1"]
@@ -152,8 +152,8 @@ def test_partial_sums_made_elsewhere_are_the_same_slots():
         nulls = [sum(row[i] is None for row in group) for i in (2, 3)]
         lines.append((key, len(group), nulls[0], low, high, nulls[1]))
     partials = Rows.from_pylist(lines, pa.schema([("k", pa.string()), *((name, pa.int64()) for name in names)]))
-    made = accumulator.from_partials(partials, (5,))
-    assert slots(made) == slots(accumulator.explode(updates_of(SCHEMA, updates), EPOCH))
+    result = accumulator.from_partials(partials, (5,))
+    assert slots(result) == slots(accumulator.explode(updates_of(SCHEMA, updates), EPOCH))
     with pytest.raises(SchemaError, match="#high0"):
         accumulator.from_partials(partials.select(["k", "#rows", "#nulls0", "#low0", "#nulls1"]), (5,))
     assert ACCUMULATOR.partials() is None
@@ -188,8 +188,8 @@ def test_more_arguments_than_slots_are_refused():
     with pytest.raises(PlanError, match="at most"):
         Accumulator((), tuple(call("sum", (n,)) for n in names), schema)
     most = Accumulator((), tuple(call("sum", (n,)) for n in names[:-1]), schema)
-    made = most.explode(updates_of(schema, [((2**40,) * len(names), 0, 1)]), EPOCH)
-    assert max(made.rows.column(SLOT).to_pylist()) == 1 + STRIDE * (MOST_ARGUMENTS - 1) + 5
+    result = most.explode(updates_of(schema, [((2**40,) * len(names), 0, 1)]), EPOCH)
+    assert max(result.rows.column(SLOT).to_pylist()) == 1 + STRIDE * (MOST_ARGUMENTS - 1) + 5
 
 
 def test_a_slot_that_leaves_int64_is_fatal():

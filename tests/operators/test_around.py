@@ -74,9 +74,9 @@ def rows_read(count, change, some, monkeypatch):
 
     def counted(*parts):
         nonlocal gathered
-        made = matches_of(*parts)
-        gathered += len(made)
-        return made
+        result = matches_of(*parts)
+        gathered += len(result)
+        return result
 
     with monkeypatch.context() as patch:
         patch.setattr(around, "matches_of", counted)

@@ -43,12 +43,12 @@ def met(right, k, at, options):
 
 
 def wanted(left, right, options):
-    found = Counter()
+    actual = Counter()
     for (id_, k, at), n in left.items():
         v = met(right, k, at, options)
         if v is not None or options["how"] == "left":
-            found[id_, v] += n
-    return Counter({row: n for row, n in found.items() if n})
+            actual[id_, v] += n
+    return Counter({row: n for row, n in actual.items() if n})
 
 
 class Side:
@@ -90,8 +90,8 @@ def test_few_changes_in_long_keys(seed):
                 session.insert(name, [row], time=session.lower + rng.randrange(2), diff=diff)
             session.advance(to=session.lower + 2)
             for options, view in zip(OPTIONS, views, strict=True):
-                found = Counter(view.to_pylist(errors="ignore"))
-                assert found == wanted(left.rows, right.rows, options), (step, options)
+                actual = Counter(view.to_pylist(errors="ignore"))
+                assert actual == wanted(left.rows, right.rows, options), (step, options)
             assert not any(view.errors().num_rows for view in views)
 
 

@@ -41,8 +41,8 @@ def agree(session, views, rows):
     """Every view has the rows and the errors that recomputation gives."""
     for name, (view, collection) in views.items():
         expected, errors = recompute(optimise(collection.node), {"t": rows})
-        found = Counter(map(repr, view.to_pylist(errors="ignore")))
-        assert found == Counter(map(repr, expected.elements())), name
+        actual = Counter(map(repr, view.to_pylist(errors="ignore")))
+        assert actual == Counter(map(repr, expected.elements())), name
         shown = view.errors().to_pylist()
         assert {(e["code"], e["row"]) for e in shown} == errors, name
         assert len(shown) == len(errors), name

@@ -25,7 +25,7 @@ LATTICES = {"epochs": EPOCH, "plane": PLANE, "space": SPACE, "moments": AltNeu(P
 
 def joined(variables, names, lattice, relations):
     """Every combination, at the join of its times: consolidated."""
-    made = Counter()
+    counts = Counter()
     for combination in product(*relations):
         bound = {}
         for part, (row, _, _) in zip(variables, combination, strict=True):
@@ -40,8 +40,8 @@ def joined(variables, names, lattice, relations):
             for _, t, d in combination:
                 one, other = (np.array(x, np.int64).reshape(-1, 1) for x in (time, t))
                 time, diff = tuple(lattice.join(one, other)[:, 0].tolist()), diff * d
-            made[tuple(bound[v] for v in names), time] += diff
-    return Counter({k: n for k, n in made.items() if n})
+            counts[tuple(bound[v] for v in names), time] += diff
+    return Counter({k: n for k, n in counts.items() if n})
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -64,20 +64,20 @@ def test_what_arrives_meets_what_is_there_exactly_once(pattern, lattice, monkeyp
             whole.append(updates)
             old.append(updates[:cut])
             new.append(updates[cut:])
-        found, failed = delta_join(arranged(old, new), spec)
+        result, failed = delta_join(arranged(old, new), spec)
         assert not len(failed)
         before = joined(variables, names, lattice, old)
         wanted = joined(variables, names, lattice, whole)
         wanted.subtract(before)
-        assert consolidated(found) == Counter({k: n for k, n in wanted.items() if n})
+        assert consolidated(result) == Counter({k: n for k, n in wanted.items() if n})
 
 
 def test_rows_that_come_and_go_meet_when_they_are_there(monkeypatch):
     """Toggled 1,000 times on either side in one step: not a match for every pair of changes."""
-    lattice, made = EPOCH, []
+    lattice, actual = EPOCH, []
 
     def counting(updates, lattice):
-        made.append(len(updates))
+        actual.append(len(updates))
         return consolidate(updates, lattice)
 
     monkeypatch.setattr(extend, "consolidate", counting)
@@ -86,11 +86,11 @@ def test_rows_that_come_and_go_meet_when_they_are_there(monkeypatch):
     toggled.append([((2, 3), (t,), 1 - 2 * (t % 2)) for t in range(1000)])
     toggled.append([((1, 3), (0,), 1)])
     nothing = [[], [], []]
-    found, _ = delta_join(arranged(nothing, toggled), spec)
+    result, _ = delta_join(arranged(nothing, toggled), spec)
     wanted = joined(TRIANGLE, names, lattice, [toggled[0][:40], toggled[1][:40], toggled[2]])
-    upto = [(r, t) for r, t in consolidated(found) if t[0] < 40]
-    assert {k: consolidated(found)[k] for k in upto} == {k: n for k, n in wanted.items() if k[1][0] < 40}
-    assert sum(made) < 10_000
+    upto = [(r, t) for r, t in consolidated(result) if t[0] < 40]
+    assert {k: consolidated(result)[k] for k in upto} == {k: n for k, n in wanted.items() if k[1][0] < 40}
+    assert sum(actual) < 10_000
 
 
 def test_a_hub_stays_in_bounded_memory():
@@ -100,14 +100,14 @@ def test_a_hub_stays_in_bounded_memory():
     hub = [((0, i), (0,), 1) for i in range(1, 45_000)] + [((i, 0), (0,), 1) for i in range(1, 45_000)]
     inputs = arranged([[], [], []], [hub, hub, hub])
     tracemalloc.start()
-    found, _ = delta_join(inputs, spec)
+    result, _ = delta_join(inputs, spec)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert not len(found)
+    assert not len(result)
     assert peak < 100 * 2**20
 
 
-def test_a_budget_ends_it_before_candidates_are_made():
+def test_a_budget_ends_it_before_candidates_are_built():
     _, spec, arranged = prepared(TRIANGLE, EPOCH)
     edges = [((a, b), (0,), 1) for a in range(20) for b in range(20)]
     with pytest.raises(TooManyMatches):

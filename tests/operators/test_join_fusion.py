@@ -42,15 +42,17 @@ def pairs(left: Arranged, right: Arranged, spec: JoinSpec) -> Updates:
         ]
 
     both = [(each([left.new]), each(right.all)), (each(left.old), each([right.new]))]
-    made = [
+    result = [
         (tuple((x, y)[s][column] for _, s, column in spec.outputs), np.maximum(t, u), d * e)
         for mine, theirs in both
         for x, t, d in mine
         for y, u, e in theirs
         if x["k"] is not None and x["k"] == y["k"]
     ]
-    times = np.array([time for _, time, _ in made], np.int64).reshape(len(made), spec.lattice.width).T
-    return Updates(Rows.from_pylist([r for r, _, _ in made], spec.schema), times, np.array([d for *_, d in made], int))
+    times = np.array([time for _, time, _ in result], np.int64).reshape(len(result), spec.lattice.width).T
+    return Updates(
+        Rows.from_pylist([r for r, _, _ in result], spec.schema), times, np.array([d for *_, d in result], int)
+    )
 
 
 @pytest.mark.parametrize("lattice", [Epoch(), Product(Epoch(), Epoch())], ids=["total", "partial"])

@@ -54,8 +54,8 @@ def _untimed(kind: pa.DataType) -> pa.DataType:
 
 def read(ddl: str, *texts: str, unit: str = "") -> list[Any]:
     """What the member v of each text is read as."""
-    found = outcome([f'{{"v": {t}}}' for t in texts], field(ddl, "v", unit=unit))
-    return [f if isinstance(f, str) else f[0] for f in found]
+    actual = outcome([f'{{"v": {t}}}' for t in texts], field(ddl, "v", unit=unit))
+    return [f if isinstance(f, str) else f[0] for f in actual]
 
 
 def message(text: str, *fields: JsonField) -> str:

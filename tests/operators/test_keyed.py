@@ -94,8 +94,8 @@ def check(steps: list[list[Command]], schema: pa.Schema = USERS, key: tuple[str,
         upper = 0
         for step in cut:
             upper = max([upper, *(t + 1 for _, _, t in step)])
-            made, failed = kept.step(step, upper)
-            for time, found in collect(made).items():
+            result, failed = kept.step(step, upper)
+            for time, found in collect(result).items():
                 rows.setdefault(time, Counter()).update(found)
             for time, found in collect(failed).items():
                 errors.setdefault(time, Counter()).update({e[3]: n for e, n in found.items()})
@@ -116,7 +116,7 @@ def check(steps: list[list[Command]], schema: pa.Schema = USERS, key: tuple[str,
 
 
 def random_steps(rng: random.Random, steps: int, size: int) -> list[list[Command]]:
-    made, time = [], 0
+    result, time = [], 0
     for _ in range(steps):
         step: list[Command] = []
         for _ in range(rng.randint(0, size)):
@@ -124,8 +124,8 @@ def random_steps(rng: random.Random, steps: int, size: int) -> list[list[Command
             row = (rng.choice([1, 2, 3, None]), rng.choice(["a", "b", None]), rng.choice([1, 2]))
             step.append((rng.choice([INSERT, INSERT, DELETE, INSERT_OR_UPDATE, DELETE_KEY]), row, time))
         time += 1
-        made.append(step)
-    return made
+        result.append(step)
+    return result
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -152,9 +152,9 @@ def test_a_command_reads_the_rows_of_its_keys_and_nothing_else(monkeypatch):
     read = []
 
     def counted(batches, hashes, keys):
-        found = find_in(batches, hashes, keys)
-        read.append(len(found))
-        return found
+        result = find_in(batches, hashes, keys)
+        read.append(len(result))
+        return result
 
     monkeypatch.setattr(keyed, "find_in", counted)
     for rows in (100, 10_000):

@@ -69,7 +69,7 @@ def wanted(steps: list[Step], schema: pa.Schema, key: tuple[str, ...], order: tu
     counts: Counter[Any] = Counter()
     rows: dict[Any, Any] = {}
     said: dict[Any, Any] = {}
-    found = {}
+    result = {}
     updates = [update for step in steps for update in step]
 
     def place(row: Any) -> Any:
@@ -93,8 +93,8 @@ def wanted(steps: list[Step], schema: pa.Schema, key: tuple[str, ...], order: tu
             if count > 0:
                 group = comparable([rows[text][names.index(n)] for n in key])
                 there[group] = max(there.get(group, ([], None)), (place(rows[text]), rows[text]), key=lambda s: s[0])
-        found[now] = dict(said), {group: row for group, (_, row) in there.items()}
-    return found
+        result[now] = dict(said), {group: row for group, (_, row) in there.items()}
+    return result
 
 
 def plain(value: Any) -> Any:
@@ -136,7 +136,7 @@ def check(
 
 def random_steps(rng: random.Random, row: Any, steps: int, size: int, *, retracts: bool) -> list[Step]:
     """Steps of events of few keys, delivered twice or later on again, or taken back now and then."""
-    made: list[Step] = []
+    result: list[Step] = []
     known: list[Any] = []
     time = 0
     for _ in range(steps):
@@ -150,8 +150,8 @@ def random_steps(rng: random.Random, row: Any, steps: int, size: int, *, retract
                 step.append((event, time, rng.choice([1, 2, -1]) if retracts else 1))
         rng.shuffle(step)
         time += 1
-        made.append(step)
-    return made
+        result.append(step)
+    return result
 
 
 def event_of(rng: random.Random) -> tuple[Any, ...]:
@@ -222,17 +222,17 @@ def test_several_columns_decide_and_several_are_the_key():
 def said(*steps: Step) -> list[tuple[dict[int, Any], dict[int, Any]]]:
     """What comes of each step, by time: rows, and rows that are errors."""
     log = Log(folded=False)
-    made = []
+    result = []
     for step in steps:
         oks, errors = by_time([log.step(step, max(t for _, t, _ in step) + 1)])
-        made.append(({t: dict(rows) for t, rows in oks.items()}, errors))
-    return made
+        result.append(({t: dict(rows) for t, rows in oks.items()}, errors))
+    return result
 
 
 OLD, NOW, NEXT = (1, 1, "old"), (1, 2, "now"), (1, 3, "next")
 
 
-def test_every_time_at_which_the_greatest_changes_is_told():
+def test_every_time_at_which_the_greatest_changes_has_an_update():
     assert said(
         [(NOW, 4, 1), (OLD, 2, 1), (OLD, 3, 1), (NEXT, 6, 1)], [((1, 2, "new"), 7, 1), ((1, 4, None), 9, 1)]
     ) == [
@@ -276,7 +276,7 @@ def test_a_lesser_row_retracted_changes_nothing():
     ]
 
 
-def test_a_greater_row_retracted_before_it_came_is_an_error_too():
+def test_a_greater_row_retracted_before_its_insertion_is_an_error_too():
     assert said([(NOW, 0, 1)], [(NEXT, 1, -1)], [(NEXT, 2, 1)]) == [
         ({0: {NOW: 1}}, {}),
         ({1: {NOW: -1}}, {1: {show_row(LOG.names, NEXT): 1}}),
@@ -293,7 +293,7 @@ def test_an_error_says_what_to_do():
     assert "a greater at" in message
 
 
-def test_history_that_is_read_back_is_folded_before_it_is_judged():
+def test_history_that_is_read_back_is_compacted_before_it_is_checked():
     """Whether a log's arrangement was merged already must not show."""
     layout = Layout(kept_schema(LOG), ("k",), LATTICE)
     updates = updates_of(LOG, [(OLD, 0, 1), (NOW, 1, 1), (NOW, 2, -1), (NEXT, 6, -1)])

@@ -28,11 +28,11 @@ ULPS = {"corr": 4, "regr_r2": 8, "skewness": 6, "kurtosis": 6}
 
 
 def accumulable() -> Run:
-    made = Accumulator(("k",), CALLS, SCHEMA)
+    result = Accumulator(("k",), CALLS, SCHEMA)
     return Run(
-        Layout(made.slot_schema, ("k",), LATTICE),
-        lambda arranged: AggregatesSpec(made).reduce(arranged, "reduce"),
-        lambda updates: made.explode(updates, LATTICE),
+        Layout(result.slot_schema, ("k",), LATTICE),
+        lambda arranged: AggregatesSpec(result).reduce(arranged, "reduce"),
+        lambda updates: result.explode(updates, LATTICE),
     )
 
 
@@ -43,9 +43,9 @@ def general() -> Run:
 
 def shown(run: Run, updates, upper: int) -> dict[str, float | None]:
     """What the one group comes to."""
-    made = run.step(updates_of(SCHEMA, updates), upper)
-    assert len(made.errs) == 0
-    rows = [row for row, diff in zip(made.oks.rows.to_pylist(), made.oks.diffs.tolist(), strict=True) if diff > 0]
+    result = run.step(updates_of(SCHEMA, updates), upper)
+    assert len(result.errs) == 0
+    rows = [row for row, diff in zip(result.oks.rows.to_pylist(), result.oks.diffs.tolist(), strict=True) if diff > 0]
     return dict(zip(PRODUCTS, rows[0][1 : 1 + len(PRODUCTS)], strict=True)) if rows else {}
 
 
@@ -109,9 +109,9 @@ def test_results_are_near_the_truth_in_any_order_and_after_retractions(make):
         rng.shuffle(then)
         run = make()
         run.step(updates_of(SCHEMA, first), 1)
-        found = shown(run, then, 2)
+        actual = shown(run, then, 2)
         at_once = shown(make(), [((1, *p), 0, 1) for p in sorted(pairs)], 1)
-        assert found == at_once or not found
+        assert actual == at_once or not actual
         for function, true in truth(pairs).items():
             assert near(at_once[function], true, ULPS.get(function, 4)), (function, pairs)
 
@@ -127,13 +127,13 @@ def test_what_is_retracted_leaves_no_state():
 
 def test_huge_multiplicities_count():
     many = 2**40
-    found = shown(accumulable(), [((1, 1.0, 2.0), 0, many), ((1, 3.0, 5.0), 0, many)], 1)
-    assert (found["var_pop"], found["covar_pop"], found["corr"], found["kurtosis"]) == (1.0, 1.5, 1.0, -2.0)
+    actual = shown(accumulable(), [((1, 1.0, 2.0), 0, many), ((1, 3.0, 5.0), 0, many)], 1)
+    assert (actual["var_pop"], actual["covar_pop"], actual["corr"], actual["kurtosis"]) == (1.0, 1.5, 1.0, -2.0)
 
 
 def test_sums_that_no_rows_have_are_an_error():
-    made = accumulable().step(updates_of(SCHEMA, [((1, 1.0, 2.0), 0, 3), ((1, 3.0, 5.0), 0, -1)]), 1)
-    assert [error[1] for error in made.errs.rows.to_pylist()] == ["NEGATIVE_MULTIPLICITY"]
+    result = accumulable().step(updates_of(SCHEMA, [((1, 1.0, 2.0), 0, 3), ((1, 3.0, 5.0), 0, -1)]), 1)
+    assert [error[1] for error in result.errs.rows.to_pylist()] == ["NEGATIVE_MULTIPLICITY"]
 
 
 def test_numbers_add_and_multiply_exactly():

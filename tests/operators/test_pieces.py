@@ -40,18 +40,18 @@ def test_pieces_of_a_delta_join(monkeypatch, pattern):
     _, spec, inputs = prepared(variables, lattice)
     rng = random.Random(pattern)
     new = [[(tuple(rng.randrange(4) for _ in part), (0,), 1) for _ in range(40)] for part in variables]
-    found = inputs([[] for _ in variables], new)
-    whole, _ = delta_join(found, spec)
+    actual = inputs([[] for _ in variables], new)
+    whole, _ = delta_join(actual, spec)
     monkeypatch.setattr(extend, "CHUNK", 8)
-    pieces = list(delta_join_pieces(found, spec))
+    pieces = list(delta_join_pieces(actual, spec))
     assert consolidated(join.together(pieces, whole.schema, lattice)[0]) == consolidated(whole)
     assert len(pieces) >= min(len(whole) // 200, 2)
 
 
 def one_key(schema: pa.Schema, rows: int) -> Arranged:
     """New rows that all have one key."""
-    made = Rows.from_pylist([(0, i, None) for i in range(rows)], schema)
-    updates = Updates(made, np.zeros((1, rows), np.int64), np.ones(rows, np.int64))
+    result = Rows.from_pylist([(0, i, None) for i in range(rows)], schema)
+    updates = Updates(result, np.zeros((1, rows), np.int64), np.ones(rows, np.int64))
     return arranged([Batch.build(updates, Layout(schema, ("k",), Epoch()), Description.interval(Epoch(), 0, 1))])
 
 

@@ -206,7 +206,7 @@ def test_retracting_everything_leaves_no_state():
             assert not run.state
 
 
-def test_retraction_one_by_one_of_what_came_in_one_update_leaves_no_state():
+def test_retraction_one_by_one_of_what_one_update_inserted_leaves_no_state():
     row = ("a", -(2**63), -5, Decimal("-1.005"), -0.1, 1.5)
     run = make(merged=False)
     check(run, SCHEMA, [[(row, 0, 5)], [(row, 1, -2)], [(row, 2, -3)]], oracle)
@@ -226,8 +226,8 @@ def test_an_overflowing_sum_is_an_error_of_its_group_and_heals():
     small = ("b", 1, None, None, None, None)
     run = make(merged=False)
     check(run, SCHEMA, [[(big, 0, 1), (small, 0, 1)], [(big, 1, 1)], [(small, 2, 1)], [(big, 3, -1)]], oracle)
-    made = make(merged=False).step(updates_of(SCHEMA, [(big, 0, 2)]), 1)
-    assert made.errs.rows.to_pylist() == [
+    result = make(merged=False).step(updates_of(SCHEMA, [(big, 0, 2)]), 1)
+    assert result.errs.rows.to_pylist() == [
         ("reduce", "ARITHMETIC_OVERFLOW", "sum(i) left the range of its type; cast its argument to a wider one", "k=a")
     ]
 
@@ -294,7 +294,7 @@ def test_counts_of_rows_equal_recomputation_at_every_time(spec, judge, bits, mer
             check(row_run(spec, merged), ROWS, history(rng, pair, rng.randint(1, 5), 10, diffs=(1, 2, -1, -2)), judge)
 
 
-def test_a_threshold_function_is_asked_once_per_count_and_its_answers_are_checked():
+def test_a_threshold_function_is_called_once_per_count_and_its_results_are_checked():
     asked = []
 
     def function(count):
@@ -302,10 +302,10 @@ def test_a_threshold_function_is_asked_once_per_count_and_its_answers_are_checke
         return "many" if count == 2 else 2**62 if count == 4 else True
 
     run = row_run(ThresholdSpec(ROWS, function), merged=False)
-    made = run.step(updates_of(ROWS, [(("x", i), 0, n) for i, n in enumerate([1, 1, 2, 4])]), 1)
+    result = run.step(updates_of(ROWS, [(("x", i), 0, n) for i, n in enumerate([1, 1, 2, 4])]), 1)
     assert sorted(asked) == [1, 2, 4]
-    assert sorted(made.oks.rows.to_pylist()) == [("x", 0), ("x", 1)]
-    messages = sorted(message for _, _, message, _ in made.errs.rows.to_pylist())
+    assert sorted(result.oks.rows.to_pylist()) == [("x", 0), ("x", 1)]
+    messages = sorted(message for _, _, message, _ in result.errs.rows.to_pylist())
     assert messages == [
         "the function returned 'many' for 2, not an int",
         "the function returned 4611686018427387904, which is beyond 2^62, for 4",
@@ -327,11 +327,11 @@ def test_a_global_aggregate_always_has_a_row_if_asked_for():
         run = Run(layout, lambda a, spec=spec: reduce_accumulable(a, spec), lambda u: accumulator.explode(u, LATTICE))
         steps = [[(("x", 1), 0, 2), (("x", None), 1, 1)], [(("x", 1), 2, -2), (("x", None), 2, -1)], [(("y", 4), 3, 1)]]
         if spec.default_row:  # the caller has emitted the default row at the least time
-            made = run.step(updates_of(ROWS, steps[0]), 2)
+            result = run.step(updates_of(ROWS, steps[0]), 2)
             assert default_row(spec).to_pylist() == [(0, None)]
-            assert ((0, None), -1) in zip(made.oks.rows.to_pylist(), made.oks.diffs.tolist(), strict=True)
-            made = run.step(updates_of(ROWS, steps[1]), 3)
-            assert ((0, None), 1) in zip(made.oks.rows.to_pylist(), made.oks.diffs.tolist(), strict=True)
+            assert ((0, None), -1) in zip(result.oks.rows.to_pylist(), result.oks.diffs.tolist(), strict=True)
+            result = run.step(updates_of(ROWS, steps[1]), 3)
+            assert ((0, None), 1) in zip(result.oks.rows.to_pylist(), result.oks.diffs.tolist(), strict=True)
         else:
             check(run, ROWS, steps, judge)
 
@@ -363,5 +363,5 @@ def test_floats_are_summed_as_if_rounded_once():
     updates = updates_of(schema, [])
     updates = type(updates)(rows, np.zeros((1, 2_000), np.int64), np.ones(2_000, np.int64))
     new = Batch.build(accumulator.explode(updates, LATTICE), layout, Description.interval(LATTICE, 0, 1))
-    made = reduce_accumulable(Arranged(layout, (), new), AggregatesSpec(accumulator))
-    assert made.oks.rows.to_pylist() == [(0, math.fsum(values.tolist()))]
+    result = reduce_accumulable(Arranged(layout, (), new), AggregatesSpec(accumulator))
+    assert result.oks.rows.to_pylist() == [(0, math.fsum(values.tolist()))]

@@ -118,18 +118,18 @@ def recomputed(name, held):
     reducer, oks, errs = REDUCERS[name], Counter(), Counter()
     if reducer.by_row:
         for (k, v), n in held.items():
-            made = reducer.of(n)
-            if made == NEGATIVE:
-                errs[made, f"k={k}, v={v}"] += 1
-            elif made:
-                oks[(k, v, n) if name == "counts" else (k, v)] += 1 if name == "counts" else made
+            result = reducer.of(n)
+            if result == NEGATIVE:
+                errs[result, f"k={k}, v={v}"] += 1
+            elif result:
+                oks[(k, v, n) if name == "counts" else (k, v)] += 1 if name == "counts" else result
         return oks, errs
     for k in {row[0] for row in held}:
-        made = reducer.of(Counter({v: n for (key, v), n in held.items() if key == k}))
-        if made == NEGATIVE:
-            errs[made, f"k={k}"] += 1
+        result = reducer.of(Counter({v: n for (key, v), n in held.items() if key == k}))
+        if result == NEGATIVE:
+            errs[result, f"k={k}"] += 1
         else:
-            oks.update((k, *row) for row in made)
+            oks.update((k, *row) for row in result)
     return oks, errs
 
 
@@ -180,10 +180,10 @@ class Engine:
             new = Batch.build(mine, self.layout, self.description)
             if len(new) or len(again):
                 before = len(CALLED)
-                made = self.reduce(Arranged(self.layout, tuple(self.old), new), now, again, reducer.spec, "reduce")
+                result = self.reduce(Arranged(self.layout, tuple(self.old), new), now, again, reducer.spec, "reduce")
                 assert len(set(CALLED[before:])) == len(CALLED[before:]), "one call for the same contents"
-                self.made.append(made)
-                self.pended.append(made.pended)
+                self.made.append(result)
+                self.pended.append(result.pended)
             self.old.append(new)
 
     def _due(self, updates, now):
@@ -191,15 +191,15 @@ class Engine:
         return updates.filter(here), updates.filter(~here)
 
     def accumulated(self, time):
-        found = []
+        actual = []
         for part, columns in (("oks", slice(None)), ("errs", slice(1, None, 2))):
             total = Counter()
             for updates in (getattr(made, part) for made in self.made):
                 below = updates.filter(self.lattice.less_equal(updates.times, time))
                 for row, n in zip(below.rows.to_pylist(), below.diffs.tolist(), strict=True):
                     total[tuple(tuple(c) if isinstance(c, list) else c for c in row)[columns]] += n
-            found.append(Counter({row: n for row, n in total.items() if n}))
-        return tuple(found)
+            actual.append(Counter({row: n for row, n in total.items() if n}))
+        return tuple(actual)
 
 
 def steps_of(lattice, updates, rng, by):
@@ -314,16 +314,16 @@ ONE_BY_ONE = {
 def test_a_chain_of_times_is_one_line_and_its_changes_are_all_that_comes(case, name):
     """Quadratic work would take hours."""
     times = ONE_BY_ONE[case]
-    (made,) = _stepped(PLANE, name, np.arange(7), [times])
+    (result,) = _stepped(PLANE, name, np.arange(7), [times])
     distinct = np.unique(times, axis=1).shape[1]
-    assert len(made.oks) == 2 * distinct - 1 if name == "sums" else len(made.oks) < 20
+    assert len(result.oks) == 2 * distinct - 1 if name == "sums" else len(result.oks) < 20
 
 
 def test_a_correction_of_the_beginning_costs_each_later_time_twice():
     many = 20_000
     first = np.stack([np.zeros(many, np.int64), np.arange(many)])
-    _, made = _stepped(PLANE, "sums", np.arange(7), [first, np.array([[1], [0]])])
-    assert 3 * many < len(made.oks) < 4 * many  # the changes from time to time, those before taken back
+    _, result = _stepped(PLANE, "sums", np.arange(7), [first, np.array([[1], [0]])])
+    assert 3 * many < len(result.oks) < 4 * many  # the changes from time to time, those before taken back
 
 
 def _calls(values, times):

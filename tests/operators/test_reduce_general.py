@@ -189,11 +189,11 @@ def test_many_values_of_one_group_toggled_at_many_times():
         row = ("a", min(alive), max(alive), len(alive))
         if row != shown:
             expected[time], shown = row, row
-    made = run.step(updates_of(SCHEMA, step), 3_000)
+    result = run.step(updates_of(SCHEMA, step), 3_000)
     added = {
         time: row
         for row, time, diff in zip(
-            made.oks.rows.to_pylist(), made.oks.times[0].tolist(), made.oks.diffs.tolist(), strict=True
+            result.oks.rows.to_pylist(), result.oks.times[0].tolist(), result.oks.diffs.tolist(), strict=True
         )
         if diff == 1
     }
@@ -204,10 +204,10 @@ def test_huge_multiplicities_are_counted_and_lists_of_them_refused():
     calls = (call("count", ()), call("max", ("i",)), call("sum", ("i",)))
     row = ("a", 3, None, None, None)
     run = make(calls)
-    made = run.step(updates_of(SCHEMA, [(row, 0, 2**40)]), 1)
-    assert made.oks.rows.to_pylist() == [("a", 2**40, 3, 3 * 2**40)]
-    made = make((call("collect_list", ("i",)),)).step(updates_of(SCHEMA, [(row, 0, 2**40)]), 1)
-    assert [error[1] for error in made.errs.rows.to_pylist()] == ["ARITHMETIC_OVERFLOW"]
+    result = run.step(updates_of(SCHEMA, [(row, 0, 2**40)]), 1)
+    assert result.oks.rows.to_pylist() == [("a", 2**40, 3, 3 * 2**40)]
+    result = make((call("collect_list", ("i",)),)).step(updates_of(SCHEMA, [(row, 0, 2**40)]), 1)
+    assert [error[1] for error in result.errs.rows.to_pylist()] == ["ARITHMETIC_OVERFLOW"]
     with pytest.raises(DiffOverflowError):
         make(calls).step(updates_of(SCHEMA, [(row, 0, 2**62), (row, 1, 2**62)]), 2)
 
@@ -215,8 +215,8 @@ def test_huge_multiplicities_are_counted_and_lists_of_them_refused():
 def test_an_error_of_all_rows_says_so():
     spec = GeneralSpec((), (call("max", ("i",)),), SCHEMA)
     run = Run(Layout(SCHEMA, (), LATTICE), lambda arranged: reduce_general(arranged, spec, "the maximum"))
-    made = run.step(updates_of(SCHEMA, [(("a", 3, None, None, None), 0, -1)]), 1)
-    assert made.errs.rows.to_pylist() == [("the maximum", *NEGATIVE, "all rows")]
+    result = run.step(updates_of(SCHEMA, [(("a", 3, None, None, None), 0, -1)]), 1)
+    assert result.errs.rows.to_pylist() == [("the maximum", *NEGATIVE, "all rows")]
 
 
 def test_a_global_aggregate_has_a_row_for_nothing_if_asked_for():
@@ -253,8 +253,8 @@ def test_nested_and_temporal_values_have_an_order():
         (1, {"a": None, "b": "x"}, [None, 7], None, None, None, None),
         (1, None, None, True, 7, b"bb", 4),
     ]
-    made = run.step(updates_of(NESTED, [(row, 0, 1) for row in rows]), 1)
-    got = dict(zip(made.oks.schema.names, made.oks.rows.to_pylist()[0], strict=True))
+    result = run.step(updates_of(NESTED, [(row, 0, 1) for row in rows]), 1)
+    got = dict(zip(result.oks.schema.names, result.oks.rows.to_pylist()[0], strict=True))
     assert got["#0"] == {"a": None, "b": "x"}
     assert got["#5"] == {"a": 1, "b": "x"}
     assert got["#1"] == [None, 7]

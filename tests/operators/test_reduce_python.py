@@ -108,19 +108,19 @@ NUMBER = pa.schema([("n", pa.int64())])
 )
 def test_results_that_do_not_fit_are_errors_and_heal(answer, message):
     run = make(lambda _, rows: answer if rows[0][1] == 1 else [7], NUMBER)
-    made = run.step(updates_of(SCHEMA, [(ROW, 0, 1)]), 1)
-    (error,) = made.errs.rows.to_pylist()
+    result = run.step(updates_of(SCHEMA, [(ROW, 0, 1)]), 1)
+    (error,) = result.errs.rows.to_pylist()
     assert error[:2] == ("mine", "PYTHON_RESULT_TYPE")
     assert error[3] == "k=a"
     assert any(part in error[2] for part in message.split("|")) or "too large" in error[2]
-    made = run.step(updates_of(SCHEMA, [(ROW, 1, 1)]), 2)
-    assert made.errs.diffs.tolist() == [-1]
-    assert made.oks.rows.to_pylist() == [("a", 7)]
+    result = run.step(updates_of(SCHEMA, [(ROW, 1, 1)]), 2)
+    assert result.errs.diffs.tolist() == [-1]
+    assert result.oks.rows.to_pylist() == [("a", 7)]
 
 
 def test_a_function_that_gives_nothing_to_iterate_over_is_an_error():
-    made = make(lambda _key, _rows: None, NUMBER).step(updates_of(SCHEMA, [(ROW, 0, 1)]), 1)
-    assert made.errs.rows.to_pylist() == [
+    result = make(lambda _key, _rows: None, NUMBER).step(updates_of(SCHEMA, [(ROW, 0, 1)]), 1)
+    assert result.errs.rows.to_pylist() == [
         ("mine", "PYTHON_EXCEPTION", "TypeError: 'NoneType' object is not iterable", "k=a")
     ]
 
@@ -130,11 +130,11 @@ def test_with_diffs_results_carry_their_own_counts():
         return [((row.x,), np.int64(n * 10)) for row, n in rows] + [((99,), -1)]
 
     run = make(function, NUMBER, with_diffs=True)
-    made = run.step(updates_of(SCHEMA, [(ROW, 0, 2)]), 1)
-    found = sorted(zip(made.oks.rows.to_pylist(), made.oks.diffs.tolist(), strict=True))
-    assert found == [(("a", 1), 20), (("a", 99), -1)]
-    made = make(lambda _key, _rows: [(1,)], NUMBER, with_diffs=True).step(updates_of(SCHEMA, [(ROW, 0, 1)]), 1)
-    assert "pairs (row, diff)" in made.errs.rows.to_pylist()[0][2]
+    result = run.step(updates_of(SCHEMA, [(ROW, 0, 2)]), 1)
+    actual = sorted(zip(result.oks.rows.to_pylist(), result.oks.diffs.tolist(), strict=True))
+    assert actual == [(("a", 1), 20), (("a", 99), -1)]
+    result = make(lambda _key, _rows: [(1,)], NUMBER, with_diffs=True).step(updates_of(SCHEMA, [(ROW, 0, 1)]), 1)
+    assert "pairs (row, diff)" in result.errs.rows.to_pylist()[0][2]
 
 
 def test_a_count_that_leaves_int64_is_fatal():

@@ -35,9 +35,9 @@ def sort_key(order):
     def compare(a, b):
         for name, descending, nulls_first in whole:
             i = SCHEMA.names.index(name)
-            found = compare_values(a[i], b[i], descending, nulls_first)
-            if found:
-                return found
+            result = compare_values(a[i], b[i], descending, nulls_first)
+            if result:
+                return result
         return 0
 
     return cmp_to_key(compare)
@@ -114,9 +114,9 @@ def test_all_rows_are_one_group_without_key_columns():
     spec = TopKSpec((), 2, (("x", True, False),), SCHEMA)
     run = Run(Layout(SCHEMA, (), LATTICE), lambda arranged: spec.reduce(arranged, "reduce"))
     rows = [((float(i), "a", "x"), i, 1) for i in range(5)]
-    made = run.step(updates_of(SCHEMA, rows), 5)
+    result = run.step(updates_of(SCHEMA, rows), 5)
     held: Counter[float] = Counter()
-    for row, diff in zip(made.oks.rows.to_pylist(), made.oks.diffs.tolist(), strict=True):
+    for row, diff in zip(result.oks.rows.to_pylist(), result.oks.diffs.tolist(), strict=True):
         held[row[0]] += diff
     assert +held == {4.0: 1, 3.0: 1}
 
@@ -126,13 +126,13 @@ def test_ties_between_rows_of_maps_are_decided_by_their_entries():
     spec = TopKSpec((), 2, (("x", False, False),), schema)
     run = Run(Layout(schema, (), LATTICE), lambda arranged: spec.reduce(arranged, "reduce"))
     rows = [(1, [("b", 1)]), (1, [("a", 2)]), (1, [("a", 2), ("b", 1)])]
-    made = run.step(updates_of(schema, [(row, 0, 1) for row in rows]), 1)
-    assert made.oks.rows.to_pylist() == [rows[1], rows[2]]
+    result = run.step(updates_of(schema, [(row, 0, 1) for row in rows]), 1)
+    assert result.oks.rows.to_pylist() == [rows[1], rows[2]]
 
 
 def test_large_counts_and_a_large_k():
-    made = make(2**50, ()).step(updates_of(SCHEMA, [((1.0, "a", "x"), 0, 2**40), ((2.0, "a", "x"), 0, 2**55)]), 1)
-    assert made.oks.diffs.tolist() == [2**40, 2**50 - 2**40]
+    result = make(2**50, ()).step(updates_of(SCHEMA, [((1.0, "a", "x"), 0, 2**40), ((2.0, "a", "x"), 0, 2**55)]), 1)
+    assert result.oks.diffs.tolist() == [2**40, 2**50 - 2**40]
     with pytest.raises(DiffOverflowError):
         make(1, ()).step(updates_of(SCHEMA, [((1.0, "a", "x"), 0, 2**62), ((1.0, "a", "x"), 1, 2**62)]), 2)
 

@@ -189,12 +189,12 @@ def _row(n: int | None, key: str = "a") -> tuple[Any, ...]:
     return n, key, None, None, None, None, None
 
 
-def test_what_stays_as_it_is_is_not_told_again():
+def test_what_stays_the_same_has_no_update():
     """A row behind all others changes the number of none of them."""
     run = make([_of("row_number", type_=INT, order=ORDERS["n"])])
     run.step(updates_of(SCHEMA, [(_row(n), 0, 1) for n in range(100)]), 1)
-    made = run.step(updates_of(SCHEMA, [(_row(100), 1, 1)]), 2)
-    assert [(row[0], row[-1]) for row in made.oks.rows.to_pylist()] == [(100, 101)]
+    result = run.step(updates_of(SCHEMA, [(_row(100), 1, 1)]), 2)
+    assert [(row[0], row[-1]) for row in result.oks.rows.to_pylist()] == [(100, 101)]
 
 
 def test_a_sum_out_of_range_is_an_error_of_its_group_until_it_is_not():
@@ -239,5 +239,5 @@ def test_a_large_partition_costs_no_more_than_some_sorts():
     rows = [(_row(int(n)), 0, 1) for n in np.random.default_rng(1).integers(0, many, many)]
     calls = aggregates(ORDERS["n"], ir.Frame(True, -many // 2, 0))
     run = make([c for c in calls if not c.call.function.startswith("collect") and not c.call.distinct])
-    made = run.step(updates_of(SCHEMA, rows), 1)
-    assert sum(made.oks.diffs.tolist()) == many
+    result = run.step(updates_of(SCHEMA, rows), 1)
+    assert sum(result.oks.diffs.tolist()) == many

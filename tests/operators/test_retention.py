@@ -18,8 +18,8 @@ PEOPLE = an.source("people", "k long, name string", key="k")
 
 def arrangements(collection):
     plan = lower({"v": collection.node}, Epoch(), 2)
-    found = [node.operation for node in plan.nodes if isinstance(node.operation, ArrangeOp)]
-    return {type(operation.retention): operation for operation in found}, plan
+    actual = [node.operation for node in plan.nodes if isinstance(node.operation, ArrangeOp)]
+    return {type(operation.retention): operation for operation in actual}, plan
 
 
 def facts(operation):

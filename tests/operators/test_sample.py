@@ -25,10 +25,10 @@ def keys(rows):
 
 @pytest.mark.parametrize("fraction", [0.01, 0.5, 0.99])
 def test_a_share_of_the_values_with_all_of_their_rows(fraction):
-    found = contents(SOURCE.sample(fraction, by="key"))
-    chosen = keys(found)
+    actual = contents(SOURCE.sample(fraction, by="key"))
+    chosen = keys(actual)
     assert abs(len(chosen) - 5000 * fraction) < 4 * (5000 * fraction * (1 - fraction)) ** 0.5
-    assert found == [row for row in ROWS if row[0] in chosen]
+    assert actual == [row for row in ROWS if row[0] in chosen]
 
 
 def test_all_of_it():

@@ -32,9 +32,9 @@ def of(kind: pa.DataType, values: list[Any]) -> pa.Array:
 
 def run(kind: pa.DataType, by: pa.DataType, *arguments: Any, most: int = 1_000) -> list[Any]:
     start, stop, step = arguments
-    made = series(of(kind, [start]), of(kind, [stop]), of(by, [step]))
-    assert not made.failures
-    return made.rows(0, most)[1][0].to_pylist()
+    result = series(of(kind, [start]), of(kind, [stop]), of(by, [step]))
+    assert not result.failures
+    return result.rows(0, most)[1][0].to_pylist()
 
 
 def days(*texts: str) -> list[date]:
@@ -45,8 +45,8 @@ def moments(*texts: str) -> list[datetime]:
     return [datetime.fromisoformat(t) for t in texts]
 
 
-def rows(made: Expansion, begin: int, end: int) -> list[tuple[int, int]]:
-    parents, [column] = made.rows(begin, end)
+def rows(expanded: Expansion, begin: int, end: int) -> list[tuple[int, int]]:
+    parents, [column] = expanded.rows(begin, end)
     width = column.type.bit_width
     return list(zip(parents.tolist(), column.view(f"int{width}").to_pylist(), strict=True))
 
@@ -89,22 +89,22 @@ def test_outer_keeps_what_has_no_values_with_null_and_changes_nothing_else(kind)
     assert [f[0].tolist() for f in outer.failures] == [f[0].tolist() for f in plain.failures]
     failed = np.logical_or.reduce([f[0] for f in plain.failures])
 
-    def made(expansion):
+    def expanded(expansion):
         parents, (column,) = expansion.rows(0, 10_000)
         return list(zip(parents.tolist(), column.to_pylist(), strict=True))
 
-    want = made(plain) + [(row, None) for row in range(len(rows)) if plain.counts[row] == 0 and not failed[row]]
-    assert sorted(made(outer), key=str) == sorted(want, key=str)
+    want = expanded(plain) + [(row, None) for row in range(len(rows)) if plain.counts[row] == 0 and not failed[row]]
+    assert sorted(expanded(outer), key=str) == sorted(want, key=str)
     assert plain.counts.any()
     assert failed.any()
 
 
 def test_a_step_of_zero_is_an_error_of_its_row():
-    made = series(pa.array([1, 1, None, 5]), pa.array([2, 2, 2, 5]), pa.array([1, 0, 0, 0]))
-    [(mask, code, message)] = made.failures
+    result = series(pa.array([1, 1, None, 5]), pa.array([2, 2, 2, 5]), pa.array([1, 0, 0, 0]))
+    [(mask, code, message)] = result.failures
     assert mask.tolist() == [False, True, False, True]
     assert (code, message(1)) == ("STEP_SIZE_ZERO", "step size cannot equal zero")
-    assert made.counts.tolist() == [2, 0, 0, 0]
+    assert result.counts.tolist() == [2, 0, 0, 0]
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -152,9 +152,9 @@ def test_day_time_intervals_move_timestamps_and_whole_days_dates():
 
 def test_a_part_of_a_day_is_no_step_for_dates():
     start = of(T.DATE, [date(2024, 1, 1)] * 3)
-    made = series(start, start, of(T.DAY_TIME, [timedelta(hours=36), timedelta(days=1), timedelta(0)]))
-    assert made.counts.tolist() == [0, 1, 0]
-    (zero, first, _), (part, second, message) = made.failures
+    result = series(start, start, of(T.DAY_TIME, [timedelta(hours=36), timedelta(days=1), timedelta(0)]))
+    assert result.counts.tolist() == [0, 1, 0]
+    (zero, first, _), (part, second, message) = result.failures
     assert (first, zero.tolist()) == ("STEP_SIZE_ZERO", [False, False, True])
     assert (second, part.tolist()) == ("STEP_NOT_WHOLE_DAYS", [True, False, False])
     assert message(0).startswith("the step INTERVAL '1 12:00:00' DAY TO SECOND is no whole number of days")
@@ -176,16 +176,16 @@ def test_types_without_a_series_are_refused(kind, stop, by):
 
 
 def test_a_slice_of_a_huge_series_costs_a_slice():
-    made = series(pa.array([0, -(2**63), 1]), pa.array([10**7, 2**63 - 1, 2]), pa.array([1, 1, 1]))
-    assert made.counts.tolist() == [10**7 + 1, 2**63 - 1, 2]  # one less than there are: no int64 holds 2^64
-    assert made.total == 2**63 - 1
-    assert rows(made, 10**7 - 1, 10**7 + 3) == [
+    result = series(pa.array([0, -(2**63), 1]), pa.array([10**7, 2**63 - 1, 2]), pa.array([1, 1, 1]))
+    assert result.counts.tolist() == [10**7 + 1, 2**63 - 1, 2]  # one less than there are: no int64 holds 2^64
+    assert result.total == 2**63 - 1
+    assert rows(result, 10**7 - 1, 10**7 + 3) == [
         (0, 10**7 - 1),
         (0, 10**7),
         (1, -(2**63)),
         (1, -(2**63) + 1),
     ]
-    assert rows(made, 2**62, 2**62 + 1) == [(1, 2**62 - 10**7 - 1 - 2**63)]
+    assert rows(result, 2**62, 2**62 + 1) == [(1, 2**62 - 10**7 - 1 - 2**63)]
 
 
 def _next_month(day: int, months: int) -> int:
@@ -199,15 +199,15 @@ def _next_month(day: int, months: int) -> int:
 def _slow(kind: pa.DataType, by: pa.DataType, start: int, stop: int, step: int, most: int) -> list[int]:
     """One step after the other, with a check after each."""
     limit = 2 ** (kind.bit_width - 1)
-    found: list[int] = []
+    result: list[int] = []
     unit = DAY if kind in (T.TIMESTAMP, T.TIMESTAMP_NTZ) else 1
-    while -limit <= start < limit and (start <= stop if step > 0 else start >= stop) and len(found) < most:
-        found.append(start)
+    while -limit <= start < limit and (start <= stop if step > 0 else start >= stop) and len(result) < most:
+        result.append(start)
         if by == T.YEAR_MONTH:
             start = _next_month(start // unit, step) * unit + start % unit
         else:
             start += step // DAY if kind == T.DATE else step
-    return found
+    return result
 
 
 @st.composite
@@ -245,25 +245,25 @@ def test_values_are_those_of_step_after_step(case, cuts):
     width = f"int{kind.bit_width}"
     pad = [(1, 2, 1), *triples]  # slices with an offset are read rightly
     start, stop = (pa.array([t[i] for t in pad], width).view(kind).slice(1) for i in (0, 1))
-    made = series(start, stop, _steps([t[2] for t in pad], by).slice(1))
+    result = series(start, stop, _steps([t[2] for t in pad], by).slice(1))
     most = 200
     expected = []
     for row, (a, b, step) in enumerate(triples):
         if a is None or b is None or step is None:
-            assert made.counts[row] == 0
+            assert result.counts[row] == 0
         elif step == 0:
-            assert made.counts[row] == 0
-            assert made.failures[0][0][row]
+            assert result.counts[row] == 0
+            assert result.failures[0][0][row]
         else:
             values = _slow(kind, by, a, b, step, most)
-            assert min(int(made.counts[row]), most) == len(values)
-            before = int(made.counts[:row].astype(object).sum()) if row else 0
+            assert min(int(result.counts[row]), most) == len(values)
+            before = int(result.counts[:row].astype(object).sum()) if row else 0
             if before < 2**62:
-                assert rows(made, before, before + len(values)) == [(row, v) for v in values]
+                assert rows(result, before, before + len(values)) == [(row, v) for v in values]
             expected += [(row, v) for v in values]
-    if made.total == len(expected):
-        points = sorted({0, made.total, *(c for c in cuts if c <= made.total)})
-        pieces = [rows(made, a, b) for a, b in pairwise(points)]
+    if result.total == len(expected):
+        points = sorted({0, result.total, *(c for c in cuts if c <= result.total)})
+        pieces = [rows(result, a, b) for a, b in pairwise(points)]
         assert [r for p in pieces for r in p] == expected
 
 

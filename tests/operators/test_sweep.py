@@ -31,7 +31,7 @@ def flat(sides):
 def swept(mine, theirs, limit):
     (left, starts, ends), (right, first, last) = flat(mine), flat(theirs)
     some = ends > starts  # as a block has them
-    found = (
+    actual = (
         starts[some],
         ends[some],
         (last - first)[some],
@@ -40,8 +40,8 @@ def swept(mine, theirs, limit):
         ),
     )
     cursor, pairs = np.zeros(5, np.int64), []
-    while cursor[0] < len(found[0]):
-        (a, b, times, diffs), fits = sweep(found, left, right, cursor, limit)
+    while cursor[0] < len(actual[0]):
+        (a, b, times, diffs), fits = sweep(actual, left, right, cursor, limit)
         assert fits
         assert len(a) <= limit
         pairs += zip(left[0][a].tolist(), right[0][b].tolist(), times.tolist(), diffs.tolist(), strict=True)
@@ -50,15 +50,15 @@ def swept(mine, theirs, limit):
 
 def joined(mine, theirs):
     """Every change with every change, at the later of their times."""
-    made, a, b = Counter(), 0, 0
+    result, a, b = Counter(), 0, 0
     for left, right in zip(mine, theirs, strict=True):
         for i, one in enumerate(left):
             for j, other in enumerate(right):
                 for s, d in one.items():
                     for t, e in other.items():
-                        made[a + i, b + j, max(s, t)] += d * e
+                        result[a + i, b + j, max(s, t)] += d * e
         a, b = a + len(left), b + len(right)
-    return {pair: n for pair, n in made.items() if n}
+    return {pair: n for pair, n in result.items() if n}
 
 
 @given(keys=keys, limit=st.sampled_from([1, 2, 3, 7, 1000]))
@@ -82,6 +82,6 @@ def test_values_that_are_never_there_together_cost_nothing_together():
 
 def test_a_product_beyond_64_bits_is_seen():
     history = (np.array([0]), np.array([4]), np.array([2**62]))
-    found = np.array([0]), np.array([1]), np.array([1]), np.array([0])
-    _, fits = sweep(found, history, history, np.zeros(5, np.int64), 10)
+    actual = np.array([0]), np.array([1]), np.array([1]), np.array([0])
+    _, fits = sweep(actual, history, history, np.zeros(5, np.int64), 10)
     assert not fits

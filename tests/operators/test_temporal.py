@@ -105,9 +105,9 @@ def test_an_interval_until_the_end_of_all_times_is_an_error_row():
     ],
 )
 def test_the_end_of_all_times(predicate, updates, errors):
-    made, wrong = run(predicate, [(MAX,)], "ts long")
-    assert at_time(made, LAST) == Counter({(MAX,): sum(updates.values())} if updates else {})
-    assert {at: n for (_, at), n in made.items() if at < MAX} == updates
+    result, wrong = run(predicate, [(MAX,)], "ts long")
+    assert at_time(result, LAST) == Counter({(MAX,): sum(updates.values())} if updates else {})
+    assert {at: n for (_, at), n in result.items() if at < MAX} == updates
     assert wrong == [("TIME_OVERFLOW", 0, 1)] * errors
 
 
@@ -171,16 +171,16 @@ def test_one_result_a_window_at_its_end():
     assert run(predicate, [(30,)], "window_end long") == ({((30,), 30): 1, ((30,), 37): -1}, [])
 
 
-def test_the_future_is_told_when_it_comes():
+def test_future_changes_appear_at_their_time():
     rows = an.source("rows", "a long")
     with an.Session() as session:
         view = session.maintain("rows", rows.filter("logical_now() >= a and logical_now() < a + 10"))
         session.insert("rows", [5])
-        told = []
+        answer = []
         for upper in (5, 6, 15, 16):
             session.advance(to=upper)
-            told.append(changes(view))
-        assert told == [[], [(5, 5, 1)], [], [(5, 15, -1)]]
+            answer.append(changes(view))
+        assert answer == [[], [(5, 5, 1)], [], [(5, 15, -1)]]
 
 
 @pytest.mark.parametrize("predicate", ["logical_now() < a", "logical_now() >= a", "logical_now() between 0 and a"])
@@ -206,12 +206,12 @@ def test_expirations_after_a_long_pause_come_out_at_their_times():
         session.insert("rows", pa.table({"at": at, "name": [f"row {i % 100}" for i in range(n)]}))
         session.advance(to=1)
         session.advance(to=10**15)
-        made = view.changes()
+        result = view.changes()
     assert view.schema.names == ["at", "name"]
-    assert made.num_rows == 2 * n - 1
-    shift = np.where(made["diff"].to_numpy() > 0, 0, 1_000_000)
-    assert (made["time"].to_numpy() == made["at"].to_numpy() + shift).all()
-    assert made["diff"].to_numpy().sum() == -1
+    assert result.num_rows == 2 * n - 1
+    shift = np.where(result["diff"].to_numpy() > 0, 0, 1_000_000)
+    assert (result["time"].to_numpy() == result["at"].to_numpy() + shift).all()
+    assert result["diff"].to_numpy().sum() == -1
 
 
 # the order in which things are asked ----------------------------------------------------------------------------------
@@ -292,12 +292,12 @@ def test_at_every_time_it_is_the_filter_with_that_time(seed):
     predicate = " and ".join(term(rng) for _ in range(rng.randint(1, 4)))
     start, diff, compared = rng.randint(0, 6), rng.choice([1, 3, -1]), 0
     rows = [random_row(rng) for _ in range(6)]
-    found = run_each(predicate, rows, time=start, diff=diff)
-    turns = {at for updates, _ in found for _, at in updates}
+    actual = run_each(predicate, rows, time=start, diff=diff)
+    turns = {at for updates, _ in actual for _, at in updates}
     assert all(at >= start for at in turns)
     for now in sorted({t + d for t in turns for d in (-1, 0)} | {start, start + 1, 12, 40, LAST}):
         fixed = run_each(predicate.replace("logical_now()", f"{now}L"), rows, diff=diff)
-        for row, (updates, errors), (substituted, failed) in zip(rows, found, fixed, strict=True):
+        for row, (updates, errors), (substituted, failed) in zip(rows, actual, fixed, strict=True):
             if now >= start and not errors and not failed:
                 assert at_time(updates, now) == at_time(substituted, 0), (predicate, row, now)
                 compared += 1
@@ -372,23 +372,23 @@ def test_the_remedy_of_a_refusal_is_the_filter_that_was_meant(predicate):
     rng = random.Random(predicate)
     numbers = [None, -3, 0, 1, 2, 3, 5, 8]
     parts = [None, -2.5, -0.5, 0.0, 1.5, 2.0, 3.25, 7.999]
-    made = [
+    result = [
         (*rng.choices(numbers, k=2), rng.choice([None, True, False]), *rng.choices(parts, k=2), rng.choice([1, 2, -1]))
         for _ in range(60)
     ]
-    made = [
-        (a, b, c, d, None if n is None else Decimal(str(n)).quantize(Decimal("0.01")), k) for a, b, c, d, n, k in made
+    result = [
+        (a, b, c, d, None if n is None else Decimal(str(n)).quantize(Decimal("0.01")), k) for a, b, c, d, n, k in result
     ]
     rows = an.source("rows", WIDE)
     with an.Session(retain="all") as session:
         view = session.maintain("rows", remedied(rows, predicate).count("times"))
-        session.insert("rows", [{**dict(zip("abcdn", r, strict=False)), "diff": r[-1]} for r in made], diff="diff")
+        session.insert("rows", [{**dict(zip("abcdn", r, strict=False)), "diff": r[-1]} for r in result], diff="diff")
         session.advance(to=12)
         for now in range(12):
             there = {
-                row for row, _ in run(predicate.replace("logical_now()", f"{now}L"), [r[:-1] for r in made], WIDE)[0]
+                row for row, _ in run(predicate.replace("logical_now()", f"{now}L"), [r[:-1] for r in result], WIDE)[0]
             }
             wanted: Counter = Counter()
-            for *row, diff in made:
+            for *row, diff in result:
                 wanted[tuple(row)] += diff * (tuple(row) in there)
             assert {r[:-1]: r[-1] for r in view.to_pylist(at=now)} == {r: n for r, n in wanted.items() if n}, now

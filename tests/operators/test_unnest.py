@@ -32,9 +32,9 @@ def test_elements_come_in_order_and_nothing_makes_no_row():
 
 def test_outer_keeps_rows_without_elements():
     lists = pa.array([None, [None], []], LISTS)
-    made = unnest(lists, ordinality=True, outer=True)
-    assert made.counts.tolist() == [1, 1, 1]
-    assert rows(made) == [(0, None, None), (1, None, 1), (2, None, None)]
+    result = unnest(lists, ordinality=True, outer=True)
+    assert result.counts.tolist() == [1, 1, 1]
+    assert rows(result) == [(0, None, None), (1, None, 1), (2, None, None)]
 
 
 def test_a_map_makes_keys_and_values():
@@ -52,9 +52,9 @@ def test_a_map_makes_keys_and_values():
 def test_elements_may_be_of_any_type():
     struct = pa.struct([("a", T.LONG), ("b", LISTS)])
     values = [[{"a": 1, "b": [1]}, None, {"a": None, "b": None}], [{"a": 2, "b": []}]]
-    made = unnest(pa.array(values, T.list_type(struct)).slice(1))
-    assert rows(made) == [(0, {"a": 2, "b": []})]
-    assert made.rows(0, 1)[1][0].type == struct
+    result = unnest(pa.array(values, T.list_type(struct)).slice(1))
+    assert rows(result) == [(0, {"a": 2, "b": []})]
+    assert result.rows(0, 1)[1][0].type == struct
     assert rows(unnest(pa.array([[[1], None], []], T.list_type(LISTS)))) == [(0, [1]), (0, None)]
     assert rows(unnest(pa.array([[None, None]], T.list_type(T.NULL)))) == [(0, None), (0, None)]
     assert rows(unnest(pa.array([[[("k", 1)]], None], T.list_type(pa.map_(T.STRING, T.LONG))))) == [(0, [("k", 1)])]
@@ -100,13 +100,13 @@ entries = st.one_of(
 def test_slices_of_slices_are_those_of_a_loop(case, ordinality, outer, offset, cuts):
     kind, values = case
     array = pa.array([None if v is None else list(v.items()) if isinstance(v, dict) else v for v in values], kind)
-    made = unnest(array.slice(offset), ordinality=ordinality, outer=outer)
+    result = unnest(array.slice(offset), ordinality=ordinality, outer=outer)
     expected: list[tuple[Any, ...]] = []
     for row, value in enumerate(values[offset:]):
         items = list(value.items()) if isinstance(value, dict) else [(v,) for v in value or ()]
         if not items and outer:
             expected.append((row, *([None] * (1 + (kind == TEXTS) + ordinality))))
         expected += [(row, *item, *([k] if ordinality else [])) for k, item in enumerate(items, 1)]
-    assert made.counts.tolist() == [sum(r[0] == row for r in expected) for row in range(len(values[offset:]))]
-    points = sorted({0, made.total, *(c for c in cuts if c <= made.total)})
-    assert [r for a, b in pairwise(points) for r in rows(made, a, b)] == expected
+    assert result.counts.tolist() == [sum(r[0] == row for r in expected) for row in range(len(values[offset:]))]
+    points = sorted({0, result.total, *(c for c in cuts if c <= result.total)})
+    assert [r for a, b in pairwise(points) for r in rows(result, a, b)] == expected

@@ -139,14 +139,14 @@ def test_a_join_in_steps_is_the_product_of_all_updates(name, seed, monkeypatch):
     cut = [sorted(rng.choices(range(len(u) + 1), k=2)) for u in (left, right)]
     lefts, rights = ([u[:i], u[i:j], u[j:]] for u, (i, j) in zip((left, right), cut, strict=True))
     with hash_bits(rng.choice([2, 64])):
-        made = [join(arranged(lefts, i, lattice), arranged(rights, i, other), spec_of(lattice))[0] for i in range(3)]
+        result = [join(arranged(lefts, i, lattice), arranged(rights, i, other), spec_of(lattice))[0] for i in range(3)]
     wanted: Counter = Counter()
     for (k, a), s, d in left:
         for (j, b), t, e in right:
             if j == k:
                 inside = np.array([[*t, *[0] * (lattice.width - other.width)]]).T
                 wanted[(k, a, b), tuple(lattice.join(np.array([s]).T, inside)[:, 0].tolist())] += d * e
-    assert as_counter(Updates.concat(made, JOINED, lattice.width), lattice) == {p: n for p, n in wanted.items() if n}
+    assert as_counter(Updates.concat(result, JOINED, lattice.width), lattice) == {p: n for p, n in wanted.items() if n}
 
 
 TOGGLES = 1000
@@ -164,9 +164,9 @@ def test_what_is_toggled_a_thousand_times_on_either_side_is_not_met_a_million_ti
     times = list(zip(*(2 * column for column in WAYS[way]), strict=True))
     left = [((0, "x"), time, 1 - 2 * (i % 2)) for i, time in enumerate(times)]
     right = [((0, "y"), (s + 1, e + 1), 1 - 2 * (i % 2)) for i, (s, e) in enumerate(times)]
-    made, _ = join(arranged([left], 0, PLANE), arranged([right], 0, PLANE), spec_of(PLANE), budget=10_000)
-    assert len(made) < 10_000
-    assert len(made) >= len(consolidate(made, PLANE))
+    result, _ = join(arranged([left], 0, PLANE), arranged([right], 0, PLANE), spec_of(PLANE), budget=10_000)
+    assert len(result) < 10_000
+    assert len(result) >= len(consolidate(result, PLANE))
 
 
 def test_few_times_are_all_that_a_budget_counts():
@@ -186,11 +186,11 @@ WALK = ROOTS.iterate(lambda x: x.join(EDGES, on="src").select(src="dst").concat(
 )
 def test_toggled_in_a_loop_and_with_two_times(view, names, time, monkeypatch):
     """Counted where the executor gets what joins make."""
-    made, real = [], joining_operation.join_pieces
+    result, real = [], joining_operation.join_pieces
 
     def counting(*given):
         for rows, failed in real(*given):
-            made.append(len(rows))
+            result.append(len(rows))
             yield rows, failed
 
     monkeypatch.setattr(joining_operation, "join_pieces", counting)
@@ -203,4 +203,4 @@ def test_toggled_in_a_loop_and_with_two_times(view, names, time, monkeypatch):
             )
         session.advance(to=2 * TOGGLES + 1)
         assert shown.to_pylist() == []
-    assert 0 < sum(made) < 10_000
+    assert 0 < sum(result) < 10_000

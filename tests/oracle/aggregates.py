@@ -62,9 +62,9 @@ def _sorted(values: Values, *, descending: bool = False) -> list[Any]:
 
 def _percentile(call: ir.Aggregate, values: Values) -> float:
     fraction, descending = call.options
-    found = _sorted(values, descending=descending)
-    place = (len(found) - 1) * fraction
-    low, high = found[math.floor(place)], found[math.ceil(place)]
+    actual = _sorted(values, descending=descending)
+    place = (len(actual) - 1) * fraction
+    low, high = actual[math.floor(place)], actual[math.ceil(place)]
     if low == high or (math.isnan(low) and math.isnan(high)):
         return low
     return low + (high - low) * (place - math.floor(place))
@@ -72,8 +72,8 @@ def _percentile(call: ir.Aggregate, values: Values) -> float:
 
 def _percentile_disc(call: ir.Aggregate, values: Values) -> Any:
     fraction, descending = call.options
-    found = _sorted(values, descending=descending)
-    return found[max(math.ceil(fraction * len(found)) - 1, 0)]
+    actual = _sorted(values, descending=descending)
+    return actual[max(math.ceil(fraction * len(actual)) - 1, 0)]
 
 
 def _mode(call: ir.Aggregate, values: Values) -> Any:
@@ -136,10 +136,10 @@ class _Sums:
         return self.n * self.of(i, j) - self.of(i) * self.of(j)
 
     def squares(self, i: int) -> Fraction:
-        found = self.central(i, i)
-        if found < 0:
+        result = self.central(i, i)
+        if result < 0:
             raise FailureError(NEGATIVE)
-        return found
+        return result
 
     def third(self) -> Fraction:
         n, x, xx, xxx = self.n, self.of(0), self.of(0, 0), self.of(0, 0, 0)

@@ -114,14 +114,14 @@ class Reference:
 
     def contents(self, family: Family, history: History, cuts: Sequence[int]) -> list[Multiset]:
         """What the second engine's graph of the family shows, run by run."""
-        found: list[Multiset] = [Counter() for _ in range(cuts[-1])]
+        result: list[Multiset] = [Counter() for _ in range(cuts[-1])]
         by_trial: dict[int, History] = {}
         for source, updates in history.items():
             for update in updates:
                 by_trial.setdefault(update[0][0], {name: [] for name in history})[source].append(update)
         for trial, own in by_trial.items():
-            self._run(family, own, cuts, lambda at, row, n, t=trial: found[at].update({(t, *row): n}))
-        return found
+            self._run(family, own, cuts, lambda at, row, n, t=trial: result[at].update({(t, *row): n}))
+        return result
 
     def _run(
         self, family: Family, history: History, cuts: Sequence[int], tell: Callable[[int, Row, int], None]

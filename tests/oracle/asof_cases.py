@@ -23,7 +23,7 @@ def plans() -> dict[str, Collection]:
     def of(**options) -> Collection:
         return LEFT.asof_join(RIGHT, KEY, time="at", mode="revising", **options)
 
-    made = {
+    result = {
         f"{direction}, {how}, {tolerance}, {exact}": of(
             direction=direction, how=how, tolerance=tolerance, allow_exact_matches=exact
         )
@@ -37,7 +37,7 @@ def plans() -> dict[str, Collection]:
         )
     }
     renamed = RIGHT.select("trial", "b", key="k", stamp="at")
-    return made | {
+    return result | {
         "one key": LEFT.asof_join(RIGHT, "trial", time="at", mode="revising", how="left"),
         "of other names": LEFT.asof_join(
             renamed, {"trial": "trial", "k": "key"}, left_time="at", right_time="stamp", mode="revising", how="left"

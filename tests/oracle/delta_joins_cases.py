@@ -33,16 +33,16 @@ TABLES = {"edges": row_of_edges, "links": row_of_links, "marks": row_of_marks}
 
 def pattern(*edges):
     """The matches of a pattern of edges, each two letters: its nodes."""
-    made, known = None, ""
+    result, known = None, ""
     for edge, source in edges:
         side = source.select("trial", **dict(zip(edge, source.columns[1:3], strict=True)), **rest_of(source, edge))
-        if made is None:
-            made = side
+        if result is None:
+            result = side
         else:
             shared = ["trial", *(c for c in edge if c in known)]
-            made = made.join(side, on=shared)
+            result = result.join(side, on=shared)
         known += edge
-    return made
+    return result
 
 
 def rest_of(source, edge):
@@ -68,8 +68,8 @@ def closing():
     """Paths of three edges closed, until there is nothing to close; two of the edges from outside."""
 
     def step(x):
-        made = pattern(("ab", x), ("bc", E), ("cd", E), ("ad", x.select("trial", src="dst", dst="src")))
-        return made.select("trial", src="a", dst="c").concat(E).distinct()
+        result = pattern(("ab", x), ("bc", E), ("cd", E), ("ad", x.select("trial", src="dst", dst="src")))
+        return result.select("trial", src="a", dst="c").concat(E).distinct()
 
     return E.distinct().iterate(step, max_rounds=4, on_limit="stop")
 

@@ -111,19 +111,19 @@ class Meaning:
             case ir.Result(loop, index):
                 return self._loop(loop)[index]
             case ir.EnterAt(below, rounds, level):
-                found = self.of(below).inside(self.loops[level][1][0].path)
+                actual = self.of(below).inside(self.loops[level][1][0].path)
                 at = lambda row: evaluate(rounds, row, below.schema) or 0  # noqa: E731
-                return Moving.of(found.path, ((r, (*t[:-1], max(t[-1], at(r))), d) for r, t, d in found.each()))
+                return Moving.of(actual.path, ((r, (*t[:-1], max(t[-1], at(r))), d) for r, t, d in actual.each()))
             case ir.Differentiate():
-                found = self._entered(node, node.depth - 1)
-                blips = (((r, (*t, 0), d), (r, (*t, 1), -d)) for r, t, d in found.each())
-                return Moving.of((*found.path, "moment"), (u for both in blips for u in both))
+                actual = self._entered(node, node.depth - 1)
+                blips = (((r, (*t, 0), d), (r, (*t, 1), -d)) for r, t, d in actual.each())
+                return Moving.of((*actual.path, "moment"), (u for both in blips for u in both))
             case ir.ToNeu():
-                found = self._entered(node, node.depth)
-                return Moving.of(found.path, ((r, (*t[:-1], 1), d) for r, t, d in found.each()))
+                actual = self._entered(node, node.depth)
+                return Moving.of(actual.path, ((r, (*t[:-1], 1), d) for r, t, d in actual.each()))
             case ir.Integrate():
-                found = self.of(node.input)
-                return found.outside() if len(self._moments(node, node.depth)) == len(found.path) else found
+                actual = self.of(node.input)
+                return actual.outside() if len(self._moments(node, node.depth)) == len(actual.path) else actual
             case _:
                 return self._operator(node)
 
@@ -146,17 +146,17 @@ class Meaning:
         if isinstance(node, ir.Linear) and not node.logic.keeps_times:
             assert not path
             times |= {(t,) for t in range(LAST)}
-        made, failed = _Apart(path), _Apart(path)
+        result, failed = _Apart(path), _Apart(path)
         for time in closure(path, times):
 
             def held(n: ir.Node, at: int, time: Time = time) -> Multiset:
                 return below[id(n)].at(time if at == time[0] else (at,))
 
             errors = _Counted()
-            made.add(time, _meaning(node, held, {}, errors, time[0]))
+            result.add(time, _meaning(node, held, {}, errors, time[0]))
             failed.add(time, errors)
         self.errors[node.fingerprint] = failed.moving()
-        return made.moving()
+        return result.moving()
 
     def _loop(self, loop: ir.Loop) -> list[Moving]:
         """Variables round by round, until they stay as they are."""
@@ -180,13 +180,13 @@ class Meaning:
 
     def failed(self, time: Time) -> Errors:
         """The errors that are there at a time, seen from outside of all scopes; each origin has its own."""
-        found: Errors = set()
+        result: Errors = set()
         for inside in self.errors.values():
             moving = inside
             while moving.path and moving.path[-1] != "event":
                 moving = moving.outside()
-            found |= set(moving.at(time[: 1 + len(moving.path)]))
-        return found
+            result |= set(moving.at(time[: 1 + len(moving.path)]))
+        return result
 
 
 def _next(first: Moving, made: Moving, loop: ir.Loop) -> Moving:

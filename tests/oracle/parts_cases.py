@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from altneu import Session
-from altneu.runtime.keeper import Keeper
+from altneu.runtime.batch_writer import BatchWriter
 from tests.oracle.retries import Retries
 
 
@@ -16,7 +16,7 @@ def in_parts(rng: random.Random) -> Callable[[Path | None], Session]:
 
     def opened(path: Path | None) -> Session:
         session = Session(path=path, shards=rng.randint(1, 2))
-        session._engine.executor.keeper = Keeper(rng.choice([100, 300, 2000]), at_once=rng.random() < 0.5)
+        session._engine.executor.batch_writer = BatchWriter(rng.choice([100, 300, 2000]), at_once=rng.random() < 0.5)
         return session
 
     return opened

@@ -33,14 +33,14 @@ def random_plan(
     ``among`` names the verbs, in an order; all of them otherwise. What a verb makes is consolidated now and then,
     whatever it is: that says nothing, but where rows are.
     """
-    made = list(sources.values())
+    result = list(sources.values())
     joins = 0
     for _ in range(verbs):
         name = rng.choice([n for n in among or VERBS if joins < MOST_JOINS or "join" not in n])
         joins += "join" in name
-        verb = VERBS[name](rng, lambda: rng.choice([made[-1], *made]))
-        made.append(verb.consolidate() if rng.random() < 0.3 else verb)
-    return made[-1]
+        verb = VERBS[name](rng, lambda: rng.choice([result[-1], *result]))
+        result.append(verb.consolidate() if rng.random() < 0.3 else verb)
+    return result[-1]
 
 
 MOST_JOINS = 3  # counts multiply

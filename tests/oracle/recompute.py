@@ -85,8 +85,8 @@ class _Evaluation:
         key = (id(node), time, self.muted and ir.free_level(node) is not None, *self._rounds(node))
         if key not in self.done:
             held = self.sources if time == self.now or self.past is None else self.past(time)
-            found = self.errors if time == self.now and not self.muted else set()
-            self.done[key] = without_zeros(self._meaning(node, held, found, time))
+            actual = self.errors if time == self.now and not self.muted else set()
+            self.done[key] = without_zeros(self._meaning(node, held, actual, time))
         return self.done[key]
 
     def _rounds(self, node: ir.Node) -> tuple[int, ...]:
@@ -114,13 +114,13 @@ class _Evaluation:
             now = [self.contents(node, time) for node in loop.initial]
             for at in range(loop.max_rounds):
                 last = loop.stops and at == loop.max_rounds - 1
-                made = self._round(loop, now, time, at, muted=not last)
-                if (made == now and at >= LAST_TO_ENTER) or last:
+                result = self._round(loop, now, time, at, muted=not last)
+                if (result == now and at >= LAST_TO_ENTER) or last:
                     break
-                now = made
+                now = result
             else:
                 raise NoFixpoint
-            self.done[key] = made if last else self._round(loop, now, time, at, muted=False)
+            self.done[key] = result if last else self._round(loop, now, time, at, muted=False)
             if around is not None:
                 self.variables[loop.level] = around
         return self.done[key]
@@ -129,18 +129,19 @@ class _Evaluation:
         self.changes += 1
         self.variables[loop.level] = self.changes, now, at
         self.muted += muted
-        made = [self.contents(body, time) for body in loop.bodies]
+        result = [self.contents(body, time) for body in loop.bodies]
         self.muted -= muted
-        return made
+        return result
 
 
 class NoFixpoint(Exception):  # noqa: N818
     pass
 
 
-def _meaning(
+def _meaning(  # noqa: PLR0911 -- a case for each operator
     node: ir.Node, contents: Callable[[ir.Node, int], Multiset], sources: Sources, errors: Errors, now: int
 ) -> Multiset:
+    """What an operator outside loops makes of the contents of its inputs: the one place with a case for each."""
     match node:
         case ir.Source(name):
             errors.update(_duplicates(node, sources[name]))
@@ -165,11 +166,12 @@ def _meaning(
             return update_times(node, [contents(below, t) for t in range(now + 1)], errors)
         case ir.AsOf(left, right):
             return _as_of(node, contents(left, now), contents(right, now), errors)
-        case ir.Consolidate(below) | ir.Inspect(below) | ir.ArrangedBy(below) | ir.Sample(below):
-            rows = contents(below, now)
-            return sample(node, rows) if isinstance(node, ir.Sample) else rows
+        case ir.Sample(below):
+            return sample(node, contents(below, now))
+        case ir.Consolidate(below) | ir.Inspect(below) | ir.ArrangedBy(below):
+            return contents(below, now)
         case _:
-            raise TypeError(type(node).__name__)
+            raise TypeError(f"no meaning for {type(node).__name__}: add a case to tests/oracle/recompute.py")
 
 
 def _duplicates(source: ir.Source, rows: Multiset) -> Errors:
@@ -296,9 +298,9 @@ def _table_step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tu
                 if update.when is None or evaluate(update.when, row, schema):
                     time = 0 if update.time is None else evaluate(update.time, row, schema)
                     diff = 1 if update.diff is None else evaluate(update.diff, row, schema)
-                    made = tuple(evaluate(e, row, schema) for _, e in update.outputs)
+                    result = tuple(evaluate(e, row, schema) for _, e in update.outputs)
                     if time is not None and diff is not None and (update.time is None or delayed(delay, time) <= now):
-                        yield made, diff
+                        yield result, diff
         case RepeatRow(count, non_negative):
             times = evaluate(count, row, schema) or 0
             if times < 0 and non_negative:
@@ -308,8 +310,8 @@ def _table_step(step: Any, row: Row, schema: pa.Schema, now: int) -> Iterator[tu
             series = _series(*(evaluate(e, row, schema) for e in (start, stop, by)))
             yield from (((*row, v), 1) for v in (series or (None,) * outer))
         case Unnest(value, _, ordinality, outer):
-            found = evaluate(value, row, schema)
-            entries = [(x if pa.types.is_map(value.type) else (x,)) for x in found or ()]
+            actual = evaluate(value, row, schema)
+            entries = [(x if pa.types.is_map(value.type) else (x,)) for x in actual or ()]
             for i, entry in enumerate(entries):
                 yield (*row, *entry, *([i + 1] if ordinality else [])), 1
             if outer and not entries:
@@ -385,10 +387,10 @@ def _json_fields(text: str | None, fields: tuple[Any, ...]) -> Iterator[Any]:
     except ValueError as error:
         raise FailureError("INVALID_JSON") from error
     for f in fields:
-        found = document
+        actual = document
         for name in f.path:
-            found = found.get(name) if isinstance(found, dict) else None
-        yield plain(found)
+            actual = actual.get(name) if isinstance(actual, dict) else None
+        yield plain(actual)
 
 
 def _call(function: Callable[[Any], Any], row: Row, schema: pa.Schema) -> Any:
@@ -433,32 +435,32 @@ def _join(node: ir.Join, left: Multiset, right: Multiset) -> Multiset:
         [names.index(k) for k in key] for names, key in zip(sides, (node.left_key, node.right_key), strict=True)
     )
     picks = [(side, sides[side].index(column)) for _, side, column in node.outputs]
-    made: Multiset = Counter()
+    result: Multiset = Counter()
     for mine, n in left.items():
         key = [mine[i] for i in left_key]
         for theirs, m in right.items():
             if None not in key and key == [theirs[i] for i in right_key]:
-                made[tuple((mine, theirs)[side][i] for side, i in picks)] += n * m
-    return made
+                result[tuple((mine, theirs)[side][i] for side, i in picks)] += n * m
+    return result
 
 
 def _join_all(node: ir.MultiJoin, parts: list[Multiset]) -> Multiset:
     """Every choice of one row of each part in which what has one name is equal, and not null if it has it twice."""
     names = Counter(v for part in node.variables for v in part)
-    found: list[tuple[dict[str, Any], int]] = [({}, 1)]
+    actual: list[tuple[dict[str, Any], int]] = [({}, 1)]
     for variables, rows in zip(node.variables, parts, strict=True):
         longer = []
-        for bound, n in found:
+        for bound, n in actual:
             for row, m in rows.items():
                 here = dict(zip(variables, row, strict=True))
                 nulls = any(value is None and names[v] > 1 for v, value in here.items())
                 if not nulls and all(bound.get(v, value) == value for v, value in here.items()):
                     longer.append((bound | here, n * m))
-        found = longer
-    made: Multiset = Counter()
-    for bound, n in found:
-        made[tuple(bound[v] for _, v in node.outputs)] += n
-    return made
+        actual = longer
+    result: Multiset = Counter()
+    for bound, n in actual:
+        result[tuple(bound[v] for _, v in node.outputs)] += n
+    return result
 
 
 # as-of joins ----------------------------------------------------------------------------------------------------------
@@ -467,27 +469,27 @@ def _join_all(node: ir.MultiJoin, parts: list[Multiset]) -> Multiset:
 def _as_of(node: ir.AsOf, left: Multiset, right: Multiset, errors: Errors) -> Multiset:
     """Each left row with the one right row that is nearest."""
     errors |= {("NEGATIVE_MULTIPLICITY", _shown(row, node.right.schema.names)) for row, n in right.items() if n < 0}
-    made: Multiset = Counter()
+    result: Multiset = Counter()
     for row, n in left.items():
         for met, m in _met(node, row, right).items():
-            made[_pair(node, row, met)] += n * m
-    return made
+            result[_pair(node, row, met)] += n * m
+    return result
 
 
 def _met(node: ir.AsOf, row: Row, right: Multiset) -> Multiset:
     """What a left row meets, None standing for nothing."""
     mine, theirs = node.left.schema.names, node.right.schema.names
     key = [row[mine.index(k)] for k in node.left_key]
-    found = Counter({r: n for r, n in right.items() if key == [r[theirs.index(k)] for k in node.right_key]})
+    actual = Counter({r: n for r, n in right.items() if key == [r[theirs.index(k)] for k in node.right_key]})
     if node.rule is not None:
         assert node.stamps is not None
         at, of = row[mine.index(node.stamps[0])], theirs.index(node.stamps[1])
-        best = [r for r, n in found.items() if n > 0 and _may_meet(node.rule, at, r[of])]
+        best = [r for r, n in actual.items() if n > 0 and _may_meet(node.rule, at, r[of])]
         # the nearest, the earlier of two at one distance, and of one timestamp the last by ties, then the greatest
         nearest = min(((abs(at - r[of]), r[of]) for r in best), default=None)
         tied = in_order([r for r in best if r[of] == nearest[1]], _tied(node.rule, theirs)) if best else []
-        found = Counter(tied[-1:])
-    return found or Counter([None] if node.keeps else [])
+        actual = Counter(tied[-1:])
+    return actual or Counter([None] if node.keeps else [])
 
 
 def _tied(rule: ir.AsOfRule, names: list[str]) -> list[tuple[int, bool, bool]]:
@@ -531,12 +533,12 @@ def locked(node: ir.AsOf, history: list[tuple[Multiset, Multiset]], errors: Erro
                     owed[row] += 1
         before = left, right
     errors |= {("NEGATIVE_MULTIPLICITY", _shown(row, node.left.schema.names)) for row, n in owed.items() if n}
-    made: Multiset = Counter()
+    result: Multiset = Counter()
     for row, queue in copies.items():
         for found in queue:
             for met, n in found.items():
-                made[_pair(node, row, met)] += n
-    return made
+                result[_pair(node, row, met)] += n
+    return result
 
 
 def update_times(node: ir.UpdateTime, history: list[Multiset], errors: Errors) -> Multiset:
@@ -577,16 +579,16 @@ def _reduce(node: ir.Reduce, rows: Multiset, errors: Errors) -> Multiset:
     groups: dict[Row, Multiset] = {}
     for row, n in rows.items():
         groups.setdefault(tuple(row[i] for i in at), Counter())[row] += n
-    made: Multiset = Counter()
+    result: Multiset = Counter()
     for key, group in groups.items():
         try:
-            made.update(_group(node, key, group, names))
+            result.update(_group(node, key, group, names))
         except FailureError as failure:
             shown = [f"{n}={'null' if v is None else v}" for n, v in zip(node.key, key, strict=True)]
             errors.add((failure.code, ", ".join(shown) or "all rows"))
         if getattr(node.reducer, "default_row", False) and _is_shown(node, group):
-            made[tuple(_of_nothing(call) for call in node.reducer.calls)] -= 1
-    return made
+            result[tuple(_of_nothing(call) for call in node.reducer.calls)] -= 1
+    return result
 
 
 def _group(node: ir.Reduce, key: Row, group: Multiset, names: list[str]) -> Multiset:
@@ -614,8 +616,8 @@ def _group(node: ir.Reduce, key: Row, group: Multiset, names: list[str]) -> Mult
                 values[tuple(row[i] for i in rest)] += n
             ranked = in_order(list(_not_negative(values)), [(i, False, True) for i in range(len(rest))])
             record = record_type([names[i] for i in rest])
-            made = _ask(lambda rows: list(function.call(key, rows)), [(record(row), values[row]) for row in ranked])
-            pairs = made if with_diffs else [(row, 1) for row in made]
+            result = _ask(lambda rows: list(function.call(key, rows)), [(record(row), values[row]) for row in ranked])
+            pairs = result if with_diffs else [(row, 1) for row in result]
             return add(*(Counter({(*key, *_as_row(row)): n}) for row, n in pairs))
         case ir.Aggregates(calls):
             if _negative(node, group, names):

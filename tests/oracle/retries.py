@@ -89,9 +89,9 @@ class Retries(SparkExecutor):
             killed.close()
             attempts = [list(unpack(kernel(arriving()))) for _ in range(ATTEMPTS)]
         self.tasks += len(attempts)
-        first = told(task, attempts[0], named=self.room is None)
+        first = counted_rows(task, attempts[0], named=self.room is None)
         for other in attempts[1:]:
-            assert told(task, other, named=self.room is None) == first
+            assert counted_rows(task, other, named=self.room is None) == first
         return self.rng.choice(attempts)
 
     def _arriving(self, rows: Sequence[Row]) -> Iterator[pa.RecordBatch]:
@@ -120,7 +120,7 @@ def run_twice(judge: Judge, sources: Sources, cuts: Sequence[int], folder: Path,
     assert retries.tasks > 0
 
 
-def told(task: Task, rows: Sequence[Row], *, named: bool = True) -> Counter[Any]:
+def counted_rows(task: Task, rows: Sequence[Row], *, named: bool = True) -> Counter[Any]:
     """What the rows say, whatever the order of the messages, and of the rows in one of them.
 
     Unless it is to be ``named`` the same, what is in the files counts: in parts, blocks may end elsewhere.

@@ -170,8 +170,8 @@ class Judge:
         even = {source: [u for u in updates if u[0][0] % 2 == 0] for source, updates in self.history.items()}
         judge, plan = Judge(self.plans, even), self.plans[name].node
         for time in times:
-            found, wanted = (recompute(p, judge.held(time), time, judge.held)[0] for p in (optimise(plan), plan))
-            assert unlike(found, wanted) == {}
+            actual, wanted = (recompute(p, judge.held(time), time, judge.held)[0] for p in (optimise(plan), plan))
+            assert unlike(actual, wanted) == {}
 
     def check(self, name: str, trace: Trace) -> None:
         """After every step the view shows what it ought to, and its changes lead there through every time between."""
@@ -223,6 +223,6 @@ def state_left(session: Session) -> Iterator[tuple[str, int]]:
         lattice = state.spine.layout.lattice
         lower = np.zeros((lattice.width, 1), np.int64)
         lower[0] = session.lower
-        rows = len(state.spine.merged(Antichain(lattice, lower))) + len(state.holds)
+        rows = len(state.spine.merged(Antichain(lattice, lower))) + len(state.future)
         if rows:
             yield f"{name}/{shard}", rows

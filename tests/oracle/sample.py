@@ -29,7 +29,7 @@ def sample(node: ir.Sample, rows):
     at = [node.input.schema.names.index(name) for name in node.key]
 
     def is_in(row):
-        found = reduce(folded, [of_value(row[i]) for i in at])
-        return mix(found ^ mix(node.seed)) < node.fraction * 2**64
+        actual = reduce(folded, [of_value(row[i]) for i in at])
+        return mix(actual ^ mix(node.seed)) < node.fraction * 2**64
 
     return {row: n for row, n in rows.items() if is_in(row)}

@@ -76,12 +76,12 @@ def scene(seed: int, programs: int = PROGRAMS, spark: bool = False) -> Scene:
     """A random scene; one that would be too large to compute is thrown away, and the next one taken."""
     for attempt in range(100):
         rng = random.Random(f"{seed}/{attempt}")
-        made = _scene(rng, seed, programs, spark)
+        result = _scene(rng, seed, programs, spark)
         try:
-            Expected(made).all()
+            Expected(result).all()
         except TooLargeError:
             continue
-        return made
+        return result
     raise AssertionError("every scene is too large")
 
 
@@ -113,7 +113,7 @@ def _updates(rng: random.Random, shape: Columns, times: int, events: int, *, log
     """A history: of few rows, which come several times, and go, and are owed now and then."""
     rows = [tuple(rng.choice(VALUES[n]) for n, _ in shape) for _ in range(rng.randint(1, 6))]
     owed = rng.random() < 0.15
-    found: list[Update] = []
+    result: list[Update] = []
     there: Counter[str] = Counter()
     for t in sorted(rng.choices(range(times), k=rng.randint(0, 14))):
         row, diff = rng.choice(rows), rng.choice([1, 1, 1, 2])
@@ -121,8 +121,8 @@ def _updates(rng: random.Random, shape: Columns, times: int, events: int, *, log
             diff = -diff
         there[repr(row)] += diff
         time: Any = (t, rng.randrange(events)) if events else t
-        found.append((row, time, diff))
-    return found
+        result.append((row, time, diff))
+    return result
 
 
 def _program(rng: random.Random, shape: Columns, sources: dict[str, Node], two_times: bool) -> Node:
@@ -233,11 +233,11 @@ class Expected:
         if node.over is not None:
             return node.over(inputs)
         assert node.at is not None
-        found: History = []
+        result: History = []
         for i, (now, _) in enumerate(self.points):
             here = [h[i] for h in inputs]
-            found.append(held(node.at(now, [h.rows for h in here]), here, node.keeps))
-        return found
+            result.append(held(node.at(now, [h.rows for h in here]), here, node.keeps))
+        return result
 
 
 # running --------------------------------------------------------------------------------------------------------------
@@ -419,8 +419,8 @@ class Run:
 
     def _read(self, name: str, point: Point) -> Rows:
         at: Any = point[0] if point[1] is None else point
-        found = self.views[name].to_arrow(at, errors="ignore")
-        columns = [c.to_pylist() for c in found.columns]
+        actual = self.views[name].to_arrow(at, errors="ignore")
+        columns = [c.to_pylist() for c in actual.columns]
         return Counter(tuple(map(canon, row)) for row in zip(*columns, strict=True))
 
     def _check_contents(self, name: str) -> None:
@@ -622,17 +622,17 @@ def search(
 ) -> tuple[Counter[str], list[str]]:
     """Run scenes; how many programs ran, and the small programs that went wrong."""
     tally: Counter[str] = Counter()
-    found = []
+    actual = []
     for seed in seeds:
-        made = scene(seed, programs, spark is not None)
-        error = outcome(made, spark, tally)
+        result = scene(seed, programs, spark is not None)
+        error = outcome(result, spark, tally)
         if error is not None:
             tally["failed"] += 1
-            small = smaller(made, spark) if shrink else made
+            small = smaller(result, spark) if shrink else result
             error = outcome(small, spark) or error
             trace = "".join(traceback.format_exception(error)[-6:])
-            found.append(f"{trace}\n{program(small, error)}\n")
-    return tally, found
+            actual.append(f"{trace}\n{program(small, error)}\n")
+    return tally, actual
 
 
 def _tell(text: str) -> None:
@@ -653,9 +653,9 @@ def main() -> None:
     many = -(-given.programs // PROGRAMS) if given.scene is None else 1
     total, began = Counter[str](), process_time()
     for seed in range(first, first + many):
-        tally, found = search([seed], spark, shrink=not given.whole)
+        tally, actual = search([seed], spark, shrink=not given.whole)
         total += tally
-        for one in found:
+        for one in actual:
             _tell(f"--- scene {seed}\n{one}")
         if (seed - first) % 100 == 99 or seed == first + many - 1:
             _tell(f"scene {seed}: {dict(total)}, {process_time() - began:.0f} s of the processor")

@@ -129,16 +129,16 @@ def by_key(rows: Rows, places: Sequence[int]) -> dict[Row, list[tuple[Row, int]]
 
 def keys_there(rows: Rows, places: Sequence[int], said: Said) -> set[Row]:
     """The keys without a null that are there; one that is there less than not at all is an error."""
-    found = set()
+    result = set()
     for key, group in by_key(rows, places).items():
         count = sum(n for _, n in group)
         if None in key:
             said.unsure |= count < 0
         elif count > 0:
-            found.add(key)
+            result.add(key)
         elif count < 0:
             said.negative()
-    return found
+    return result
 
 
 def join(left: Sequence[int], right: Sequence[int], how: str, widths: tuple[int, int], shared: Sequence[int]) -> Any:
@@ -233,9 +233,9 @@ class AsOf:
             said.negative()
             said.unsure = True  # a row without key or time need not be looked at
         for row, n in inputs[0].items():
-            found = self.pair(row, self.met(row, inputs[1]))
-            if found is not None:
-                said.add(found, n)
+            actual = self.pair(row, self.met(row, inputs[1]))
+            if actual is not None:
+                said.add(actual, n)
         return said
 
 
@@ -353,10 +353,10 @@ def _owed(said: Said, group: list[tuple[Row, int]], wanted: Sequence[Aggregate],
 
 
 def listed(values: Values) -> list[Any]:
-    found = sorted((x for x, n in values for _ in range(n)), key=order)
-    if len(found) > MOST_ROWS:
+    result = sorted((x for x, n in values for _ in range(n)), key=order)
+    if len(result) > MOST_ROWS:
         raise TooLargeError
-    return found
+    return result
 
 
 def number(values: Values) -> int:
@@ -391,21 +391,21 @@ def mean(values: Values) -> Any:
 
 
 def median(values: Values) -> float | None:
-    found = listed(values)
-    if not found:
+    actual = listed(values)
+    if not actual:
         return None
-    middle = len(found) // 2
-    return float(found[middle]) if len(found) % 2 else (found[middle - 1] + found[middle]) / 2
+    middle = len(actual) // 2
+    return float(actual[middle]) if len(actual) % 2 else (actual[middle - 1] + actual[middle]) / 2
 
 
 def spread(values: Values, *, sample: bool, root: bool) -> float | None:
     """Variance or standard deviation, rounded as ``ROUNDED`` says."""
-    found = listed(values)
-    count = len(found) - sample
-    if not found or count == 0:
+    actual = listed(values)
+    count = len(actual) - sample
+    if not actual or count == 0:
         return None
-    middle = Fraction(sum(map(Fraction, found))) / len(found)
-    exact = sum((Fraction(x) - middle) ** 2 for x in found) / count
+    middle = Fraction(sum(map(Fraction, actual))) / len(actual)
+    exact = sum((Fraction(x) - middle) ** 2 for x in actual) / count
     return rounded(float(exact) ** 0.5 if root else float(exact))
 
 
@@ -430,13 +430,13 @@ def between(fraction: Fraction) -> Callable[[Values], float | None]:
     """``percentile``: in proportion between two values."""
 
     def meaning(values: Values) -> float | None:
-        found = listed(values)
-        if not found:
+        actual = listed(values)
+        if not actual:
             return None
-        place = fraction * (len(found) - 1)
+        place = fraction * (len(actual) - 1)
         low = int(place)
-        high = min(low + 1, len(found) - 1)
-        return float(found[low] + (place - low) * (found[high] - found[low]))
+        high = min(low + 1, len(actual) - 1)
+        return float(actual[low] + (place - low) * (actual[high] - actual[low]))
 
     return meaning
 
@@ -445,8 +445,8 @@ def reached(fraction: Fraction, *, descending: bool = False) -> Callable[[Values
     """``percentile_disc``: the first value that a fraction of all is not behind."""
 
     def meaning(values: Values) -> Any:
-        found = sorted(listed(values), key=order, reverse=descending)
-        return found[max(-int(-fraction * len(found) // 1), 1) - 1] if found else None
+        actual = sorted(listed(values), key=order, reverse=descending)
+        return actual[max(-int(-fraction * len(actual) // 1), 1) - 1] if actual else None
 
     return meaning
 
@@ -468,8 +468,8 @@ def joined(values: Values, between_texts: str, *, descending: bool = False) -> s
 
 
 def bits(values: Values) -> int | None:
-    found = [x for x, _ in values]
-    return reduce(or_, found) if found else None
+    actual = [x for x, _ in values]
+    return reduce(or_, actual) if actual else None
 
 
 def mode(values: Values) -> Any:
@@ -510,12 +510,12 @@ History = list[Held]
 def delayed(by: int | None, every: int | None) -> Callable[[Sequence[History]], History]:
     def meaning(inputs: Sequence[History]) -> History:
         """Rows come later; what fails below is an error from its own time on."""
-        found: History = []
+        result: History = []
         for t, now in enumerate(inputs[0]):
             past = t - by if by is not None else t // (every or 1) * (every or 1)
             then = inputs[0][past] if past >= 0 else Held()
-            found.append(Held(then.rows, now.codes, then.unsure or now.unsure))
-        return found
+            result.append(Held(then.rows, now.codes, then.unsure or now.unsure))
+        return result
 
     return meaning
 
@@ -524,7 +524,7 @@ def meeting(joined: Any, before: bool) -> Callable[[Sequence[History]], History]
     """Each change of the left side with what the right side is at its time, or was right before."""
 
     def meaning(inputs: Sequence[History]) -> History:
-        found: History = []
+        result: History = []
         seen, so_far = Counter(), Held()
         for t, (left, right) in enumerate(zip(*inputs, strict=True)):
             met = (inputs[1][t - 1] if t else Held()) if before else right
@@ -533,9 +533,9 @@ def meeting(joined: Any, before: bool) -> Callable[[Sequence[History]], History]
                 said.rows[row] += n
             now = held(said, [left, right, met], keeps=False)  # errors below are there at their own times
             so_far = Held(now.rows, now.codes, now.unsure or so_far.unsure)
-            found.append(so_far)
+            result.append(so_far)
             seen = left.rows
-        return found
+        return result
 
     return meaning
 
@@ -545,7 +545,7 @@ def locked(rule: AsOf, before: bool) -> Callable[[Sequence[History]], History]:
 
     def meaning(inputs: Sequence[History]) -> History:
         queues: dict[Row, list[Row | None]] = {}
-        found: History = []
+        result: History = []
         seen: Rows = Counter()
         unsure = False
         for t, (left, right) in enumerate(zip(*inputs, strict=True)):
@@ -562,8 +562,8 @@ def locked(rule: AsOf, before: bool) -> Callable[[Sequence[History]], History]:
                     queue += [rule.pair(row, rule.met(row, met.rows))] * n
             seen = left.rows
             rows = Counter(pair for queue in queues.values() for pair in queue if pair is not None)
-            found.append(Held(rows, left.codes | right.codes, unsure))
-        return found
+            result.append(Held(rows, left.codes | right.codes, unsure))
+        return result
 
     return meaning
 
@@ -573,7 +573,7 @@ def timed(then: Callable[[Rows], Rows]) -> Callable[[Sequence[History]], History
 
     def meaning(inputs: Sequence[History]) -> History:
         queues: dict[Row, list[int]] = {}
-        found: History = []
+        result: History = []
         seen: Rows = Counter()
         unsure = False
         for t, held in enumerate(inputs[0]):
@@ -588,8 +588,8 @@ def timed(then: Callable[[Rows], Rows]) -> Callable[[Sequence[History]], History
                     queue += [t] * n
             seen = held.rows
             rows = then(Counter((*row, at) for row, queue in queues.items() for at in queue))
-            found.append(Held(rows, held.codes, unsure))
-        return found
+            result.append(Held(rows, held.codes, unsure))
+        return result
 
     return meaning
 
@@ -598,7 +598,7 @@ def latest(places: Sequence[int], terms: Sequence[int]) -> Callable[[Sequence[Hi
     """The greatest row of each key; only of logs that grow something is said."""
 
     def meaning(inputs: Sequence[History]) -> History:
-        found: History = []
+        result: History = []
         seen: Rows = Counter()
         grows = True
         for one in inputs[0]:
@@ -608,7 +608,7 @@ def latest(places: Sequence[int], terms: Sequence[int]) -> Callable[[Sequence[Hi
             best = [
                 max((row for row, _ in g), key=lambda r: ([order(r[i]) for i in terms], row_order(r))) for g in groups
             ]
-            found.append(Held(Counter(best), CLEAN if grows else frozenset({"?"}), not grows))
-        return found
+            result.append(Held(Counter(best), CLEAN if grows else frozenset({"?"}), not grows))
+        return result
 
     return meaning

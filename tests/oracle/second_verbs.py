@@ -80,8 +80,8 @@ def _of(places: Sequence[int], function: Callable[..., Any]) -> Value:
     """A function of some columns that is null where one is."""
 
     def value(row: Row) -> Any:
-        found = [row[i] for i in places]
-        return None if None in found else function(*found)
+        actual = [row[i] for i in places]
+        return None if None in actual else function(*actual)
 
     return value
 
@@ -247,11 +247,11 @@ class Writer:
         names = [
             n for n in VERBS if not (self.loops and n in NOT_IN_LOOPS) and not (self.two_times and n in NOT_IN_TWO)
         ]
-        made = VERBS[self.rng.choice(names)](self)
+        result = VERBS[self.rng.choice(names)](self)
         if self.rng.random() < 0.2:
-            made = Node("{0}.consolidate()", (made,), made.columns, M.add, keeps=True)
-        self.pool.append(made)
-        return made
+            result = Node("{0}.consolidate()", (result,), result.columns, M.add, keeps=True)
+        self.pool.append(result)
+        return result
 
 
 def _escaped(text: str) -> str:
@@ -403,15 +403,15 @@ def _functions(kind: str) -> Callable[[Writer], Node]:
         function, called = eval(text), _called(node)  # noqa: S307 -- one of those above
 
         def logic(row: Row, now: int) -> Any:
-            made = function(called(row))
+            result = function(called(row))
             match kind:
                 case "map":
-                    return [(made, 1)]
+                    return [(result, 1)]
                 case "flat_map":
-                    return [(one, 1) for one in made]
+                    return [(one, 1) for one in result]
                 case "explode":
-                    return made
-            return [(one, n) for one, time, n in made if time is None or time <= now]
+                    return result
+            return [(one, n) for one, time, n in result if time is None or time <= now]
 
         return w.linear(node, f"{kind}({text}, 'k long, v long')", logic, (("k", "long"), ("v", "long")))
 
@@ -460,14 +460,14 @@ def _unnest(w: Writer) -> Node:
 
     def logic(row: Row, _: int) -> Any:
         a, b = row[k], row[v]
-        found: Any = [a, b, 7]
+        actual: Any = [a, b, 7]
         if form == 1:
-            found = [b, b] if b is not None and b > 1 else []
+            actual = [b, b] if b is not None and b > 1 else []
         elif form == 2:
-            found = [x for x in (a, b) if x is not None and x > 0]
-        for i, x in enumerate(found):
+            actual = [x for x in (a, b) if x is not None and x > 0]
+        for i, x in enumerate(actual):
             yield ((*row, x, i + 1) if ordinality else (*row, x)), 1
-        if outer and not found:
+        if outer and not actual:
             yield ((*row, None, None) if ordinality else (*row, None)), 1
 
     added = (("n", "long"), ("o", "long")) if ordinality else (("n", "long"),)
@@ -481,9 +481,9 @@ def _json(w: Writer) -> Node:
     whole = """concat('{"n":', coalesce(cast(k as string), 'null'), ',"in":{"c":', cast(v as string), '}}')"""
     text = [whole, f"case when v = 1 then '{{}}' else {whole} end", f"case when v = 4 then 'no' else {whole} end"][form]
     names = [n for n, _ in node.columns]
-    made = f"{{0}}.select({_escaped(', '.join(map(repr, names)))}, j={_escaped(repr(text))})"
-    made += ".json('j', 'n long, o long', paths={{'o': 'in.c'}})"
-    made += f".select({', '.join(map(repr, [*names, 'n', 'o']))})"
+    result = f"{{0}}.select({_escaped(', '.join(map(repr, names)))}, j={_escaped(repr(text))})"
+    result += ".json('j', 'n long, o long', paths={{'o': 'in.c'}})"
+    result += f".select({', '.join(map(repr, [*names, 'n', 'o']))})"
 
     def meaning(_: int, inputs: Sequence[M.Rows]) -> M.Said:
         said = M.Said()
@@ -497,7 +497,7 @@ def _json(w: Writer) -> Node:
                 said.add((*row, row[k], row[v]), count)
         return said
 
-    return Node(made, (node,), (*node.columns, ("n", "long"), ("o", "long")), meaning)
+    return Node(result, (node,), (*node.columns, ("n", "long"), ("o", "long")), meaning)
 
 
 def _repeat(w: Writer) -> Node:
@@ -531,12 +531,12 @@ def _on(w: Writer, left: Node, right: Node) -> dict[str, str]:
     """Keys of a join: columns of one type."""
     pairs = [(a, b) for a, t in left.columns for b, u in right.columns if t == u and t in LETTERS.values()]
     same = [(a, b) for a, b in pairs if a == b]
-    found: dict[str, str] = {}
-    found.update(w.rng.sample(same or pairs, min(len(same or pairs), w.rng.choice([1, 1, 2]))))
+    result: dict[str, str] = {}
+    result.update(w.rng.sample(same or pairs, min(len(same or pairs), w.rng.choice([1, 1, 2]))))
     if w.rng.random() < 0.25:
         a, b = w.rng.choice(pairs)
-        found = {a: b}
-    return found
+        result = {a: b}
+    return result
 
 
 def _on_text(on: dict[str, str]) -> str:
@@ -636,10 +636,10 @@ def _top(w: Writer) -> Node:
 
 def _all_of(w: Writer, node: Node) -> list[M.Aggregate]:
     """Aggregates to choose from, over the columns of a collection."""
-    found: list[M.Aggregate] = []
+    result: list[M.Aggregate] = []
 
     def more(text: str, kind: str, of: Value, value: Any, sums: bool = False) -> None:
-        found.append(M.Aggregate(text, kind, of, value, sums))
+        result.append(M.Aggregate(text, kind, of, value, sums))
 
     more("count(*)", "long", lambda _: 1, M.number, True)
     condition, truth = w._chosen(node, PREDICATES)
@@ -680,7 +680,7 @@ def _all_of(w: Writer, node: Node) -> list[M.Aggregate]:
             _more_of_numbers(w, node, name, more)
         if kind == "string":
             _more_of_texts(w, node, name, more)
-    return found
+    return result
 
 
 def _more_of_numbers(w: Writer, node: Node, name: str, more: Callable[..., None]) -> None:
@@ -727,9 +727,9 @@ def _agg(w: Writer) -> Node:
     places = [node.place(n) for n in keys]
     columns = tuple((n, dict(node.columns)[n]) for n in keys)
     shown = ", ".join(f"{n}={a.text!r}" for n, a in zip(names, wanted, strict=True))
-    made = (*columns, *((n, a.type) for n, a in zip(names, wanted, strict=True)))
+    result = (*columns, *((n, a.type) for n, a in zip(names, wanted, strict=True)))
     text = f"{{0}}.group_by({', '.join(map(repr, keys))}).agg({_escaped(shown)})"
-    grouped = Node(text, (node,), made, M.aggregates(places, wanted))
+    grouped = Node(text, (node,), result, M.aggregates(places, wanted))
     return grouped if grouped.of_type("long") else w.shaped(grouped)
 
 
@@ -867,10 +867,10 @@ def _meets(w: Writer) -> Node:
     if w.rng.random() < 0.3:
         flag = ", simultaneous=False" if before else ""
         text = f"{{0}}.asof_join({{1}}, 'k', mode='logical'{flag})"
-    made = Node(text, (left, right), columns, over=M.meeting(joined, before))
+    result = Node(text, (left, right), columns, over=M.meeting(joined, before))
     outputs = [(n, n, _of([i], lambda x: x)) for i, (n, _) in enumerate(w.shape)]
-    outputs.append(("n", "`right.v`", _of([made.place("`right.v`")], lambda x: x)))
-    return w.projected(made, outputs, [*(t for _, t in w.shape), "long"])
+    outputs.append(("n", "`right.v`", _of([result.place("`right.v`")], lambda x: x)))
+    return w.projected(result, outputs, [*(t for _, t in w.shape), "long"])
 
 
 def _there_and_back(w: Writer) -> Node:
@@ -898,12 +898,12 @@ def _body(w: Writer, variables: Sequence[Node], most: int) -> Node:
     try:
         for _ in range(w.rng.randint(1, most)):
             w.one()
-        made = w.shaped(w.pool[-1])
+        result = w.shaped(w.pool[-1])
         for _ in range(w.rng.choice([0, 1])):
-            made = Node("{0}.concat({1})", (made, w.rng.choice([*outside, *variables])), w.shape, M.add, keeps=True)
+            result = Node("{0}.concat({1})", (result, w.rng.choice([*outside, *variables])), w.shape, M.add, keeps=True)
     finally:
         w.pool, w.loops = kept, w.loops - 1
-    return Node("{0}.distinct()", (made,), w.shape, M.distinct, keeps=True)
+    return Node("{0}.distinct()", (result,), w.shape, M.distinct, keeps=True)
 
 
 def value_of(node: Node, now: int, known: dict[int, Held]) -> Held:
@@ -951,19 +951,19 @@ def _loop(w: Writer) -> Node:
 
 def _outer(bodies: Sequence[Node], variables: Sequence[Node], pool: Sequence[Node]) -> list[Node]:
     """What the bodies read from outside."""
-    found: dict[int, Node] = {}
+    actual: dict[int, Node] = {}
     outside = {id(n) for n in pool}
 
     def walk(node: Node) -> None:
         if id(node) in outside:
-            found[id(node)] = node
+            actual[id(node)] = node
         else:
             for below in node.inputs:
                 walk(below)
 
     for body in bodies:
         walk(body)
-    return list(found.values())
+    return list(actual.values())
 
 
 def _inside(node: Node, places: dict[int, str]) -> str:

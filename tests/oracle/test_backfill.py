@@ -101,18 +101,18 @@ class Life:
 
     def wrong(self, source: str, rows: Multiset) -> Multiset:
         """Rows of which one is more or less, or is another."""
-        made = Counter(rows)
+        counts = Counter(rows)
         row = TABLES[source](self.rng, self.rng.randrange(4))
         there = self.rng.choice([*rows]) if rows else row
         match self.rng.randrange(3):
             case 0:
-                made[there] -= 1
+                counts[there] -= 1
             case 1:
-                made[row] += 1
+                counts[row] += 1
             case 2:
-                made[there] -= 1
-                made[row] += 1
-        return Counter({r: n for r, n in made.items() if n})
+                counts[there] -= 1
+                counts[row] += 1
+        return Counter({r: n for r, n in counts.items() if n})
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -174,7 +174,7 @@ def refused(life: Life, source: str, rows: Multiset) -> InputError | None:
 
 def test_wrong_rows_are_found_by_most_plans(tmp_path):
     """Else the test above would say nothing."""
-    found = tried = 0
+    actual = tried = 0
     for seed in range(100, 106):
         life = Life(seed, tmp_path)
         for name in life.rng.sample(FIRST, 2):
@@ -185,9 +185,9 @@ def test_wrong_rows_are_found_by_most_plans(tmp_path):
             for _ in range(4):
                 tried += 1
                 if refused(life, source, life.wrong(source, now)):
-                    found += 1
+                    actual += 1
                 else:
                     life.session.drop_source(source)
         life.session.close()
-    assert found > tried / 3
+    assert actual > tried / 3
     assert len(LATE) > len(FIRST) > 20

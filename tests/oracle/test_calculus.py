@@ -12,7 +12,7 @@ import altneu as an
 from altneu import Session
 from altneu.columnar.hashing import hash_bits
 from altneu.plan.rewrite import optimise
-from altneu.runtime import base, portion
+from altneu.runtime import base, step_limit
 from altneu.trace import spine
 from tests.oracle.calculus_cases import (
     FEW,
@@ -82,7 +82,7 @@ def test_steps_and_folding_change_nothing(name, folds_at_once):
 @pytest.mark.parametrize("seed", range(2))
 def test_an_advance_in_many_steps_is_as_one(monkeypatch, seed):
     """What is not due yet waits for its moments, and is counted by the epochs of these."""
-    monkeypatch.setattr(portion, "STEP_ROWS", 3)
+    monkeypatch.setattr(step_limit, "STEP_ROWS", 3)
     _, history = histories(5 + seed, cases=2)
     few = {name: PLANS[name] for name in FEW}
     judge = CalculusJudge(few, history)

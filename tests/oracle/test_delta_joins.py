@@ -34,8 +34,8 @@ def test_every_step_shows_what_joining_gives(runner, name):
     cuts = {"memory": [EACH, ONE, [2, 4, TIMES + 1]], "shards": [EACH, ONE], "durable": [[2, 3, TIMES + 1]]}
     judge = judge_of(name)
     for some in cuts.get(runner.name, [[3, 4, TIMES + 1]]):
-        made = replace(runner, joins="delta").run({name: PLANS[name]}, SOURCES, judge.history, some)
-        judge.check(name, made[name])
+        result = replace(runner, joins="delta").run({name: PLANS[name]}, SOURCES, judge.history, some)
+        judge.check(name, result[name])
 
 
 def test_delta_joins_are_what_was_run():

@@ -82,7 +82,7 @@ def test_a_late_view_begins_with_the_present():
 
 
 @pytest.mark.parametrize("arranged", [False, True])
-def test_a_late_view_meets_what_came_last_too(arranged):
+def test_a_late_view_meets_the_latest_rows_too(arranged):
     """Also without what is simultaneous, and whether the right side is read from its arrangement or from its rows."""
     with Session() as session:
         for source, collection in SOURCES.items():

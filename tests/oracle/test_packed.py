@@ -31,11 +31,11 @@ SCENES = {
 @pytest.fixture(autouse=True)
 def packed(monkeypatch):
     """Whether anything was packed is asked at the end."""
-    made = []
+    result = []
     init = batch.PackedBlock.__init__
 
     def counted(self, *given, **told):
-        made.append(1)
+        result.append(1)
         init(self, *given, **told)
 
     monkeypatch.setattr(batch.PackedBlock, "__init__", counted)
@@ -47,7 +47,7 @@ def packed(monkeypatch):
         monkeypatch.setattr(module, constant, 3)
     monkeypatch.setattr(base, "GATHERED", 4)
     yield
-    assert made
+    assert result
 
 
 @pytest.mark.parametrize("scene", SCENES)

@@ -13,7 +13,7 @@ import pytest
 from altneu import Session
 from altneu.columnar.hashing import hash_bits
 from altneu.runtime import local
-from altneu.runtime.keeper import Keeper
+from altneu.runtime.batch_writer import BatchWriter
 from altneu.runtime.parts import Inbox, StageRun
 from altneu.trace.update import Updates
 from tests.oracle import (
@@ -80,22 +80,22 @@ class Twice(StageRun):
     parts = 0
 
     def sent(self):
-        found = self.inbox
-        whole = StageRun(*self._given(Inbox(self.plan, None)), Keeper())
+        actual = self.inbox
+        whole = StageRun(*self._given(Inbox(self.plan, None)), BatchWriter())
         small = Inbox(self.plan, 1 if self.plan.in_parts(self.stage) else None)
-        for port, messages in found.all().items():
+        for port, messages in actual.all().items():
             for message in messages:
                 whole.inbox.add(port, message)
                 small.add(port, message)
-        parted = StageRun(*self._given(small), Keeper(200))
+        parted = StageRun(*self._given(small), BatchWriter(200))
         sent = [list(run.sent()) for run in (whole, parted)]
-        assert told(sent[0]) == told(sent[1])
+        assert summed_messages(sent[0]) == summed_messages(sent[1])
         outcomes = whole.outcome, parted.outcome
         states = [{key: kept(state) for key, state in outcome.states.items()} for outcome in outcomes]
         assert states[0] == states[1]
         news = [{n: summed([b.updates()]) for n, (b,) in outcome.new.items() if len(b)} for outcome in outcomes]
         assert news[0] == news[1]
-        taps = [{n: summed(parts) for n, parts in outcome.taps.items()} for outcome in outcomes]
+        taps = [{n: summed(parts) for n, parts in outcome.inspected.items()} for outcome in outcomes]
         assert taps[0] == taps[1]
         Twice.parts += parted.inbox.spill is not None
         chosen = random.Random(self.stage + self.shard).choice([0, 1])
@@ -115,7 +115,7 @@ def summed(parts: Iterable[Updates]) -> Counter[Any]:
     return Counter({key: diff for key, diff in found.items() if diff})
 
 
-def told(sent: Iterable[Any]) -> dict[Any, Counter[Any]]:
+def summed_messages(sent: Iterable[Any]) -> dict[Any, Counter[Any]]:
     """What messages add up to, for each shard and channel."""
     found: dict[Any, list[Updates]] = {}
     for shard, channel, message in sent:
@@ -126,7 +126,7 @@ def told(sent: Iterable[Any]) -> dict[Any, Counter[Any]]:
 
 def kept(state: Any) -> tuple[Counter[Any], Counter[Any]]:
     """What a state has that can be read, and what it holds by round."""
-    held = summed([state.holds.updates()])
+    held = summed([state.future.updates()])
     return summed(batch.updates() for batch in state.spine.batches), held
 
 

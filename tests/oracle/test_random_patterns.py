@@ -19,17 +19,17 @@ NUMBERS, TEXTS = ["a", "b", "c", "d"], ["s", "t"]
 
 def random_pattern(rng):
     """Relations joined by the variables that they share; some distinct, some filtered, some columns their own."""
-    made = None
+    result = None
     for i in range(rng.randint(3, 5)):
-        known = set() if made is None else set(made.columns)
+        known = set() if result is None else set(result.columns)
         side = None
         while side is None:
             side = random_relation(rng, i, known)
-        made = side if made is None else made.join(side, on=[v for v in side.columns if v in known])
-        numbers = [v for v in made.columns if v in NUMBERS]
+        result = side if result is None else result.join(side, on=[v for v in side.columns if v in known])
+        numbers = [v for v in result.columns if v in NUMBERS]
         if numbers and rng.random() < 0.15:
-            made = made.filter(f"{rng.choice(numbers)} <> 1")
-    return made.group_by(made.columns[0]).agg(n="count(*)") if rng.random() < 0.3 else made
+            result = result.filter(f"{rng.choice(numbers)} <> 1")
+    return result.group_by(result.columns[0]).agg(n="count(*)") if rng.random() < 0.3 else result
 
 
 def random_relation(rng, number, known):

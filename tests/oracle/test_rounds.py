@@ -87,7 +87,7 @@ def test_what_passes_between_segments_is_no_part_of_the_commit(tmp_path):
         assert view.to_pylist() == []
 
 
-def test_a_round_is_placed_by_what_the_one_before_made_of_its_rows(tmp_path, monkeypatch):
+def test_a_round_is_placed_by_the_output_of_the_previous_one(tmp_path, monkeypatch):
     """Nine hundred nodes are few, but they lead to many."""
     from altneu.runtime import schedule
     from altneu.runtime.spark import executor as spark

@@ -14,25 +14,25 @@ SCENES = 25
 
 @pytest.mark.parametrize("chunk", range(10))
 def test_random_programs_are_what_the_second_oracle_says(chunk):
-    tally, found = second.search(range(chunk * SCENES, (chunk + 1) * SCENES))
-    assert not found, "\n".join(found)
+    tally, actual = second.search(range(chunk * SCENES, (chunk + 1) * SCENES))
+    assert not actual, "\n".join(actual)
     assert tally["programs"] == SCENES * second.PROGRAMS
     assert tally["exact"] > 10 * tally["unsure"]
 
 
 @pytest.mark.spark
 def test_random_programs_on_spark_are_what_the_second_oracle_says(spark):
-    tally, found = second.search([900, 906], spark, programs=4)
-    assert not found, "\n".join(found)
+    tally, actual = second.search([900, 906], spark, programs=4)
+    assert not actual, "\n".join(actual)
     assert tally["programs"] == 8
 
 
 def test_every_verb_occurs_and_most_programs_show_rows():
     texts, shown, looked = "", 0, 0
     for seed in range(SCENES * 10):
-        made = second.scene(seed)
-        expected = second.Expected(made)
-        for node in made.views.values():
+        result = second.scene(seed)
+        expected = second.Expected(result)
+        for node in result.views.values():
             texts += node.written() + "\n"
             shown, looked = shown + any(h.rows for h in expected.of(node)), looked + 1
     verbs = (
@@ -48,15 +48,15 @@ def test_every_verb_occurs_and_most_programs_show_rows():
     assert shown > looked / 2
 
 
-def test_a_wrong_answer_is_found_and_made_small(monkeypatch):
+def test_a_wrong_answer_is_found_and_minimised(monkeypatch):
     """A difference between what is shown and what is meant is found, and what is printed runs as it is."""
     of = second.Expected._of
 
     def wrong(self, node):
-        found = of(self, node)
+        result = of(self, node)
         if ".distinct()" in node.text:
-            return [Held(Counter({row: 2 * n for row, n in h.rows.items()}), h.codes, h.unsure) for h in found]
-        return found
+            return [Held(Counter({row: 2 * n for row, n in h.rows.items()}), h.codes, h.unsure) for h in result]
+        return result
 
     monkeypatch.setattr(second.Expected, "_of", wrong)
     seed = next(s for s in range(1000) if any("distinct()" in v.text for v in second.scene(s).views.values()))

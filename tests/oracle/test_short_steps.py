@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from altneu import Session
-from altneu.runtime import portion
+from altneu.runtime import step_limit
 from tests.oracle.conftest import alternate
 from tests.oracle.histories import History, random_history
 from tests.oracle.plans import SOURCES, TABLES, random_plan
@@ -18,7 +18,7 @@ from tests.oracle.runners import Judge, Runner
 
 @pytest.fixture(autouse=True)
 def short_steps(monkeypatch):
-    monkeypatch.setattr(portion, "STEP_ROWS", 3)
+    monkeypatch.setattr(step_limit, "STEP_ROWS", 3)
 
 
 def check(runner: Runner, seed: int) -> None:

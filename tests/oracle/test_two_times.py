@@ -63,7 +63,7 @@ def _changes_lead_there(view, plan, history, lower, upper, first=0):
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_only_the_present_is_kept_unless_told_otherwise(name):
+def test_only_the_present_is_retained_by_default(name):
     """System times fold, event times do not."""
     plan, history = PLANS[name], History.random(7)
     with Session() as session:
@@ -114,7 +114,7 @@ def test_event_times_that_are_not_kept_apart_count_as_one(name):
         check(late, plan, history, SYSTEMS, [SYSTEMS - 1], SYSTEMS - 2)
 
 
-def test_folded_event_times_take_no_room(tmp_path):
+def test_compacted_event_times_take_no_room(tmp_path):
     days = 120
 
     def kept(path, **options):

@@ -9,7 +9,7 @@ import pytest
 
 import altneu as an
 from altneu import Session
-from altneu.runtime.keeper import Keeper
+from altneu.runtime.batch_writer import BatchWriter
 from tests.oracle.histories import random_cuts, random_history
 from tests.oracle.locked_cases import present
 from tests.oracle.recompute import Row
@@ -96,7 +96,7 @@ def test_a_stage_in_parts_makes_the_same(room):
 
     def opened(path):
         session = Session(path=path, shards=2)
-        session._engine.executor.keeper = Keeper(room)
+        session._engine.executor.batch_writer = BatchWriter(room)
         return session
 
     JUDGE.run(

@@ -100,24 +100,24 @@ class History:
     def random(cls, seed: int, *, negative: bool = False) -> History:
         """Rows that come, go at their own event time or another one, and are corrected; never below zero if asked."""
         rng = random.Random(seed)
-        made = cls([], [])
+        result = cls([], [])
         for trial in range(TRIALS):
             there: list[tuple[Row, int]] = []
             for system in range(SYSTEMS):
                 for _ in range(rng.randint(0, 3)):
                     if there and rng.random() < 0.4:
                         row, event = there.pop(rng.randrange(len(there)))
-                        made.a.append((row, (system, event), -1))
+                        result.a.append((row, (system, event), -1))
                     elif negative and rng.random() < 0.2:
-                        made.a.append((_row(rng, trial), (system, rng.randrange(EVENTS)), -1))
+                        result.a.append((_row(rng, trial), (system, rng.randrange(EVENTS)), -1))
                     else:
                         row, event = _row(rng, trial), rng.randrange(EVENTS)
                         there.append((row, event))
-                        made.a.append((row, (system, event), 1))
+                        result.a.append((row, (system, event), 1))
                 if rng.random() < 0.5:
-                    made.b.append(((trial, rng.randrange(3), rng.randrange(4)), system, 1))
-        rng.shuffle(made.a)
-        return made
+                    result.b.append(((trial, rng.randrange(3), rng.randrange(4)), system, 1))
+        rng.shuffle(result.a)
+        return result
 
     def held(self, system: int, event: int) -> Mapping[str, Multiset]:
         a: Multiset = Counter()
@@ -138,8 +138,8 @@ class History:
         if "a" in session._engine.declared:
             session.insert("a", convert(table), time=("s", "e"), diff="d")
         if "b" in session._engine.declared:
-            found = [u for u in self.b if lower <= u[1] < upper]
-            session.insert("b", convert(table_of(found, B)), time="time", diff="diff")
+            actual = [u for u in self.b if lower <= u[1] < upper]
+            session.insert("b", convert(table_of(actual, B)), time="time", diff="diff")
 
 
 def check(view, plan, history, system, systems, first=0) -> None:

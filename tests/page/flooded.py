@@ -35,14 +35,14 @@ def flood(url: str, count: int) -> list[socket.socket]:
     host, port = url.removeprefix("http://").rstrip("/").split(":")
     sockets = []
     for _ in range(count):
-        made = socket.socket()
-        made.settimeout(0.5)
+        result = socket.socket()
+        result.settimeout(0.5)
         try:
-            made.connect((host, int(port)))
-            made.sendall(HALF)
+            result.connect((host, int(port)))
+            result.sendall(HALF)
         except OSError:
             pass
-        sockets.append(made)
+        sockets.append(result)
     return sockets
 
 

@@ -30,15 +30,15 @@ def rows(client, view, **parameters):
     return answer.json()
 
 
-def test_the_session_is_told(client, session):
-    told = client.get("api/session").json()
-    assert (told["lower"], told["steps"], told["store"], told["allow_writes"]) == (1, 1, "in memory", False)
-    assert [(v["name"], v["errors"]) for v in told["views"]] == [("orders", 0), ("total", 0), ("each", 1)]
-    assert told["retained"]["updates"] == sum(session._engine.table.rows(n) for n in session._engine.table.layouts)
-    assert told["doing"] is told["failed"] is None
+def test_the_session_is_served(client, session):
+    answer = client.get("api/session").json()
+    assert (answer["lower"], answer["steps"], answer["store"], answer["allow_writes"]) == (1, 1, "in memory", False)
+    assert [(v["name"], v["errors"]) for v in answer["views"]] == [("orders", 0), ("total", 0), ("each", 1)]
+    assert answer["retained"]["updates"] == sum(session._engine.table.rows(n) for n in session._engine.table.layouts)
+    assert answer["doing"] is answer["failed"] is None
 
 
-def test_steps_are_told_with_when_they_ended(client, session):
+def test_steps_are_listed_with_the_times_of_their_ends(client, session):
     session.insert("orders", [("tea", 4, 1)])
     before = time.time()
     session.advance(to=5)
@@ -50,10 +50,10 @@ def test_steps_are_told_with_when_they_ended(client, session):
 
 
 def test_rows_come_in_windows_in_an_order_and_filtered(client):
-    told = rows(client, "orders", limit=2)
-    assert [c["name"] for c in told["columns"]] == ["item", "price", "qty"]
-    assert told["rows"] == [[SCRIPT, 7, 1], ["jam", 5, 2]]  # a small view is in order of its columns
-    assert (told["selected"], told["distinct"], told["whole"]) == (4, 4, True)
+    rows_shown = rows(client, "orders", limit=2)
+    assert [c["name"] for c in rows_shown["columns"]] == ["item", "price", "qty"]
+    assert rows_shown["rows"] == [[SCRIPT, 7, 1], ["jam", 5, 2]]  # a small view is in order of its columns
+    assert (rows_shown["selected"], rows_shown["distinct"], rows_shown["whole"]) == (4, 4, True)
     assert rows(client, "orders", sort="price", descending=1, limit=1)["rows"] == [[SCRIPT, 7, 1]]
     assert rows(client, "orders", filter="TE")["rows"] == [["tea", 3, 1]]
     assert rows(client, "orders", filter="5")["rows"] == [["jam", 5, 2]]
@@ -64,23 +64,23 @@ def test_rows_come_in_windows_in_an_order_and_filtered(client):
 def test_rows_that_are_there_several_times_have_a_count(client, session):
     session.insert("orders", [("tea", 3, 1), ("tea", 3, 1)])
     session.advance()
-    told = rows(client, "orders", filter="tea")
-    assert (told["rows"], told["counts"]) == ([["tea", 3, 1]], [3])
-    assert told["rows_with_counts"] == 6
+    rows_shown = rows(client, "orders", filter="tea")
+    assert (rows_shown["rows"], rows_shown["counts"]) == ([["tea", 3, 1]], [3])
+    assert rows_shown["rows_with_counts"] == 6
 
 
 def test_of_a_large_view_the_first_part_is_shown_and_that_is_said(client, session, monkeypatch):
     session.insert("orders", [(f"item {i}", i, 1) for i in range(2_000)])
     session.advance()
     monkeypatch.setattr(page_rows, "MOST", 500)
-    told = rows(client, "orders", limit=1000)
-    assert told["whole"] is False
-    assert 300 < told["selected"] < 700
+    rows_shown = rows(client, "orders", limit=1000)
+    assert rows_shown["whole"] is False
+    assert 300 < rows_shown["selected"] < 700
     everything = set(session.view("orders").to_pylist())
-    assert {tuple(row) for row in told["rows"]} <= everything
+    assert {tuple(row) for row in rows_shown["rows"]} <= everything
 
 
-def test_changes_are_told_those_that_go_first(client, session):
+def test_changes_are_listed_removals_first(client, session):
     session.retract("orders", [("tea", 3, 1)])
     session.insert("orders", [("tea", 9, 1)])
     session.advance()
@@ -100,16 +100,16 @@ def test_of_many_changes_the_first_are_kept(client, session):
     assert (change["total"], len(change["rows"])) == (3_000, 500)
 
 
-def test_errors_are_told(client, session):
-    told = client.get("api/errors", params={"view": "each"}).json()
-    assert (told["total"], told["rows"][0][1]) == (1, "DIVIDE_BY_ZERO")
-    assert '"item": "salt"' in told["rows"][0][3]
+def test_errors_are_listed(client, session):
+    answer = client.get("api/errors", params={"view": "each"}).json()
+    assert (answer["total"], answer["rows"][0][1]) == (1, "DIVIDE_BY_ZERO")
+    assert '"item": "salt"' in answer["rows"][0][3]
     session.retract("orders", [("salt", 1, 0)])
     session.advance()
     assert client.get("api/errors", params={"view": "each"}).json()["total"] == 0
 
 
-def test_a_view_and_the_sources_are_told(client):
+def test_a_view_and_the_sources_are_described(client):
     view = client.get("api/view", params={"view": "total"}).json()
     assert [c["type"] for c in view["columns"]] == ["string", "bigint", "bigint"]
     assert (view["times"], view["definition"], view["lower"]) == (["time"], None, 1)
@@ -118,13 +118,13 @@ def test_a_view_and_the_sources_are_told(client):
     assert client.get("api/streams").json() == {"streams": []}
 
 
-def test_what_statements_have_defined_is_told():
+def test_definitions_of_statements_are_served():
     with an.Session() as session, session.serve(allow_writes=True) as page, httpx.Client(base_url=page.url) as client:
         assert ask(client, "CREATE TABLE t (k BIGINT)")["message"] == "TABLE t created"
         ask(client, "CREATE MATERIALIZED VIEW v AS SELECT k + 1 AS k FROM t; INSERT INTO t VALUES (1)")
         assert rows(client, "v")["rows"] == [[2]]
-        told = client.get("api/view", params={"view": "v"}).json()["definition"]
-        assert told == "CREATE MATERIALIZED VIEW v AS SELECT k + 1 AS k FROM t"
+        answer = client.get("api/view", params={"view": "v"}).json()["definition"]
+        assert answer == "CREATE MATERIALIZED VIEW v AS SELECT k + 1 AS k FROM t"
         assert "has no end" in ask(client, "SUBSCRIBE v", 403)["error"]["message"]
 
 
@@ -159,41 +159,41 @@ def test_every_address_is_listed_and_answers(client):
             assert answer.status_code == 200, path
 
 
-def test_the_graph_is_told_and_drawn_and_goes_on_with_steps(client, session):
-    told = client.get("api/graph", params={"picture": 1}).json()
-    operators = {o["id"]: o for o in told["operators"]}
-    assert told["picture"].count("data-operator=") == len(operators)
-    assert "<style" not in told["picture"]
-    assert [v["name"] for v in told["views"]] == ["orders", "total", "each"]
-    source = next(o for o in told["operators"] if o["kind"] == "source")
+def test_the_graph_is_served_and_drawn_and_follows_steps(client, session):
+    answer = client.get("api/graph", params={"picture": 1}).json()
+    operators = {o["id"]: o for o in answer["operators"]}
+    assert answer["picture"].count("data-operator=") == len(operators)
+    assert "<style" not in answer["picture"]
+    assert [v["name"] for v in answer["views"]] == ["orders", "total", "each"]
+    source = next(o for o in answer["operators"] if o["kind"] == "source")
     assert (source["total"]["rows_out"], source["did"].partition(",")[0]) == (4, "4 in")
-    kept = [o for o in told["operators"] if o["arrangement"] is not None]
+    kept = [o for o in answer["operators"] if o["arrangement"] is not None]
     assert all(o["updates"] == session._engine.table.rows(o["arrangement"]) for o in kept)
     session.insert("orders", [("tea", 4, 1)])
     session.advance()
     after = client.get("api/graph").json()
     assert "picture" not in after
-    assert after["plan"] == told["plan"]
+    assert after["plan"] == answer["plan"]
     assert next(o for o in after["operators"] if o["id"] == source["id"])["total"]["rows_out"] == 5
     one = client.get("api/graph", params={"view": "total"}).json()
     assert 0 < len(one["operators"]) < len(operators)
     assert client.get("api/graph", params={"view": "nope"}).status_code == 404
 
 
-def test_why_a_row_is_there_is_told(client, session):
+def test_a_row_is_explained(client, session):
     def why(view, row):
         return client.post("api/why", json={"view": view, "row": row})
 
-    found = rows(client, "total", filter="jam")
-    told = why("total", found["ids"][0]).json()
-    assert (told["row"], told["count"], told["at"]) == ({"item": "jam", "total": 5, "n": 1}, 1, [0])
-    assert [(i["source"], i["rows"]) for i in told["inputs"]] == [("orders", [["jam", 5, 2, 0, 1]])]
-    assert told["operators"][0]["total"] == 1
+    actual = rows(client, "total", filter="jam")
+    answer = why("total", actual["ids"][0]).json()
+    assert (answer["row"], answer["count"], answer["at"]) == ({"item": "jam", "total": 5, "n": 1}, 1, [0])
+    assert [(i["source"], i["rows"]) for i in answer["inputs"]] == [("orders", [["jam", 5, 2, 0, 1]])]
+    assert answer["operators"][0]["total"] == 1
     assert why("total", "nothing").status_code == 400
-    assert why("nope", found["ids"][0]).status_code == 404
+    assert why("nope", actual["ids"][0]).status_code == 404
     session.retract("orders", [("jam", 5, 2)])
     session.advance()
-    gone = why("total", found["ids"][0])
+    gone = why("total", actual["ids"][0])
     assert (gone.status_code, "not in the view any more" in gone.text) == (404, True)
 
 
@@ -202,8 +202,8 @@ def test_why_a_row_is_there_is_told(client, session):
 
 def test_a_select_is_answered_and_takes_no_step(client, session):
     session.insert("orders", [("tea", 40, 1)])  # waits for the next step, and goes on waiting
-    told = ask(client, "SELECT item, sum(price) AS p FROM orders WHERE price < 6 GROUP BY item ORDER BY item")
-    assert told["rows"] == [["jam", 5], ["salt", 1], ["tea", 3]]
+    answer = ask(client, "SELECT item, sum(price) AS p FROM orders WHERE price < 6 GROUP BY item ORDER BY item")
+    assert answer["rows"] == [["jam", 5], ["salt", 1], ["tea", 3]]
     assert (session.lower, session._engine.has_pending) == (1, True)
     assert ask(client, "SHOW MATERIALIZED VIEWS")["rows"][0] == ["orders", 4]
     plan = ask(client, "EXPLAIN SELECT count(*) FROM orders")
@@ -229,7 +229,7 @@ def test_what_writes_is_refused_and_nothing_of_it_is_done(client, session):
     assert (session.lower, session.views) == (1, ["orders", "total", "each"])
 
 
-def test_an_error_of_a_statement_is_told_with_its_kind(client):
+def test_an_error_of_a_statement_is_returned_with_its_kind(client):
     assert ask(client, "SELECT nope FROM orders", 400)["error"]["kind"] == "UnknownColumnError"
     assert ask(client, "SELEC 1", 400)["error"]["kind"] == "StatementError"
     assert "1 error(s)" in ask(client, "SELECT * FROM each", 400)["error"]["message"]
@@ -239,8 +239,8 @@ def test_an_error_of_a_statement_is_told_with_its_kind(client):
 def test_a_long_result_is_cut(client, session):
     session.insert("orders", [(f"item {i}", i, 1) for i in range(3_000)])
     session.advance()
-    told = ask(client, "SELECT * FROM orders")
-    assert (len(told["rows"]), told["total"]) == (1_000, 3_004)
+    answer = ask(client, "SELECT * FROM orders")
+    assert (len(answer["rows"]), answer["total"]) == (1_000, 3_004)
 
 
 def test_what_is_posted_is_read_with_care(client):
@@ -313,9 +313,9 @@ def test_reading_while_it_advances_sees_whole_steps(client, session):
     try:
         seen = []
         for _ in range(60):
-            told = rows(client, "orders")
-            assert told["selected"] == 4
-            seen.append(told["lower"])
+            rows_shown = rows(client, "orders")
+            assert rows_shown["selected"] == 4
+            seen.append(rows_shown["lower"])
     finally:
         stop.set()
         running.join()
@@ -323,14 +323,14 @@ def test_reading_while_it_advances_sees_whole_steps(client, session):
     assert seen[-1] > seen[0]
 
 
-def test_what_runs_is_told_as_it_runs(client, session):
+def test_what_runs_is_reported_while_it_runs(client, session):
     with session._engine.past.watch("closing times 1 to 2"):
         doing = client.get("api/session").json()["doing"]
     assert doing["text"] == "closing times 1 to 2"
     assert 0 <= doing["seconds"] < 60
 
 
-def test_a_step_that_failed_is_told_until_one_succeeds(client, session):
+def test_a_failed_step_is_reported_until_one_succeeds(client, session):
     session.insert("orders", [("x", 1, 1)], diff=2**62)
     session.insert("orders", [("x", 1, 1)], diff=2**62)
     with pytest.raises(an.errors.AltneuError):
@@ -361,7 +361,7 @@ def test_updates_arrive_as_they_happen_and_resume_after_the_last_one(client, ses
 # views that come and go -----------------------------------------------------------------------------------------------
 
 
-def test_a_view_that_is_added_or_dropped_is_told_without_a_step(client, session):
+def test_a_view_that_is_added_or_dropped_is_an_update_without_a_step(client, session):
     session.maintain("cheap", session.collections["orders"].filter("price < 4"))
     assert rows(client, "cheap")["selected"] == 2
     session.drop("cheap")
@@ -376,9 +376,9 @@ def test_a_view_with_two_times(tmp_path):
         session.insert("facts", [("a", 2)], time=(0, 9))
         session.advance()
         assert rows(client, "sums")["rows"] == [["a", 3]]
-        told = client.get("api/changes", params={"view": "sums"}).json()
-        assert told["times"] == ["system", "event"]
-        assert sorted(map(tuple, told["changes"][0]["times"])) == [(0, 5), (0, 9), (0, 9)]
+        answer = client.get("api/changes", params={"view": "sums"}).json()
+        assert answer["times"] == ["system", "event"]
+        assert sorted(map(tuple, answer["changes"][0]["times"])) == [(0, 5), (0, 9), (0, 9)]
         assert str(tmp_path) in client.get("api/session").json()["store"]
 
 
@@ -477,9 +477,9 @@ def test_a_million_rows_open_at_once():
         session.insert("n", [(-1, "last")])
         session.advance()
         before = time.perf_counter()
-        told = rows(client, "n")
+        rows_shown = rows(client, "n")
         opened = time.perf_counter() - before
-        assert (told["selected"], len(told["rows"])) == (1_000_001, 50)
+        assert (rows_shown["selected"], len(rows_shown["rows"])) == (1_000_001, 50)
         before = time.perf_counter()
         assert rows(client, "n", offset=999_950, limit=100)["offset"] == 999_950
         paged = time.perf_counter() - before

@@ -17,19 +17,19 @@ from tests.page.conftest import SCRIPT
 def tab(browser, page):
     """A tab with the page in it, in which nothing may fail: no script, no request, no policy."""
     context = browser.new_context(viewport={"width": 1200, "height": 800})
-    made = context.new_page()
-    made.set_default_timeout(15_000)
+    result = context.new_page()
+    result.set_default_timeout(15_000)
     wrong: list[str] = []
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    made.on("console", lambda message: message.type == "error" and wrong.append(message.text))
-    made.on("dialog", lambda dialog: (wrong.append("a dialog"), dialog.dismiss()))
+    result.on("pageerror", lambda error: wrong.append(str(error)))
+    result.on("console", lambda message: message.type == "error" and wrong.append(message.text))
+    result.on("dialog", lambda dialog: (wrong.append("a dialog"), dialog.dismiss()))
     asked: list[str] = []
-    made.on("request", lambda request: asked.append(request.url))
-    made.goto(page.url)
-    made.expected = []
-    yield made
+    result.on("request", lambda request: asked.append(request.url))
+    result.goto(page.url)
+    result.expected = []
+    yield result
     context.close()
-    assert [text for text in wrong if not any(part in text for part in made.expected)] == []
+    assert [text for text in wrong if not any(part in text for part in result.expected)] == []
     assert [url for url in asked if not url.startswith((page.url, "data:"))] == []
 
 
@@ -192,12 +192,12 @@ def test_the_graph_shows_rows_as_they_flow_and_what_an_operator_did(tab, session
 def test_why_a_row_is_there(tab):
     tab.goto(tab.url.partition("#")[0] + "#/views/total/rows")
     tab.locator("main tbody tr", has_text="jam").get_by_role("button", name="Why").click()
-    told = tab.get_by_role("dialog")
-    expect(told).to_contain_text("source orders")
-    expect(told.locator("tbody tr")).to_contain_text("jam")
-    expect(told).to_contain_text("By way of")
+    answer = tab.get_by_role("dialog")
+    expect(answer).to_contain_text("source orders")
+    expect(answer.locator("tbody tr")).to_contain_text("jam")
+    expect(answer).to_contain_text("By way of")
     tab.keyboard.press("Escape")
-    expect(told).to_have_count(0)
+    expect(answer).to_have_count(0)
 
 
 def test_what_runs_is_seen_while_it_runs(tab, session):

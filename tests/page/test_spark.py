@@ -26,15 +26,15 @@ def test_jobs_and_the_rows_that_spark_counted(spark, served):
     session.insert("n", spark.range(70).selectExpr("id % 10 AS k", "id AS v"))
     step = session.advance()
     assert step.placement == "spark"
-    told = client.get("api/jobs").json()
-    assert told["count"] >= 1
-    assert 0 < told["seconds"] <= step.seconds
-    assert told["read"] == {"n": 5_070}
-    assert told["last"][-1]["title"].startswith("altneu step")
+    answer = client.get("api/jobs").json()
+    assert answer["count"] >= 1
+    assert 0 < answer["seconds"] <= step.seconds
+    assert answer["read"] == {"n": 5_070}
+    assert answer["last"][-1]["title"].startswith("altneu step")
     text = client.get("metrics").text
-    found = {s.name: s.value for family in text_string_to_metric_families(text) for s in family.samples}
-    assert found["altneu_spark_rows_read_total"] == 5_070
-    assert found["altneu_spark_jobs_total"] == told["count"]
+    actual = {s.name: s.value for family in text_string_to_metric_families(text) for s in family.samples}
+    assert actual["altneu_spark_rows_read_total"] == 5_070
+    assert actual["altneu_spark_jobs_total"] == answer["count"]
 
 
 def test_views_that_tasks_have_written_are_read(spark, served):
@@ -57,10 +57,10 @@ def test_streams_that_are_followed(spark, served, tmp_path):
     stream = spark.readStream.schema("k long, v long").parquet(str(folder))
     with session.follow(n=stream, available_now=True) as following:
         following.wait(120)
-    (told,) = client.get("api/streams").json()["streams"]
-    assert (told["name"], told["active"], told["batches"], told["rows"]) == ("n", False, 1, 100)
-    assert told["spark"]["numInputRows"] == 100
-    assert told["error"] is None
+    (answer,) = client.get("api/streams").json()["streams"]
+    assert (answer["name"], answer["active"], answer["batches"], answer["rows"]) == ("n", False, 1, 100)
+    assert answer["spark"]["numInputRows"] == 100
+    assert answer["error"] is None
     text = client.get("metrics").text
     assert 'altneu_stream_rows_total{stream="n"} 100.0' in text
     assert client.get("api/sources").json()["sources"][0]["stream"] is True

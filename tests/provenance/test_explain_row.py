@@ -25,14 +25,14 @@ TOTALS = ORDERS.group_by("item").agg(total="sum(price)")
 
 def rests_on(explanation):
     """The rows of each source with their counts, and the greatest time."""
-    found = {}
+    result = {}
     for source in explanation.inputs:
         rows = [tuple(map(plain, row.values())) for row in source.to_arrow().to_pylist()]
         width = len(source.times)
-        counts = found.setdefault(source.source, Counter())
+        counts = result.setdefault(source.source, Counter())
         for row in rows:
             counts[row[: -width - 1]] += row[-1]
-    return found
+    return result
 
 
 def check(view, collection, sources, at=None, most=4):
@@ -45,8 +45,8 @@ def check(view, collection, sources, at=None, most=4):
         assert explanation.sufficient is True
         assert explanation.count == shown[key]
         held = {name: Counter() for name in sources} | rests_on(explanation)
-        made, _ = recompute(collection.node, held, time)
-        assert made[key] == shown[key], explanation
+        result, _ = recompute(collection.node, held, time)
+        assert result[key] == shown[key], explanation
     return len(rows)
 
 
@@ -170,7 +170,7 @@ def test_extremes_rest_on_the_rows_that_have_them_and_winners_on_themselves():
             assert view.explain_row({"item": "tea"}).to_arrow("orders").column("id").to_pylist() == [9]
 
 
-def test_what_nothing_keeps_is_told_as_far_as_it_is_known():
+def test_what_nothing_keeps_is_explained_as_far_as_it_is_known():
     orders = an.source("orders", "id long, item string, price long")
     with Session() as session:
         view = session.maintain("totals", orders.filter("price > 1").group_by("item").agg(total="sum(price)"))
@@ -186,7 +186,7 @@ def test_what_nothing_keeps_is_told_as_far_as_it_is_known():
             explanation.to_arrow("else")
 
 
-def test_what_was_met_as_of_its_time_is_told():
+def test_the_row_that_was_met_as_of_its_time_is_explained():
     quotes = an.source("quotes", "item string, price long", keep=True)
     with Session(retain="all") as session:
         changes, now = ORDERS.differentiate(), quotes.delay_to_neu()
@@ -205,7 +205,7 @@ def test_what_was_met_as_of_its_time_is_told():
         ]
 
 
-def test_a_row_that_is_not_there_and_a_row_that_is_not_told():
+def test_a_row_that_is_absent_and_a_row_that_is_not_given():
     with Session() as session:
         view = session.maintain("orders too", ORDERS)
         session.insert("orders", [(1, "tea", 3), (2, "tea", 4)])
@@ -248,9 +248,9 @@ def test_as_a_dictionary_and_from_a_reader(tmp_path):
         view = session.maintain("totals", TOTALS)
         session.insert("orders", [(1, "tea", 3)] * 2)
         session.advance()
-        told = view.explain_row({"item": "tea"}).to_dict()
-        assert told["row"] == {"item": "tea", "total": 6}
-        assert told["inputs"] == [
+        answer = view.explain_row({"item": "tea"}).to_dict()
+        assert answer["row"] == {"item": "tea", "total": 6}
+        assert answer["inputs"] == [
             {
                 "source": "orders",
                 "kept": True,
@@ -258,7 +258,7 @@ def test_as_a_dictionary_and_from_a_reader(tmp_path):
                 "rows": [[1, "tea", 3, 0, 2]],
             }
         ]
-        assert [o["inputs"] for o in told["operators"]][-1] == []
+        assert [o["inputs"] for o in answer["operators"]][-1] == []
     with an.read(tmp_path) as reader, pytest.raises(ReadError, match="not its query"):
         reader.view("totals").explain_row(("tea", 6))
 

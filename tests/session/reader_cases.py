@@ -7,9 +7,9 @@ from collections import Counter
 
 def accumulate(table, contents=()) -> Counter:
     """The rows that changes make of contents."""
-    found = Counter(contents)
+    actual = Counter(contents)
     for row in table.to_pylist():
         diff = row.pop("diff")
         row.pop("time", None)
-        found[tuple(row.values())] += diff
-    return Counter({row: count for row, count in found.items() if count})
+        actual[tuple(row.values())] += diff
+    return Counter({row: count for row, count in actual.items() if count})

@@ -138,8 +138,8 @@ def test_timestamps_at_the_ends_of_64_bits(direction):
 
 def nearest(at, kept, direction, tolerance):
     some = [s for s in kept if direction == "nearest" or (s <= at if direction == "backward" else s >= at)]
-    found = min(some, key=lambda s: (abs(at - s), s), default=None)
-    return found if found is None or tolerance is None or abs(at - found) <= tolerance else None
+    actual = min(some, key=lambda s: (abs(at - s), s), default=None)
+    return actual if actual is None or tolerance is None or abs(at - actual) <= tolerance else None
 
 
 # where it may be used -------------------------------------------------------------------------------------------------
@@ -210,9 +210,9 @@ def test_a_change_reads_its_neighbours_and_not_its_key(change, monkeypatch):
     read = []
 
     def counted(*arguments):
-        found = between(*arguments)
-        read.append(len(found))
-        return found
+        result = between(*arguments)
+        read.append(len(result))
+        return result
 
     source, row = change
     with Session() as session:
@@ -251,13 +251,13 @@ def looked_at(rule, many, what, times, monkeypatch):
     counts = []
 
     def reading(*arguments):
-        counts.append(len(found := between(*arguments)))
-        return found
+        counts.append(len(result := between(*arguments)))
+        return result
 
     def sweeping(*arguments):
-        found = sweep(*arguments)
-        counts.append(found[3])
-        return found
+        result = sweep(*arguments)
+        counts.append(result[3])
+        return result
 
     with Session() as session:
         view = session.maintain("v", plan)
@@ -280,8 +280,8 @@ def looked_at(rule, many, what, times, monkeypatch):
 
 def nearest_text(at, kept, rule):
     direction, tolerance, exact = rule
-    found = nearest(at, [s for s in kept if exact or s != at], direction, tolerance)
-    return None if found is None else str(found)
+    actual = nearest(at, [s for s in kept if exact or s != at], direction, tolerance)
+    return None if actual is None else str(actual)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -306,9 +306,9 @@ def test_ties_below_the_greatest_look_at_no_left_rows(monkeypatch):
     looked = []
 
     def sweeping(*arguments):
-        found = sweep(*arguments)
-        looked.append(found[3])
-        return found
+        result = sweep(*arguments)
+        looked.append(result[3])
+        return result
 
     with Session() as session:
         view = session.maintain("v", revising().select("a", "b"))

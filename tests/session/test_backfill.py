@@ -138,11 +138,11 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_rows_are_refused_and_nothing_has_changed(case, life):
-    rows, told = WRONG[case]
+    rows, answer = WRONG[case]
     session = life.goes_on()
     before = state(session)
     with pytest.raises(
-        InputError, match=f"source 'a' are not those that it holds: 'arrange by k' of view 'sum' .*{told}"
+        InputError, match=f"source 'a' are not those that it holds: 'arrange by k' of view 'sum' .*{answer}"
     ):
         session.backfill("a", rows)
     assert state(session) == before
@@ -418,16 +418,16 @@ def test_an_interrupted_or_failing_commit_leaves_all_as_it_was(life, monkeypatch
 
 def read_in(session, monkeypatch):
     """Rows that the next steps read of arrangements, and what they were given."""
-    made = []
+    result = []
     step = session._engine.executor.step
 
     def counted(plan, table, inputs, *rest):
         read = sum(table.rows(n.operation.arrangement) for n in plan.nodes if isinstance(n.operation, ReadOp))
-        made.append((read, sum(len(u) for parts in inputs.updates.values() for u in parts), len(plan.nodes)))
+        result.append((read, sum(len(u) for parts in inputs.updates.values() for u in parts), len(plan.nodes)))
         return step(plan, table, inputs, *rest)
 
     monkeypatch.setattr(session._engine.executor, "step", counted)
-    return made
+    return result
 
 
 @pytest.mark.parametrize("n", [20, 2000])
@@ -439,9 +439,9 @@ def test_what_is_given_and_what_is_kept_of_it_is_read_once(n, monkeypatch):
         session.insert("a", rows)
         session.insert("b", [(i, i) for i in range(3 * n)])
         session.advance()
-        made = read_in(session, monkeypatch)
+        result = read_in(session, monkeypatch)
         session.backfill("a", rows)
-        ((read, given, _),) = made
+        ((read, given, _),) = result
         assert (read, given) == (n, n)  # of b, nothing
 
 
@@ -454,9 +454,9 @@ def test_a_late_view_reads_each_arrangement_that_it_needs_once(n, monkeypatch):
         session.insert("a", [(i, i, i) for i in range(n)])
         session.insert("b", [(i, i) for i in range(n)])
         session.advance()
-        made = read_in(session, monkeypatch)
+        result = read_in(session, monkeypatch)
         session.maintain("late", A.join(B, on="k").filter("v > 1").group_by("v").agg(n="sum(u)", m="max(k)"))
-        ((read, *_),) = made
+        ((read, *_),) = result
         assert read <= 2 * n
 
 

@@ -37,8 +37,8 @@ def session():
 
 
 def envelope(op, before=None, after=None, *, wrapped=False, **more):
-    made = {"before": before, "after": after, "source": {"table": "people", "op": "?"}, "op": op, **more}
-    return json.dumps({"schema": {"type": "struct"}, "payload": made} if wrapped else made)
+    result = {"before": before, "after": after, "source": {"table": "people", "op": "?"}, "op": op, **more}
+    return json.dumps({"schema": {"type": "struct"}, "payload": result} if wrapped else result)
 
 
 def person(key, name="Ada", n=1):
@@ -202,12 +202,12 @@ def test_encodings_of_dates_times_and_decimals():
         "day": 19_000, "at": 1_661_327_688_868, "late": 1_661_327_688_868_123_456,
         "zoned": "2022-08-24T07:54:48.868+02:00", "price": "12.30", "local": 1_661_327_688_868_123,
     }  # fmt: skip
-    [(found, _)], errors = decoded(
+    [(actual, _)], errors = decoded(
         envelope("c", None, row), fields=fields, unit={"at": "ms", "late": "ns", "local": "us"}
     )
     assert errors == []
     moment = datetime(2022, 8, 24, 7, 54, 48, 868_000, UTC)
-    assert found == (
+    assert actual == (
         date(2022, 1, 8), moment, moment.replace(microsecond=868_123), moment.replace(hour=5), Decimal("12.30"),
         moment.replace(microsecond=868_123, tzinfo=None),
     )  # fmt: skip
@@ -338,22 +338,22 @@ changes = st.lists(st.tuples(st.integers(0, 3), st.none() | people, st.booleans(
 
 def history(steps, *, images=True):
     """Events of a table that is changed step by step, and the table after each; a key is told by every image."""
-    table, told = {}, []
+    table, answer = {}, []
     for key, row, wrapped in steps:
         old = table.get(key)
         before = old if images or old is None else {"id": key}
         if row is None and old is not None:
             del table[key]
-            told += [(key, envelope("d", before, None, wrapped=wrapped)), (key, None)]
+            answer += [(key, envelope("d", before, None, wrapped=wrapped)), (key, None)]
         elif row is not None:
             table[key] = {"id": key, "name": row[0], "n": row[1]}
             op = "u" if old is not None else "c"
             before = None if op == "u" and not images else before
-            told.append((key, envelope(op, before, table[key], wrapped=wrapped)))
+            answer.append((key, envelope(op, before, table[key], wrapped=wrapped)))
         else:
-            told.append((key, envelope("m", wrapped=wrapped)))
-        yield told, Counter((k, r["name"], r["n"]) for k, r in table.items())
-        told = []
+            answer.append((key, envelope("m", wrapped=wrapped)))
+        yield answer, Counter((k, r["name"], r["n"]) for k, r in table.items())
+        answer = []
 
 
 @given(changes)

@@ -24,11 +24,11 @@ def messages(rng, times):
         total[data["x"]] += diff
     counts = Counter(time for _, time, _ in updates)
     cuts = sorted({0, times, *(rng.randint(0, times) for _ in range(3))})
-    told = [{"updates": updates[i : i + 3]} for i in range(0, len(updates), 3)]
+    answer = [{"updates": updates[i : i + 3]} for i in range(0, len(updates), 3)]
     for lower, upper in pairwise(cuts):
         known = [[t, n] for t, n in sorted(counts.items()) if lower <= t < upper]
-        told.append({"progress": {"lower": lower, "upper": upper, "counts": known}})
-    return [json.dumps(m) for m in told], {x: n for x, n in total.items() if n}
+        answer.append({"progress": {"lower": lower, "upper": upper, "counts": known}})
+    return [json.dumps(m) for m in answer], {x: n for x, n in total.items() if n}
 
 
 def nested(depth):
@@ -43,14 +43,14 @@ def nested(depth):
 def test_any_shuffling_and_repeating_gives_what_they_give_in_order(seed):
     rng = random.Random(seed)
     times = rng.randint(1, 8)
-    told, wanted = messages(rng, times)
-    told = told + rng.choices(told, k=len(told))
-    rng.shuffle(told)
+    answer, wanted = messages(rng, times)
+    answer = answer + rng.choices(answer, k=len(answer))
+    rng.shuffle(answer)
     feed = an.cdc.Feed("numbers", "x long")
     with an.Session() as session:
         view = session.maintain("numbers", feed.collection.count())
         frontiers = []
-        for message in told:
+        for message in answer:
             feed.offer([message])
             feed.advance(session)
             assert session.lower == feed.frontier

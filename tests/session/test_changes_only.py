@@ -26,13 +26,13 @@ RATIOS = READINGS.select("sensor", ratio="1000 / degrees")
 
 def counted(table, *times: str) -> Counter:
     """The rows of a table of changes, added up."""
-    found = Counter()
+    actual = Counter()
     for row in table.to_pylist():
         diff = row.pop("diff")
         for name in ("time", *times):
             row.pop(name, None)
-        found[tuple(row.values())] += diff
-    return Counter({row: n for row, n in found.items() if n})
+        actual[tuple(row.values())] += diff
+    return Counter({row: n for row, n in actual.items() if n})
 
 
 def kept(session: an.Session, name: str) -> int:
@@ -53,11 +53,11 @@ ON_SPARK = [pytest.param(placement, marks=pytest.mark.spark) for placement in ("
 def session(request, tmp_path):
     options = {"memory": {}, "store": {"path": tmp_path / "s"}, "shards": {"path": tmp_path / "s", "shards": 3}}
     if request.param in options:
-        made = an.Session(**options[request.param])
+        result = an.Session(**options[request.param])
     else:
-        made = an.Session(request.getfixturevalue("spark"), placement=request.param, shards=2)
-    with made:
-        yield made
+        result = an.Session(request.getfixturevalue("spark"), placement=request.param, shards=2)
+    with result:
+        yield result
 
 
 # what is told ---------------------------------------------------------------------------------------------------------
@@ -66,25 +66,25 @@ def session(request, tmp_path):
 def test_changes_subscriptions_and_counts_are_those_of_a_view_with_contents(session):
     plain = session.maintain("plain", SUMS)
     view = session.maintain("sums", SUMS, contents=False)
-    told, added = [], Counter()
-    view.subscribe(lambda row, time, diff: told.append((*row, time, diff)))
+    answer, added = [], Counter()
+    view.subscribe(lambda row, time, diff: answer.append((*row, time, diff)))
     for step in range(4):
         session.insert("readings", [(k, 10 * step + k) for k in range(3)])
         if step:
             session.retract("readings", [(0, 10 * step - 10)])
-        made = session.advance(session.lower + 1 + step)
-        assert made.changes_out["sums"] == made.changes_out["plain"] == view.changes().num_rows
+        result = session.advance(session.lower + 1 + step)
+        assert result.changes_out["sums"] == result.changes_out["plain"] == view.changes().num_rows
         added += counted(view.changes())
         added = Counter({row: n for row, n in added.items() if n})
     assert Counter(dict.fromkeys(plain.to_pylist(), 1)) == Counter({row: n for row, n in added.items() if n > 0})
     again = Counter()
-    for *row, _, diff in told:
+    for *row, _, diff in answer:
         again[tuple(row)] += diff
     assert {row: n for row, n in again.items() if n} == dict(added)
     assert (view.changes_only, plain.changes_only) == (True, False)
 
 
-def test_negative_counts_are_told_as_they_are(session):
+def test_negative_counts_are_reported_as_they_are(session):
     view = session.maintain("hot", HOT, contents=False)
     session.retract("readings", [(1, 95)])
     session.advance()
@@ -95,7 +95,7 @@ def test_negative_counts_are_told_as_they_are(session):
     assert counted(view.changes()) == {(1, 95): 2}
 
 
-def test_an_error_is_kept_until_its_cause_goes_and_the_row_is_told_then(session):
+def test_an_error_is_kept_until_its_cause_is_removed_and_the_row_appears_then(session):
     view = session.maintain("ratios", RATIOS, contents=False)
     session.insert("readings", [(1, 0), (2, 10)])
     session.advance()
@@ -108,7 +108,7 @@ def test_an_error_is_kept_until_its_cause_goes_and_the_row_is_told_then(session)
     assert view.errors().num_rows == 0
 
 
-def test_rows_that_wait_for_their_time_are_told_when_it_comes(session):
+def test_future_rows_are_changes_when_their_time_is_reached(session):
     view = session.maintain("hot", HOT, contents=False)
     session.insert("readings", [(1, 95)], time=5)
     session.advance()
@@ -119,7 +119,7 @@ def test_rows_that_wait_for_their_time_are_told_when_it_comes(session):
     assert kept(session, "hot") == 0
 
 
-def test_rows_that_go_by_themselves_are_told_of_a_late_view_too():
+def test_rows_that_expire_are_changes_of_a_late_view_too():
     source = an.source("s", "k long, until long", keep=True)
     live = source.filter("logical_now() < until")
     with an.Session() as session:
@@ -232,7 +232,7 @@ def work(n: int) -> tuple[list[int], int, int]:
         return [o.last.rows_in for o in operators], kept(session, "hot"), view.changes().nbytes
 
 
-def test_what_a_step_costs_and_what_is_kept_do_not_follow_what_came_before():
+def test_the_cost_of_a_step_and_its_state_do_not_follow_earlier_input():
     small, large = work(100), work(10_000)
     assert small == large
     assert small[:2] == ([1, 1, 1], 0)
@@ -297,7 +297,7 @@ def test_a_late_view_without_contents_begins_with_the_next_changes():
         assert kept(session, "sums") == 0
 
 
-def test_views_of_one_plan_share_what_they_are_told_by_and_go_one_by_one():
+def test_views_of_one_plan_share_arrangements_and_are_dropped_one_by_one():
     with an.Session(retain="all") as session:
         first, second = (session.maintain(name, HOT, contents=False) for name in ("a", "b"))
         assert session._engine.ports("a") == session._engine.ports("b")
@@ -335,7 +335,7 @@ def test_a_store_that_is_opened_again_or_parted_goes_on(tmp_path, retain):
     assert {row: n for row, n in added.items() if n} == {(k, 36 - 6, 12): 1 for k in range(4)}
 
 
-def test_a_view_stays_as_it_was_made(tmp_path):
+def test_a_view_stays_as_it_was_created(tmp_path):
     with an.Session(path=tmp_path / "s") as session:
         session.maintain("hot", HOT, contents=False)
         session.maintain("sums", SUMS)
@@ -388,9 +388,9 @@ def test_explain_says_that_nothing_is_kept():
     nothing = "nothing of (sensor, degrees) but future updates and retained history"
     with an.Session() as session:
         session.maintain("hot", HOT, contents=False)
-        told = session.explain("hot")
-        assert told.startswith("view hot\n  changes  [key: sensor, degrees;")
-        assert f"exchange: sensor, degrees; state: {nothing}, 0 updates" in told
+        text = session.explain("hot")
+        assert text.startswith("view hot\n  changes  [key: sensor, degrees;")
+        assert f"exchange: sensor, degrees; state: {nothing}, 0 updates" in text
         assert session.explained("hot").operators[-1].state == nothing
         assert "keeps: nothing of" in session.explain("hot", form="svg")
 

@@ -40,12 +40,12 @@ def here(path, view, **options) -> Counter:
     given = {"path": str(path), "view": view, **{name: str(value) for name, value in options.items()}}
     source = DefaultSource(given)
     reader = source.reader(source.schema())
-    found = Counter()
+    result = Counter()
     for part in reader.partitions():
         for batch in reader.read(part):
             assert batch.schema == to_arrow_schema(source.schema(), timezone="UTC")
-            found.update(tuple(row.values()) for row in batch.to_pylist())
-    return found
+            result.update(tuple(row.values()) for row in batch.to_pylist())
+    return result
 
 
 def test_spark_reads_contents_and_changes(spark, tmp_path):
@@ -85,8 +85,8 @@ def test_times_and_columns(tmp_path):
         assert here(tmp_path, "v") == Counter(view.to_pylist())
         assert here(tmp_path, "v", columns='["w"]') == Counter((w,) for *_, w in view.to_pylist())
         for since, until in ((0, 2), (-1, 3), (2, 2), (3, 3)):
-            found = here(tmp_path, "v", mode="changes", since=since, until=until)
-            assert found == Counter(tuple(r.values()) for r in view.changes(since=since, until=until).to_pylist())
+            actual = here(tmp_path, "v", mode="changes", since=since, until=until)
+            assert actual == Counter(tuple(r.values()) for r in view.changes(since=since, until=until).to_pylist())
         assert len(list((tmp_path / "readers").iterdir())) <= 2  # reads of one commit share a lease
 
 
@@ -122,8 +122,8 @@ def test_every_type_passes(spark, tmp_path):
         view = session.maintain("v", an.source("s", EVERY_TYPE))
         session.insert("s", [row, (*[None] * 16, 8)])
         session.advance()
-        found = sorted(load(spark, tmp_path, "v").toArrow().to_pylist(), key=lambda r: r["must"])
-        assert found == sorted(view.to_arrow().to_pylist(), key=lambda r: r["must"])
+        actual = sorted(load(spark, tmp_path, "v").toArrow().to_pylist(), key=lambda r: r["must"])
+        assert actual == sorted(view.to_arrow().to_pylist(), key=lambda r: r["must"])
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_errors_raise_unless_they_are_ignored(tmp_path):
         assert here(tmp_path, "negative", mode="changes")[3, 10, "", 0, -1] == 1
 
 
-def test_a_task_that_comes_too_late_is_told_so(tmp_path):
+def test_a_task_that_starts_too_late_gets_an_error(tmp_path):
     with an.Session(path=tmp_path) as session:
         session.maintain("v", EDGES)
         session.insert("edges", [(i, i, "x" * 100) for i in range(5000)])
@@ -210,9 +210,9 @@ def test_a_stream_into_parquet_files_while_a_session_of_the_same_application_adv
             session.retract("edges", [(5, at, "")])
             session.advance()
         into_files(maxRowsPerBatch=4).trigger(availableNow=True).start().awaitTermination()
-        found = spark.read.parquet(str(out)).toArrow()
-        assert accumulate(found) == Counter(view.to_pylist())
-        assert set(found["time"].to_pylist()) >= {4, 5, 6}  # each at its own
+        actual = spark.read.parquet(str(out)).toArrow()
+        assert accumulate(actual) == Counter(view.to_pylist())
+        assert set(actual["time"].to_pylist()) >= {4, 5, 6}  # each at its own
 
 
 def test_a_batch_that_failed_is_given_again_the_same(spark, tmp_path):

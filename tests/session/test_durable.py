@@ -64,7 +64,7 @@ def test_changes_of_the_last_advance_survive(filled):
         assert session.maintain("total", TOTAL).changes().num_rows == 0
 
 
-def test_held_rows_and_kept_history_survive(path):
+def test_future_rows_and_retained_history_survive(path):
     with open_session(path, retain=3) as session:
         session.maintain("v", ORDERS)
         session.insert("orders", [("now", 0, 0), ("soon", 1, 6), ("late", 2, 1_000)], time="t")

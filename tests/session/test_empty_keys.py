@@ -42,8 +42,8 @@ READERS = {
 def readers(of_one: Collection) -> dict[str, Collection]:
     """Everything that reads it, consolidated; and some of it with the same a second time, and as it is."""
     again = of_one.consolidate().filter("k < 100").consolidate()
-    found = {name: read(of_one.consolidate()) for name, read in READERS.items()}
-    return {**found, "joined again": READERS["join"](again), "distinct as it is": READERS["distinct"](of_one)}
+    actual = {name: read(of_one.consolidate()) for name, read in READERS.items()}
+    return {**actual, "joined again": READERS["join"](again), "distinct as it is": READERS["distinct"](of_one)}
 
 
 CHANGES = [
@@ -71,14 +71,14 @@ def shown(session: Session, plans: dict[str, Collection]) -> list[dict[str, tupl
     """Contents, and the sum of all changes so far, of every view after every step."""
     views = {name: session.maintain(name, plan) for name, plan in plans.items()}
     sums: dict[str, Counter] = {name: Counter() for name in views}
-    found = []
+    result = []
     for _ in steps(session):
         check_places(session)
         for name, view in views.items():
             for *row, _, diff in map(dict.values, view.changes().to_pylist()):
                 sums[name][tuple(row)] += diff
-        found.append({n: (contents_of(v), Counter({r: c for r, c in sums[n].items() if c})) for n, v in views.items()})
-    return found
+        result.append({n: (contents_of(v), Counter({r: c for r, c in sums[n].items() if c})) for n, v in views.items()})
+    return result
 
 
 @pytest.mark.parametrize("name", OF_ONE_GROUP)
@@ -89,8 +89,8 @@ def test_what_is_of_one_group_is_read_right_whatever_the_shards(name):
     assert all(contents == changes for step in wanted for contents, changes in step.values())
     assert any(wanted[0][n][0] for n in plans)
     with Session(shards=3) as session:
-        found = shown(session, plans)
-    for number, (seen, right) in enumerate(zip(found, wanted, strict=True)):
+        actual = shown(session, plans)
+    for number, (seen, right) in enumerate(zip(actual, wanted, strict=True)):
         assert seen == right, (number, {n: (seen[n], right[n]) for n in plans if seen[n] != right[n]})
 
 

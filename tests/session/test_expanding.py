@@ -71,7 +71,7 @@ def history(seed):
 
 
 def contents(plans, seed, **options):
-    found = []
+    result = []
     with Session(**options) as session:
         views = {name: session.maintain(name, plan) for name, plan in plans.items()}
         for step in history(seed):
@@ -81,8 +81,8 @@ def contents(plans, seed, **options):
             for name, view in views.items():
                 rows = Counter(map(str, view.to_arrow(errors="ignore").to_pylist()))
                 errors = Counter(str(error) for error in view.errors().to_pylist())
-                found.append((name, rows, errors))
-    return found
+                result.append((name, rows, errors))
+    return result
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -110,9 +110,9 @@ def test_a_row_that_is_cancelled_is_not_expanded(monkeypatch):
     rows = Expansion.rows
 
     def counting(expansion, begin, end):
-        made = rows(expansion, begin, end)
-        built.append(len(made[0]))
-        return made
+        result = rows(expansion, begin, end)
+        built.append(len(result[0]))
+        return result
 
     monkeypatch.setattr(Expansion, "rows", counting)
     with Session() as session:
@@ -164,10 +164,10 @@ def test_what_follows_a_reduce_flows_too(monkeypatch):
 
 
 def ways(levels, other=lambda c: c):
-    made = A.select("k")
+    result = A.select("k")
     for _ in range(levels):
-        made = made.concat(other(made))
-    return made
+        result = result.concat(other(result))
+    return result
 
 
 def test_one_collection_by_many_ways_is_a_larger_diff():

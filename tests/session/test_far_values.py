@@ -56,12 +56,12 @@ def test_each_value_has_the_text_that_spark_casts_it_to(kind):
         view = session.maintain("v", far.select("x", text="cast(x as string)"))
         session.insert("far", pa.table({"x": column(counts, data_type)}))
         session.advance()
-        found = view.to_pylist()
-        assert len(found) == len(counts)
-        texts = [(x, text) for x, text in found if isinstance(x, BeyondPython)]
+        actual = view.to_pylist()
+        assert len(actual) == len(counts)
+        texts = [(x, text) for x, text in actual if isinstance(x, BeyondPython)]
         assert len(texts) == 4
         assert all(x == text == beyond_python(text, data_type) for x, text in texts)
-        session.retract("far", [(x,) for x, _ in found])  # they go back as they came
+        session.retract("far", [(x,) for x, _ in actual])  # they go back as they came
         session.advance()
         assert view.to_pylist() == []
 
@@ -79,11 +79,11 @@ def test_columns_of_any_depth_become_python_and_columns_again(kind):
     }
     for nested, make in types.items():
         values = [None if chance.random() < 0.2 else make() for _ in range(60)]
-        made = arrow_values(values, nested)
-        made.validate(full=True)
-        assert made.type == nested
-        assert python_values(made) == values
-        assert python_values(made.slice(7, 20)) == values[7:27]
+        result = arrow_values(values, nested)
+        result.validate(full=True)
+        assert result.type == nested
+        assert python_values(result) == values
+        assert python_values(result.slice(7, 20)) == values[7:27]
         assert pickle.loads(pickle.dumps(values)) == values  # noqa: S301
 
 
@@ -130,9 +130,9 @@ def test_an_error_beside_such_a_value_shows_its_text():
 
 
 def test_every_reader_shows_the_text(tmp_path):
-    seen, told = [], []
+    seen, answer = [], []
     with Session(path=tmp_path / "store") as session:
-        inspected = FAR.inspect(lambda row, *_: told.append(row.d))
+        inspected = FAR.inspect(lambda row, *_: answer.append(row.d))
         view = session.maintain("v", inspected)
         view.subscribe(lambda row, *_: seen.append(row.d))
         session.insert("days", GIVEN)
@@ -140,7 +140,7 @@ def test_every_reader_shows_the_text(tmp_path):
         assert sorted(view.to_pylist()) == [(1, SHOWN), (2, NEAR)]
         assert session.sql("SELECT max(d) AS d FROM v").to_pylist() == [(SHOWN,)]
         assert session.sql("VALUES (DATE '+10001-02-03')").to_pylist() == [(SHOWN,)]
-        assert sorted(map(str, seen)) == sorted(map(str, told)) == [SHOWN, str(NEAR)]
+        assert sorted(map(str, seen)) == sorted(map(str, answer)) == [SHOWN, str(NEAR)]
         assert sorted(cells_of(Rows.from_batch(view.to_arrow()))) == [[1, SHOWN], [2, str(NEAR)]]
         assert "+10001-02-03" in str(session.sql("SELECT d FROM v WHERE k = 1"))
         assert SHOWN in str(view.explain_row(view.to_pylist()[-1 if view.to_pylist()[-1][0] == 1 else 0]))
@@ -189,8 +189,8 @@ def test_the_page_and_the_command_line_show_the_text(tmp_path):
         session.insert("days", GIVEN)
         session.advance()
         with session.serve() as served, httpx.Client(base_url=served.url, timeout=30) as client:
-            told = client.get("api/rows", params={"view": "v", "filter": SHOWN}).json()
-        assert told["rows"] == [[1, SHOWN]]
+            answer = client.get("api/rows", params={"view": "v", "filter": SHOWN}).json()
+        assert answer["rows"] == [[1, SHOWN]]
     asked = ["query", "--path", str(tmp_path / "store"), "SELECT d FROM v WHERE k = 1"]
     for form in ([], ["--json"]):
         done = CliRunner().invoke(main, [*asked, *form], catch_exceptions=False)

@@ -5,7 +5,7 @@ import altneu as an
 TIMES = 3_000
 
 
-def test_a_long_history_is_folded_in_a_session_with_a_loop_too(tmp_path):
+def test_a_long_history_is_compacted_in_a_session_with_a_loop_too(tmp_path):
     edges = an.source("edges", "src long, dst long")
 
     def longer(paths):

@@ -13,7 +13,7 @@ import pytest
 
 import altneu as an
 from altneu.errors import InputError, SchemaError, StreamError, UnknownSourceError
-from altneu.runtime import portion
+from altneu.runtime import step_limit
 from altneu.runtime.journal import Journal
 from altneu.streams.batch import TIME, MicroBatch
 from altneu.streams.record import Record
@@ -213,7 +213,7 @@ def test_wrong_streams_and_options_are_refused(spark, files):
 
 
 def test_what_a_long_advance_has_not_closed_is_closed_when_the_stream_is_followed_again(files, tmp_path, monkeypatch):
-    monkeypatch.setattr(portion, "STEP_ROWS", 2)
+    monkeypatch.setattr(step_limit, "STEP_ROWS", 2)
     files.put(*((k, k, k) for k in range(9)))
     commit = Journal.commit_step
     done = []
@@ -475,7 +475,7 @@ def test_a_checkpoint_is_set_back_to_a_store_that_has_nothing_of_the_stream(file
             assert view.to_pylist() == [(1, 1)]
 
 
-def test_a_store_that_is_behind_is_told_though_nothing_new_comes(files, tmp_path):
+def test_a_store_that_is_behind_is_reported_though_nothing_new_arrives(files, tmp_path):
     files.put((1, 1))
     with an.Session(path=tmp_path / "state") as session:
         session.maintain("v", N)

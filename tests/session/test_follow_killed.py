@@ -17,10 +17,10 @@ from faults.streams import killed_and_resumed
 
 @pytest.fixture
 def files(spark, tmp_path):
-    found = Files(spark, tmp_path / "in")
-    found.put(*((k % 3, k, 10 + k) for k in range(9)))
-    found.put((1, 100, 12), (2, 200, 40))
-    return found
+    result = Files(spark, tmp_path / "in")
+    result.put(*((k % 3, k, 10 + k) for k in range(9)))
+    result.put((1, 100, 12), (2, 200, 40))
+    return result
 
 
 def run(state, files, **options):

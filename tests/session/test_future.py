@@ -13,7 +13,7 @@ from rich.console import Console
 import altneu as an
 from altneu.errors import StepFailedError
 from altneu.order import Antichain
-from altneu.runtime import portion
+from altneu.runtime import step_limit
 from altneu.runtime.local import LocalExecutor
 from altneu.runtime.progress import Watch
 from altneu.store import forget_segments
@@ -66,17 +66,17 @@ def insert(session, table):
     session.insert("events", table, time="t", diff="d")
 
 
-def told(view):
+def changed_rows(view):
     return Counter(tuple(row.values()) for row in view.changes().to_pylist())
 
 
 def whole(table, to, views=VIEWS):
     """What one step of one advance gives."""
-    session, made = opened(views=views)
+    session, result = opened(views=views)
     insert(session, table)
     step = session.advance(to=to)
     assert len(session._engine.executor.uppers) == 1
-    return step, {name: told(view) for name, view in made.items()}
+    return step, {name: changed_rows(view) for name, view in result.items()}
 
 
 @pytest.fixture
@@ -91,26 +91,26 @@ def bytes_in(path):
     return sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
 
 
-def hold_of(session, name="events"):
+def future_of(session, name="events"):
     (state,) = (
         session._engine.table.get(*key)
-        for key in session._engine.table.held
+        for key in session._engine.table.future
         if key[0] == session._engine.ports(name).contents
     )
-    return state.holds.buckets[()]
+    return state.future.buckets[()]
 
 
-def test_a_small_step_writes_little_however_much_is_held(path):
+def test_a_small_step_writes_little_however_many_future_updates_there_are(path):
     session, _ = opened(path, views={"events": EVENTS})
     insert(session, windows(50_000, length=10**9))
     session.advance(to=50_000)
-    assert len(hold_of(session)) == 50_000
+    assert len(future_of(session)) == 50_000
     before = bytes_in(path)
     for i in range(20):
         insert(session, windows(1, length=10**9 + i, at=session.lower))
         session.advance()
     assert bytes_in(path) - before < 300_000  # the hold alone has over a million
-    assert len(hold_of(session)) == 50_020
+    assert len(future_of(session)) == 50_020
     session.close()
 
 
@@ -129,7 +129,7 @@ def test_what_is_written_follows_what_is_added(path):
     for i in range(600):
         insert(session, windows(1, length=300, at=i))
         session.advance()
-    assert len(hold_of(session)) == 300
+    assert len(future_of(session)) == 300
     assert 600 <= rows < 600 * 12
     session.close()
 
@@ -160,11 +160,11 @@ def test_opening_takes_runs_as_they_are(path):
         insert(session, windows(count, length=50_000 + count, at=session.lower))
         session.advance(to=session.lower + 10)
     session.advance(to=50_100 + 500)
-    was = [(len(r), r.skip, r.updates()) for r in hold_of(session).runs]
+    was = [(len(r), r.skip, r.updates()) for r in future_of(session).runs]
     session.close()
     mapped = pa.total_allocated_bytes()
     session, _ = opened(path, views={"events": EVENTS})
-    runs = hold_of(session).runs
+    runs = future_of(session).runs
     assert [(len(r), r.skip) for r in runs] == [w[:2] for w in was]
     for run, (_, _, updates) in zip(runs, was, strict=True):
         assert run.updates().rows.to_pylist() == updates.rows.to_pylist()
@@ -183,7 +183,7 @@ def test_future_rows_that_are_retracted_before_they_come_do_not_pile_up():
         session.advance(to=session.lower + 1)
         session.retract("events", row, time="t")
         session.advance(to=session.lower + 1)
-    assert len(hold_of(session)) <= 230
+    assert len(future_of(session)) <= 230
 
 
 # how an advance is cut ------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_future_rows_that_are_retracted_before_they_come_do_not_pile_up():
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(portion, "STEP_ROWS", 100)
+    monkeypatch.setattr(step_limit, "STEP_ROWS", 100)
 
 
 def test_a_step_takes_up_no_more_than_it_may(few):
@@ -213,7 +213,7 @@ def test_a_step_takes_up_no_more_than_it_may(few):
 def whole_at(table, to, views=VIEWS):
     """``whole``, with the ordinary budget."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(portion, "STEP_ROWS", 1_000_000)
+        patch.setattr(step_limit, "STEP_ROWS", 1_000_000)
         return whole(table, to, views)
 
 
@@ -227,7 +227,7 @@ def test_after_a_long_pause_expirations_come_in_portions(few):
     assert sum(session._engine.executor.rows) >= 1000
     assert max(session._engine.executor.rows) <= 100
     assert views["counts"].to_pylist() == []
-    changes = told(views["counts"])
+    changes = changed_rows(views["counts"])
     assert len({time for *_, time, _ in changes}) == 1000
 
 
@@ -246,19 +246,19 @@ def test_cut_or_not_it_says_the_same(few, path, retain):
     session, views = opened(path, retain=retain)
     insert(session, table)
     session.advance(to=60)
-    half = {name: told(view) for name, view in views.items()}
+    half = {name: changed_rows(view) for name, view in views.items()}
     session.advance(to=200)
     for name, view in views.items():
-        assert half[name] + told(view) == wanted[name]
+        assert half[name] + changed_rows(view) == wanted[name]
         for at in range(view.since, 200):
             held = Counter()
             for row, n in wanted[name].items():
                 held[row[:-2]] += n * row[-1] if row[-2] <= at else 0
             assert Counter(view.to_pylist(at)) == +held
-    last = {name: told(view) for name, view in views.items()}
+    last = {name: changed_rows(view) for name, view in views.items()}
     session.close()
     session, views = opened(path, retain=retain)
-    assert {name: told(view) for name, view in views.items()} == last
+    assert {name: changed_rows(view) for name, view in views.items()} == last
     session.close()
 
 
@@ -278,7 +278,7 @@ def test_small_advances_open_nothing_to_be_cut(path):
     session.close()
 
 
-def test_taps_see_updates_in_order_of_time_however_the_advance_is_cut(few):
+def test_inspect_sees_updates_in_order_of_time_however_the_advance_is_cut(few):
     seen = {"source": [], "sums": []}
     source = EVENTS.inspect(lambda row, time, diff: seen["source"].append((time, row.k, row.v, diff)))
     sums = COUNTS.inspect(lambda row, time, diff: seen["sums"].append((time, row.k, row.n, diff)))
@@ -298,7 +298,7 @@ def test_taps_see_updates_in_order_of_time_however_the_advance_is_cut(few):
     assert len(seen["source"]) == 600, "also what is later than the advance, as ever"
 
 
-def test_a_tap_that_fails_stops_the_advance_where_it_is(few):
+def test_an_inspect_that_fails_stops_the_advance_where_it_is(few):
     seen = []
 
     def look(_row, time, _diff):
@@ -363,14 +363,14 @@ def test_what_is_committed_stays_and_another_advance_goes_on(few, path, failure,
         session.close()
         session, views = opened(path)
         assert session.lower == stopped
-    first = {name: told(view) for name, view in views.items()}
+    first = {name: changed_rows(view) for name, view in views.items()}
     for name, view in views.items():
         assert all(row[-2] < stopped for row in first[name])
         assert Counter(view.to_pylist()) == +sum_of(first[name])
     step = session.advance(to=400)
     assert (step.lower, step.changes_in) == (stopped, 0)
     for name, view in views.items():
-        assert first[name] + told(view) == wanted[name]
+        assert first[name] + changed_rows(view) == wanted[name]
         assert view.to_pylist() == []
     session.close()
 
@@ -405,7 +405,7 @@ def test_after_a_crash_between_two_steps_the_store_is_where_it_was(few, path):
     session._engine.journal.store.close()
     session, views = opened(path)
     assert session.lower == stopped
-    before = {name: told(view) for name, view in views.items()}
+    before = {name: changed_rows(view) for name, view in views.items()}
     session.advance(to=400)
-    assert {name: before[name] + told(view) for name, view in views.items()} == wanted
+    assert {name: before[name] + changed_rows(view) for name, view in views.items()} == wanted
     session.close()

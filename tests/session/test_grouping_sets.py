@@ -32,11 +32,11 @@ def grouped(sets) -> Collection:
     keys = [(name, parse(name, schema)) for name in ("a", "b")]
     node, keys = grouping_sets(ROWS.node, keys, sets)
     results = [(f"c{i}", parse_aggregate(text, node.schema)) for i, text in enumerate(CALLS)]
-    made = aggregate_node(node, keys, results)
+    result = aggregate_node(node, keys, results)
     shown = ["a", "b", "grouping_id", *(name for name, _ in results)]
-    outputs = [(name, parse(name, made.schema)) for name in shown]
-    outputs += [(f"g{i}", grouping(parse("grouping_id", made.schema), i, 2)) for i in range(2)]
-    return Collection(ir.Linear(made, BoundLogic((Project(tuple(outputs)),))))
+    outputs = [(name, parse(name, result.schema)) for name in shown]
+    outputs += [(f"g{i}", grouping(parse("grouping_id", result.schema), i, 2)) for i in range(2)]
+    return Collection(ir.Linear(result, BoundLogic((Project(tuple(outputs)),))))
 
 
 @pytest.mark.parametrize("text", SETS)

@@ -39,7 +39,7 @@ def test_of_many_steps_the_last_are_kept_and_all_are_counted(session):
     assert session.history()[-1].number == session._engine.past.count == KEPT + 5
 
 
-def test_listeners_are_told_after_the_commit_and_of_failures(session):
+def test_listeners_are_called_after_the_commit_and_on_failures(session):
     seen = []
     end = session._engine.past.listen(lambda: seen.append((session.lower, session._engine.past.failed is not None)))
     session.advance()

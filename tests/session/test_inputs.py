@@ -159,8 +159,8 @@ def test_every_type_goes_in_and_comes_out(session):
     session.insert("all", [row])
     session.insert("all", [dict.fromkeys(row)])
     session.advance()
-    found = sorted((dict(zip(row, r, strict=True)) for r in view.to_pylist()), key=lambda r: r["a"] is None)
-    assert found == [row, dict.fromkeys(row)]
+    actual = sorted((dict(zip(row, r, strict=True)) for r in view.to_pylist()), key=lambda r: r["a"] is None)
+    assert actual == [row, dict.fromkeys(row)]
     session.retract("all", pa.Table.from_pylist([row, dict.fromkeys(row)], view.schema))
     session.advance()
     assert view.to_pylist() == []
@@ -338,15 +338,15 @@ def test_maps_cancel_whatever_the_order_of_their_entries(way):
 def test_maps_that_expressions_and_functions_make_cancel_too():
     with an.Session() as session:
         source = an.source("words", "w string, n long")
-        made = [
+        result = [
             source.select("map(w, n, 'm', 0L) as m"),
             source.select("map_from_arrays(array(w, 'm'), array(n, 0L)) as m"),
             source.select("CAST(map(n, w, 5L, 'five') AS map<string, string>) as m"),
             source.map(lambda r: {"m": {r.w: r.n, "m": 0}}, "m map<string, long>"),
         ]
-        sides = [m.map(lambda r: {"m": list(reversed(r.m))}, m.schema).negate() for m in made]
+        sides = [m.map(lambda r: {"m": list(reversed(r.m))}, m.schema).negate() for m in result]
         keys = session.maintain("keys", source.select("map_keys(map(w, 1, 'm', 2)) as ks"))
-        views = [session.maintain(f"v{i}", a.concat(b)) for i, (a, b) in enumerate(zip(made, sides, strict=True))]
+        views = [session.maintain(f"v{i}", a.concat(b)) for i, (a, b) in enumerate(zip(result, sides, strict=True))]
         session.insert("words", [("z", 1), ("a", 2), ("zz", 10), ("b", 30)])
         session.advance()
         assert [v.to_pylist() for v in views] == [[], [], [], []]
@@ -362,10 +362,10 @@ def test_a_map_with_a_key_twice_is_refused():
                 session.insert("maps", data)
         session.advance()
         assert view.to_pylist() == []
-        made = session.maintain(
+        result = session.maintain(
             "made", an.source("n", "n long").map(lambda r: {"m": [(1, 2), (r.n, 3)]}, "m map<long, long>")
         )
         session.insert("n", [(1,), (2,)])
         session.advance()
-        assert made.to_pylist(errors="ignore") == [([(1, 2), (2, 3)],)]
-        assert [e["code"] for e in made.errors().to_pylist()] == ["PYTHON_RESULT_TYPE"]
+        assert result.to_pylist(errors="ignore") == [([(1, 2), (2, 3)],)]
+        assert [e["code"] for e in result.errors().to_pylist()] == ["PYTHON_RESULT_TYPE"]

@@ -94,9 +94,9 @@ def test_what_a_callback_forgets_within_compiled_code_comes_out(session, monkeyp
     real = session._engine.executor.step
 
     def step(*arguments):
-        made = real(*arguments)
+        result = real(*arguments)
         Finalised()
-        return made
+        return result
 
     view, forgotten = session.maintain("view", N), []
     session.insert("n", [(1, 1)])
@@ -230,18 +230,18 @@ def traced(trace, before):
 
 
 def test_a_handler_that_raises_nothing_is_obeyed():
-    told = []
-    before = signal.signal(signal.SIGINT, lambda *_: told.append("stop after this"))
+    answer = []
+    before = signal.signal(signal.SIGINT, lambda *_: answer.append("stop after this"))
     try:
         with Lock():
             signal.raise_signal(signal.SIGINT)
             with interrupts.deferred():
                 signal.raise_signal(signal.SIGINT)
-                assert len(told) == 1
+                assert len(answer) == 1
             interrupts.check()
     finally:
         signal.signal(signal.SIGINT, before)
-    assert len(told) == 2
+    assert len(answer) == 2
 
 
 def test_a_handler_that_raises_its_own_is_obeyed():

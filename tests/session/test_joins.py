@@ -28,8 +28,8 @@ FRIENDS = (
 
 def some_edges(count, nodes=300, seed=3):
     rng = np.random.default_rng(seed)
-    made = np.unique(rng.integers(0, nodes, (count, 2)), axis=0)
-    return pa.table({"src": made[:, 0], "dst": made[:, 1]})
+    result = np.unique(rng.integers(0, nodes, (count, 2)), axis=0)
+    return pa.table({"src": result[:, 0], "dst": result[:, 1]})
 
 
 def arrangements(session):
@@ -89,10 +89,10 @@ def test_triangles_of_a_graph_that_serves_others_build_nothing():
         left = arrangements(session)
         assert sorted(rows for rows, _ in left.values())[-2:] == [edges.num_rows] * 2
         session.drop("again")
-        found = view.to_pylist()
+        actual = view.to_pylist()
         session.drop("triangles")
         assert not arrangements(session)
-    assert found == [(_triangles(edges),)]
+    assert actual == [(_triangles(edges),)]
 
 
 def _triangles(edges):
@@ -278,10 +278,12 @@ def test_what_is_between_the_joins_of_a_pattern_comes_after_it(between, shards, 
 
 
 def test_an_acyclic_pattern_is_lifted_where_that_is_asked_for():
-    made = WEDGES.select("src", x="lo + `right.hi`", c="`right.dst`").join(NAMES, on={"c": "node"}).select("x", "name")
+    result = (
+        WEDGES.select("src", x="lo + `right.hi`", c="`right.dst`").join(NAMES, on={"c": "node"}).select("x", "name")
+    )
     with an.Session() as session, an.Session() as plain:
-        session.maintain("v", made, joins="delta")
-        plain.maintain("v", made)
+        session.maintain("v", result, joins="delta")
+        plain.maintain("v", result)
         assert "| delta join, as requested" in session.explain("v")
         assert "delta join" not in plain.explain("v")
         for each in (session, plain):
@@ -299,11 +301,11 @@ def test_an_acyclic_pattern_is_lifted_where_that_is_asked_for():
     ],
 )
 def test_a_delta_join_that_is_not_possible_says_why(between, why):
-    made = between.join(BOUNDS, on={"a": "src", "c": "dst"}).select("a", "hi")
+    result = between.join(BOUNDS, on={"a": "src", "c": "dst"}).select("a", "hi")
     with an.Session() as session:
         with pytest.raises(PlanError, match=rf'joins="delta" is not possible for the join on a, c: .*{why}'):
-            session.maintain("v", made, joins="delta")
-        session.maintain("v", made)
+            session.maintain("v", result, joins="delta")
+        session.maintain("v", result)
         assert [line for line in session.explain("v").splitlines() if "| binary joins: " in line]
 
 
@@ -315,8 +317,8 @@ def test_a_delta_join_that_is_not_possible_says_why(between, why):
     ],
 )
 def test_a_pattern_that_ends_says_so_where_a_delta_join_is_asked_for(wedges, why):
-    made = wedges.join(EDGES, on={"end": "src", "src": "dst"})
+    result = wedges.join(EDGES, on={"end": "src", "src": "dst"})
     with an.Session() as session:
-        session.maintain("v", made, joins="delta")
-        found = [line for line in session.explain("v").splitlines() if "| binary joins: " in line]
-        assert any(re.search(why, line) for line in found), found
+        session.maintain("v", result, joins="delta")
+        actual = [line for line in session.explain("v").splitlines() if "| binary joins: " in line]
+        assert any(re.search(why, line) for line in actual), actual

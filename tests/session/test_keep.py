@@ -59,7 +59,7 @@ def test_a_view_to_come_has_all_rows_also_those_inserted_while_there_was_none(li
     session.close()
 
 
-def test_times_pass_at_which_held_rows_fall_due(life):
+def test_times_pass_at_which_future_rows_fall_due(life):
     dropped(life.session)
     session = life.goes_on()
     for to in (2, 10):
@@ -149,7 +149,7 @@ def test_what_cannot_be_dropped_says_why(life):
     session.close()
 
 
-def test_statements_drop_what_they_have_made(life):
+def test_statements_drop_what_they_created(life):
     session = life.session
     session.sql("CREATE TABLE t (k BIGINT); INSERT INTO t VALUES (1)")
     session.sql("CREATE SOURCE s (k BIGINT) KEEP")

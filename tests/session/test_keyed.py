@@ -95,9 +95,9 @@ def test_a_command_looks_up_its_key_and_keeps_nothing_but_the_row(count, monkeyp
     find = keyed.find_in
 
     def counted(*given):
-        found = find(*given)
-        read.append(len(found))
-        return found
+        result = find(*given)
+        read.append(len(result))
+        return result
 
     with an.Session() as session:
         session.maintain("users", USERS)

@@ -78,16 +78,16 @@ EXPRESSIONS = {
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
-def test_many_medium_values_are_made_for_fewer_rows_at_a_time(name, monkeypatch):
+def test_many_medium_values_are_computed_for_fewer_rows_at_a_time(name, monkeypatch):
     expression, size = EXPRESSIONS[name]
-    made = ROWS.select("k", x=expression)
-    plan = made.select("k", n=size) if size else made.map(lambda r: (r.k, len(r.x)), "k long, n int")
+    result = ROWS.select("k", x=expression)
+    plan = result.select("k", n=size) if size else result.map(lambda r: (r.k, len(r.x)), "k long, n int")
     rows = [(i, f"s{i}") for i in range(500)]
 
     def contents():
         with Session() as session:
             view = session.maintain("v", plan)
-            table = session.maintain("t", made)
+            table = session.maintain("t", result)
             session.insert("rows", rows)
             session.advance()
             return sorted(view.to_pylist()), sorted(table.to_pylist())
@@ -108,7 +108,7 @@ def test_many_medium_values_are_made_for_fewer_rows_at_a_time(name, monkeypatch)
         assert min(evaluated) < 100, "chunks were halved until they fitted"
 
 
-def test_a_large_constant_is_not_made_when_a_plan_is():
+def test_a_large_constant_is_not_computed_when_a_plan_is_built():
     node = ROWS.select(x="repeat('abcd', 1000000000)")
     assert "repeat" in str(node.node.describe() if hasattr(node.node, "describe") else node)
     with limits.bounded(10), pytest.raises(TooWideError, match="evaluate fewer"):
@@ -220,7 +220,7 @@ def test_a_value_that_grew_too_large_is_an_error_row_that_names_its_function(nam
 
 
 @pytest.mark.parametrize("expression", ["s || s", "replace(s, 'x', 'yyy')", "regexp_replace(s, 'x', 'yyy')"])
-def test_how_large_a_text_would_be_is_known_before_it_is_made(expression, monkeypatch):
+def test_how_large_a_text_would_be_is_known_before_it_is_allocated(expression, monkeypatch):
     monkeypatch.setattr(limits, "MOST_BYTES", 100)
     monkeypatch.setattr(limits, "CHUNK_BYTES", 90)
     with Session() as session:
@@ -238,8 +238,8 @@ def test_how_large_a_text_would_be_is_known_before_it_is_made(expression, monkey
 def test_texts_of_more_than_two_gigabytes_really(name):
     copies = ", ".join(["repeat(s, 100)"] * 220)  # of 10 MB each
     with Session() as session:
-        made = f"concat({copies})" if name == "concat" else f"concat_ws('', {copies})"
-        view = session.maintain("v", ROWS.select("k", n=f"length({made})"))
+        result = f"concat({copies})" if name == "concat" else f"concat_ws('', {copies})"
+        view = session.maintain("v", ROWS.select("k", n=f"length({result})"))
         session.insert("rows", [(1, "x" * 100_000), (2, "é")])
         session.advance()
         (failed,) = view.errors().to_pylist()
@@ -280,7 +280,7 @@ def test_a_store_of_before_its_texts_could_fail_opens(tmp_path, monkeypatch):
         patch.setattr(registry.Function, "can_grow", lambda _, __: False)
         assert step(0)[0] == [0, 1]
     for i in (1, 2):
-        errors, found = step(i)
+        errors, actual = step(i)
         assert errors == [1, 2], "those of texts beside what could fail before"
-    assert found["v"] == [(i, "bt") for i in range(3)]
-    assert found["loop"] == [(i, s) for i in range(3) for s in ("b", "ba", "baa")]
+    assert actual["v"] == [(i, "bt") for i in range(3)]
+    assert actual["loop"] == [(i, s) for i in range(3) for s in ("b", "ba", "baa")]

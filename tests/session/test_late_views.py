@@ -72,11 +72,11 @@ def test_from_what_another_view_keeps(case, shards, tmp_path):
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_lacks_rows_or_columns_is_refused(case):
-    first, late, told = REFUSED[case]
+    first, late, answer = REFUSED[case]
     with an.Session() as session:
         session.maintain("first", first)
         change(session, rows=LOADED)
-        with pytest.raises(HydrationError, match=f"the rows of source 'a' .*{told}.*keep=True"):
+        with pytest.raises(HydrationError, match=f"the rows of source 'a' .*{answer}.*keep=True"):
             session.maintain("late", late)
         change(session, rows=LATER, gone=GONE)  # and nothing else has happened
         assert session.views == ["first"]

@@ -45,7 +45,7 @@ def state_of(session):
                 state = session._engine.table.get(name, shard)
                 kept += len(state.spine)
                 folded += len(state.spine.merged(Antichain.of(session._engine.lattice, session.lower)))
-                held += len(state.holds)
+                held += len(state.future)
     return kept, folded, held
 
 
@@ -123,7 +123,7 @@ def test_what_is_kept_is_one_row_a_key(session):
     assert state_of(session)[1] == keys
 
 
-def test_a_large_load_of_history_is_folded_at_once(session):
+def test_a_large_load_of_history_is_compacted_at_once(session):
     session.maintain("prices", PRICES)
     for time in range(10):
         session.insert("log", [(time, f"key {i}", i) for i in range(3_000)], time=time)

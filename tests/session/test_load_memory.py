@@ -77,10 +77,10 @@ def test_nothing_of_a_step_outlives_it(uncollected):
     """States that rounds went through would double what is kept, until Python collects cycles."""
     before = {id(one) for one in alive()}  # of other tests' sessions
     session, _ = loaded(8)
-    found = [one for one in alive() if id(one) not in before]
-    assert not [one for one in found if type(one) is Run]
+    actual = [one for one in alive() if id(one) not in before]
+    assert not [one for one in actual if type(one) is Run]
     kept = {id(state) for state in session._engine.table.live.values()}
-    assert all(id(one) in kept for one in found if type(one) is ArrangementState)
+    assert all(id(one) in kept for one in actual if type(one) is ArrangementState)
 
 
 @pytest.mark.parametrize("times", [1, 3])

@@ -78,23 +78,23 @@ def chain(session, nodes):
 
 
 def test_a_round_costs_the_same_whether_there_are_hundreds_or_thousands(monkeypatch):
-    work, found = Work(monkeypatch), {}
+    work, actual = Work(monkeypatch), {}
     for nodes in (600, 60, 600):  # the first only brings what is made once, such as kernels
         with an.Session() as session:
             view = session.maintain("reach", ROOTS.iterate(reach))
             chain(session, nodes)
             segments, operators, calls = work.of(session.advance)
             assert len(view.to_pylist()) == nodes + 1
-            found[nodes] = operators / segments, calls / segments
+            actual[nodes] = operators / segments, calls / segments
             assert nodes <= segments <= nodes + 5
-    (operators, calls), (more_operators, more_calls) = found[60], found[600]
+    (operators, calls), (more_operators, more_calls) = actual[60], actual[600]
     assert more_operators <= operators * 1.05
     assert more_calls <= calls * 1.15
     assert more_calls < CALLS
 
 
 def test_a_change_at_the_end_of_a_long_chain_costs_what_it_does_at_that_of_a_short_one(monkeypatch):
-    work, found = Work(monkeypatch), {}
+    work, actual = Work(monkeypatch), {}
     for nodes in (500, 50, 500):
         with an.Session() as session:
             view = session.maintain("reach", ROOTS.iterate(reach))
@@ -106,8 +106,8 @@ def test_a_change_at_the_end_of_a_long_chain_costs_what_it_does_at_that_of_a_sho
             session.retract("edges", [(nodes - 2, nodes - 1)])
             cut = work.of(session.advance)
             assert len(view.to_pylist()) == nodes - 1
-            found[nodes] = added, cut
-    for few, many in zip(found[50], found[500], strict=True):
+            actual[nodes] = added, cut
+    for few, many in zip(actual[50], actual[500], strict=True):
         assert many[:2] == few[:2]
         assert many[2] <= few[2] * 1.3
 

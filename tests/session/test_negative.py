@@ -136,14 +136,14 @@ def play(*steps, **how):
         session.insert("n", [THERE])
         session.insert("m", [(1, 7), (2, 8)])
         session.advance()
-        told = [{name: seen(view, [0]) for name, view in views.items()}]
+        result = [{name: seen(view, [0]) for name, view in views.items()}]
         for step in steps:
             lower = session.lower
             for row, diff, later in step:
                 session.insert("n", [row], time=lower + later, diff=diff)
             session.advance(to=lower + 1 + max(later for _, _, later in step))
-            told.append({name: seen(view, range(lower, session.lower)) for name, view in views.items()})
-        return told
+            result.append({name: seen(view, range(lower, session.lower)) for name, view in views.items()})
+        return result
 
 
 MISSING = [(OWED, -1, 0)]
@@ -211,7 +211,7 @@ def test_counts_are_shown(healing):
 
 @pytest.mark.parametrize("name", IN_ITS_PLACE)
 def test_an_error_row_is_in_the_place_of_the_row(name, healing):
-    before, missing, *_ = (told[f"keys of {name}"] for told in healing)
+    before, missing, *_ = (reported[f"keys of {name}"] for reported in healing)
     assert missing.codes == {NEGATIVE}
     assert missing.contents == before.contents
     assert missing.changes == ({(1, 7, 1): -1} if name == "left join" else {})
@@ -219,7 +219,7 @@ def test_an_error_row_is_in_the_place_of_the_row(name, healing):
 
 @pytest.mark.parametrize("name", [*GROUPS, *SUMS])
 def test_an_error_row_is_in_the_place_of_a_group_of_nothing_else(name, healing):
-    before, missing, *_ = (told[name] for told in healing)
+    before, missing, *_ = (reported[name] for reported in healing)
     assert missing.codes == {NEGATIVE}
     assert missing.contents == before.contents
     assert missing.changes == {}
@@ -233,7 +233,7 @@ def beside():
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_one_missing_row_is_enough(name, beside):
-    before, alone, more, came = (told[name] for told in beside)
+    before, alone, more, came = (reported[name] for reported in beside)
     assert alone.changes == dict.fromkeys(before.contents, -1)
     assert alone.codes == more.codes == {NEGATIVE}
     assert alone.contents == more.contents == more.changes == {}
@@ -245,7 +245,7 @@ def test_one_missing_row_is_enough(name, beside):
 def test_rows_are_added_up(name, beside):
     """None left is no group; none and a sum is an error; of 2 + 2 - 3 there is one row, and it is 1."""
     added = {"count(*)": 1, "count(x)": 1, "count_if": 1, "sum": 1, "avg": 1.0, "bool_and": True, "bool_or": True}
-    _, alone, more, came = (told[name] for told in beside)
+    _, alone, more, came = (reported[name] for reported in beside)
     assert alone.contents == {}
     assert alone.codes == ({NEGATIVE} if name in ("sum", "avg") else set())
     assert more.contents == Counter([(2, added[name])])
@@ -254,7 +254,7 @@ def test_rows_are_added_up(name, beside):
 
 
 def test_latest_asks_for_a_greater_event_of_the_key():
-    _, missing, came, greater = (told["latest"] for told in play(MISSING, COMES, [((1, 2), 1, 0)]))
+    _, missing, came, greater = (reported["latest"] for reported in play(MISSING, COMES, [((1, 2), 1, 0)]))
     assert missing.codes == came.codes == {"RETRACTED_EVENT"}
     assert missing.contents == came.contents == {THERE: 1}
     assert greater.codes == set()
@@ -267,7 +267,7 @@ def test_latest_asks_for_a_greater_event_of_the_key():
 @pytest.mark.parametrize("name", sorted(PLANS.keys() - {"latest"}))
 def test_it_heals_when_the_row_comes(name, healing):
     """Later, later in one step, and at the same time: then it was never missing."""
-    before, missing, came, in_one_step, at_one_time = (told[name] for told in healing)
+    before, missing, came, in_one_step, at_one_time = (reported[name] for reported in healing)
     assert (came.contents, came.errors) == (before.contents, before.errors)
     assert in_one_step.contents == before.contents
     assert in_one_step.errors == (missing.errors * 2) + (before.errors * 2)
@@ -285,17 +285,17 @@ def test_the_same_on_spark(spark, healing):
 
 
 @pytest.fixture
-def told():
+def reported():
     return []
 
 
 RAISED = r"""view v: NEGATIVE_MULTIPLICITY: a row has count -2: .* \(row {"k": 1, "v": 1}\)"""
 
 
-def read_by_all(session, readers, told, raised=ViewHasErrorsError):
+def read_by_all(session, readers, reported, raised=ViewHasErrorsError):
     """A row is missing: readers raise, and say so; then it comes."""
     view = session.maintain("v", N)
-    session.maintain("told", N.inspect(lambda *update: told.append(update)))
+    session.maintain("told", N.inspect(lambda *update: reported.append(update)))
     session.insert("n", [THERE])
     session.retract("n", [OWED], diff=2)
     session.advance()
@@ -305,7 +305,7 @@ def read_by_all(session, readers, told, raised=ViewHasErrorsError):
     [error] = view.errors().to_pylist()
     assert (error["operator"], error["code"], error["row"]) == ("view v", NEGATIVE, '{"k": 1, "v": 1}')
     assert_changes(view, [(1, 1, 0, -2), (2, 2, 0, 1)])
-    assert sorted((tuple(row), time, diff) for row, time, diff in told) == [(OWED, 0, -2), (THERE, 0, 1)]
+    assert sorted((tuple(row), time, diff) for row, time, diff in reported) == [(OWED, 0, -2), (THERE, 0, 1)]
     ignoring = [read(view, errors="ignore") for read in readers]
     session.insert("n", [OWED], diff=2)
     session.advance()
@@ -313,20 +313,20 @@ def read_by_all(session, readers, told, raised=ViewHasErrorsError):
     return ignoring, [read(view) for read in readers]
 
 
-def test_readers_raise_and_name_the_row(told):
+def test_readers_raise_and_name_the_row(reported):
     with an.Session() as session:
-        for arrow, rows in read_by_all(session, [View.to_arrow, View.to_pylist], told):
+        for arrow, rows in read_by_all(session, [View.to_arrow, View.to_pylist], reported):
             assert arrow.to_pylist() == [{"k": 2, "v": 2}]
             assert rows == [THERE]
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_dataframes_raise_and_name_the_row(spark, monkeypatch, told, large):
+def test_dataframes_raise_and_name_the_row(spark, monkeypatch, reported, large):
     """Small views come from the driver, large ones are read by Spark's tasks, which raise as they can."""
     from pyspark.errors import PythonException
 
     monkeypatch.setattr("altneu.engine.engine.READ_ROWS", 0 if large else 1000)
     readers = [lambda view, **how: view.df(**how).collect()]
     with an.Session(spark, placement="spark") as session:
-        for [rows] in read_by_all(session, readers, told, PythonException if large else ViewHasErrorsError):
+        for [rows] in read_by_all(session, readers, reported, PythonException if large else ViewHasErrorsError):
             assert rows == [THERE]

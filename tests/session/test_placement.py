@@ -65,8 +65,8 @@ def test_few_rows_of_a_large_table_stay_in_the_driver(session, large):
 
 
 def test_of_a_large_table_little_is_read_in_vain(session, large):
-    found = _first_rows(large.select("i"), MOST)
-    assert MOST < found.num_rows <= 2 * MOST
+    actual = _first_rows(large.select("i"), MOST)
+    assert MOST < actual.num_rows <= 2 * MOST
     assert taken(session, large.select("i")) == ("spark", [(400_000, sum(range(400_000)))])
 
 
@@ -89,8 +89,8 @@ def test_rows_of_chance_are_taken_as_they_were_at_one_time(spark, session):
             count = one.maintain("count", COUNT)
             one.insert("rows", spark.range(rows).selectExpr("cast(rand() * 1000000 AS long) AS i"))
             assert one.advance().placement == ("driver" if rows <= MOST else "spark")
-            found = [i for (i,) in all_rows.to_pylist()]
-            assert count.to_pylist() == [(rows, sum(found))]
+            actual = [i for (i,) in all_rows.to_pylist()]
+            assert count.to_pylist() == [(rows, sum(actual))]
 
 
 def test_what_is_shuffled_first_is_computed_once(spark, session, large):
@@ -160,8 +160,8 @@ def test_every_type_comes_as_it_is(spark, large):
     zone = spark.conf.get("spark.sql.session.timeZone")
     try:
         spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-        found = _first_rows(frame, 1000)
-        assert found.sort_by("i").equals(frame.toArrow().sort_by("i"))
+        actual = _first_rows(frame, 1000)
+        assert actual.sort_by("i").equals(frame.toArrow().sort_by("i"))
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
 

@@ -15,7 +15,7 @@ import altneu as an
 from altneu.plan import ir
 from altneu.plan.rewrite import optimise
 from altneu.plan.rewrite.transform import transform
-from altneu.runtime.keeper import Keeper
+from altneu.runtime.batch_writer import BatchWriter
 from altneu.store import forget_segments
 from tests.oracle.histories import accumulated
 from tests.oracle.plans import SOURCES, random_plan, row_of
@@ -60,7 +60,7 @@ class Life:
         if self.kind in ("retries", "tight"):
             session._engine.executor = Retries(session.shards, room=300 if self.kind == "tight" else None)
         elif self.kind == "parts":
-            session._engine.executor.keeper = Keeper(self.rng.choice([100, 400]))
+            session._engine.executor.batch_writer = BatchWriter(self.rng.choice([100, 400]))
         return session
 
     def reshard(self) -> None:
@@ -139,16 +139,16 @@ class Life:
         """What it had at a time, with the changes since, is what it has; nothing else is kept, and errors are there."""
         session, last = self.session, self.session.lower - 1
         for at in range(max(view.since, last - 3), last + 1):
-            found, errors = self.expected(view.name, at)
+            actual, errors = self.expected(view.name, at)
             assert errors_of(view, at) == errors, (view.name, at)
             for row in rows_of(view.changes(since=at)):
-                found[row[:-2]] += row[-1]
-            assert unlike(found, self.expected(view.name, last)[0]) == {}, (view.name, at)
+                actual[row[:-2]] += row[-1]
+            assert unlike(actual, self.expected(view.name, last)[0]) == {}, (view.name, at)
         if last >= 0 == view.since:  # all that ever changed is told apart
-            found = Counter()
+            actual = Counter()
             for row in rows_of(view.changes(since=-1)):
-                found[row[:-2]] += row[-1]
-            assert unlike(found, self.expected(view.name, last)[0]) == {}, view.name
+                actual[row[:-2]] += row[-1]
+            assert unlike(actual, self.expected(view.name, last)[0]) == {}, view.name
         name = session._engine.ports(view.name).contents
         states = [session._engine.table.get(name, shard) for shard in session._engine.table.shards_of(name)]
         if 0 < view.since >= last:

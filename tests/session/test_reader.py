@@ -26,7 +26,7 @@ def path(tmp_path):
     return tmp_path / "state"
 
 
-def test_a_reader_stays_at_its_commit_until_it_is_told(path):
+def test_a_reader_stays_at_its_commit_until_refreshed(path):
     with an.Session(path=path) as session:
         session.maintain("total", TOTAL)
         with an.read(path) as reader:
@@ -44,7 +44,7 @@ def test_a_reader_stays_at_its_commit_until_it_is_told(path):
                 assert view.to_pylist() == [("tea", before)]
 
 
-def test_changes_are_there_for_a_reader_that_asked(path):
+def test_changes_are_there_for_a_reader_that_requested_them(path):
     chance = random.Random(3)
     with an.Session(path=path) as session:
         view = session.maintain("v", ORDERS)
@@ -78,8 +78,8 @@ def test_changes_are_there_for_a_reader_that_asked(path):
 
 
 def accumulate_contents(view):
-    found = view._read(None, "ignore")
-    return Counter(dict(zip(found.rows.to_pylist(), found.diffs.tolist(), strict=True)))
+    actual = view._read(None, "ignore")
+    return Counter(dict(zip(actual.rows.to_pylist(), actual.diffs.tolist(), strict=True)))
 
 
 def test_a_step_on_its_way_that_had_not_seen_the_lease(path):
@@ -100,15 +100,15 @@ def test_a_step_on_its_way_that_had_not_seen_the_lease(path):
             session._engine.journal.store.vacuum(keep=1)
             reader.refresh()
             assert reader.view("v").since == at
-            found = reader.view("v").changes(since=at - 1).to_pylist()
-            assert sorted((r["time"], r["item"], r["price"]) for r in found) == [
+            actual = reader.view("v").changes(since=at - 1).to_pylist()
+            assert sorted((r["time"], r["item"], r["price"]) for r in actual) == [
                 (at, "b", at),
                 *((at + n, "c", at + n) for n in range(1, 6)),
             ]
             reader.close()
 
 
-def test_what_a_reader_is_told(path):
+def test_messages_of_a_reader(path):
     with pytest.raises(StoreError, match="there is no store in"):
         an.read(path)
     with an.Session(path=path) as session:

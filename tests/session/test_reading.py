@@ -30,7 +30,7 @@ def grow(session, steps):
         session.advance()
 
 
-def test_only_the_present_is_kept_by_default(session):
+def test_only_the_present_is_retained_by_default(session):
     view = session.maintain("v", NUMBERS)
     grow(session, 5)
     assert view.since == 4
@@ -44,7 +44,7 @@ def test_only_the_present_is_kept_by_default(session):
 
 
 @pytest.mark.parametrize("retain", [1, 3, "all"])
-def test_a_session_keeps_as_much_history_as_it_is_told_to(retain):
+def test_a_session_retains_as_much_history_as_configured(retain):
     with an.Session(retain=retain) as session:
         view, total = session.maintain("v", NUMBERS), session.maintain("sum", NUMBERS.group_by("k").agg(s="sum(v)"))
         grow(session, 30)
@@ -58,7 +58,7 @@ def test_a_session_keeps_as_much_history_as_it_is_told_to(retain):
                 view.to_arrow(at=first - 1)
 
 
-def test_history_that_nobody_may_ask_for_folds_away():
+def test_history_that_nobody_can_read_is_compacted():
     """The progress law of compaction: a row toggled a thousand times is no more state than one that never was."""
     kept = {}
     for retain in (None, "all"):

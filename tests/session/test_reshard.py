@@ -92,12 +92,12 @@ def test_tasks_part_what_the_driver_parts(tmp_path):
         return session
 
     def kept(session):
-        found = {}
+        actual = {}
         for name, shard in {*session._engine.table.live, *session._engine.table.stored}:
             state = session._engine.table.get(name, shard)
-            parts = [*(batch.updates() for batch in state.spine.batches), state.holds.updates()]
-            found[name, shard] = Counter(row for part in parts for row in part.rows.to_pylist())
-        return {key: rows for key, rows in found.items() if rows}
+            parts = [*(batch.updates() for batch in state.spine.batches), state.future.updates()]
+            actual[name, shard] = Counter(row for part in parts for row in part.rows.to_pylist())
+        return {key: rows for key, rows in actual.items() if rows}
 
     with filled(tmp_path / "a", None) as one, filled(tmp_path / "b", Retries(2, room=2000)) as other:
         for session in (one, other):

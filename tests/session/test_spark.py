@@ -257,8 +257,8 @@ def stages(spark) -> dict[int, int]:
     """Bytes of results that each stage has sent to the driver."""
     context = spark.sparkContext
     no_quantiles = context._gateway.new_array(context._jvm.double, 0)
-    found = context._jsc.sc().statusStore().stageList(None, False, False, no_quantiles, None)
-    return {found.apply(i).stageId(): found.apply(i).resultSize() for i in range(found.size())}
+    actual = context._jsc.sc().statusStore().stageList(None, False, False, no_quantiles, None)
+    return {actual.apply(i).stageId(): actual.apply(i).resultSize() for i in range(actual.size())}
 
 
 def test_jobs_and_stages_have_readable_names(remote, spark):
@@ -291,10 +291,10 @@ def test_rounds_have_readable_names(remote, spark):
     remote.insert("edges", spark.range(4).selectExpr("id as src", "id + 1 as dst"))
     assert remote.advance().placement == "spark"
     store = spark._jsparkSession.sharedState().statusStore()
-    found = [store.executionsList().apply(i).description() for i in range(store.executionsList().size())]
+    actual = [store.executionsList().apply(i).description() for i in range(store.executionsList().size())]
     for at in range(5):
         name = f"altneu step [0] to [1], round {at} of the loop over x: "
-        assert any(text.startswith(name) and "x of the round before" in text for text in found), found
+        assert any(text.startswith(name) and "x of the round before" in text for text in actual), actual
 
 
 @pytest.mark.parametrize("placement", ["spark", "auto"])
@@ -401,15 +401,15 @@ def test_a_worker_maps_a_segment_once(remote, spark):
             pass
         from altneu.store import segments
 
-        found = segments._mapped.cache_info()
-        told = {"pid": os.getpid(), "hits": found.hits, "misses": found.misses, "kept": found.currsize}
-        yield pa.RecordBatch.from_pylist([told])
+        actual = segments._mapped.cache_info()
+        answer = {"pid": os.getpid(), "hits": actual.hits, "misses": actual.misses, "kept": actual.currsize}
+        yield pa.RecordBatch.from_pylist([answer])
 
     schema = "pid long, hits long, misses long, kept long"
-    told = {row.pid: row for _ in range(3) for row in spark.range(0, 2, 1, 2).mapInArrow(seen, schema).collect()}
-    assert all(row.misses == row.kept for row in told.values())  # none was mapped a second time
-    assert sum(row.misses for row in told.values()) > 0
-    assert sum(row.hits for row in told.values()) > 0
+    answer = {row.pid: row for _ in range(3) for row in spark.range(0, 2, 1, 2).mapInArrow(seen, schema).collect()}
+    assert all(row.misses == row.kept for row in answer.values())  # none was mapped a second time
+    assert sum(row.misses for row in answer.values()) > 0
+    assert sum(row.hits for row in answer.values()) > 0
 
 
 def test_an_interrupt_cancels_the_job_and_leaves_the_session_usable(remote, spark, tmp_path):

@@ -25,10 +25,10 @@ DEGREES = EDGES.group_by("src").agg(n="count(*)")
 
 
 def closure(edges):
-    found = set(edges)
-    while more := {(a, d) for a, b in found for c, d in found if b == c} - found:
-        found |= more
-    return Counter(found)
+    actual = set(edges)
+    while more := {(a, d) for a, b in actual for c, d in actual if b == c} - actual:
+        actual |= more
+    return Counter(actual)
 
 
 def test_a_session_on_spark_keeps_its_state_on_s3(spark, s3):

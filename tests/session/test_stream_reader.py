@@ -28,11 +28,11 @@ def reader_of(path, view="v", **options) -> ChangeReader:
 
 def batch(reader, start, end) -> Counter:
     """The rows of a batch, through what Spark does to parts: they are pickled, and read elsewhere."""
-    found = Counter()
+    result = Counter()
     for part in pickle.loads(pickle.dumps(list(reader.partitions(start, end)))):  # noqa: S301  # its own
         for rows in reader.read(part):
-            found.update(tuple(row.values()) for row in rows.to_pylist())
-    return found
+            result.update(tuple(row.values()) for row in rows.to_pylist())
+    return result
 
 
 class Query:
@@ -83,11 +83,11 @@ class Query:
         return True
 
     def contents(self) -> Counter:
-        found = Counter()
+        actual = Counter()
         for number in range(self.done):
             for *row, _, diff in self.got[number].elements():
-                found[tuple(row)] += diff
-        return Counter({row: n for row, n in found.items() if n})
+                actual[tuple(row)] += diff
+        return Counter({row: n for row, n in actual.items() if n})
 
 
 def change(session, chance, name="orders") -> None:
@@ -97,8 +97,8 @@ def change(session, chance, name="orders") -> None:
 
 
 def contents(view) -> Counter:
-    found = view._read(None, "ignore")
-    return Counter(dict(zip(found.rows.to_pylist(), found.diffs.tolist(), strict=True)))
+    actual = view._read(None, "ignore")
+    return Counter(dict(zip(actual.rows.to_pylist(), actual.diffs.tolist(), strict=True)))
 
 
 @pytest.mark.parametrize("options", [{}, {"maxRowsPerBatch": 2}, {"maxTimesPerBatch": 1}], ids=str)
@@ -221,9 +221,9 @@ def test_where_it_begins(tmp_path):
             reader = reader_of(tmp_path, **options)
             start = reader.initialOffset()
             end = reader.latestOffset(start, everything)
-            found = batch(reader, start, end) if end != start else None
+            result = batch(reader, start, end) if end != start else None
             reader.stop()
-            return found
+            return result
 
         assert first() == Counter(("x", n, 4, 1) for n in range(5))
         assert first(snapshot="false") == Counter()

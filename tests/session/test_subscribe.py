@@ -125,9 +125,9 @@ def test_iterating_takes_what_is_closed_and_goes_on(session):
                 for row in table.to_pylist():
                     seen[row["item"], row["price"]] += row["diff"]
             assert list(subscription) == []
-            found = view._read(None, "ignore")
+            actual = view._read(None, "ignore")
             assert {r: n for r, n in seen.items() if n} == dict(
-                zip(found.rows.to_pylist(), found.diffs.tolist(), strict=True)
+                zip(actual.rows.to_pylist(), actual.diffs.tolist(), strict=True)
             )
     for _ in subscription:
         break  # what was not taken is given again

@@ -15,7 +15,7 @@ SINCE = FLAGS.filter("enabled").select("name", since="update_time()")
 OTHER = an.source("other", "name string, n long", keep=True)
 
 
-def told(view) -> list[tuple]:
+def rows_of(view) -> list[tuple]:
     return sorted(view.to_pylist())
 
 
@@ -37,10 +37,10 @@ def test_the_first_copy_to_come_is_the_first_to_go():
         session.insert("flags", [("a", True)] * 2, time=1)
         session.insert("flags", [("a", True)] * 2, time=4)
         session.advance(to=5)
-        assert told(view) == [("a", 1), ("a", 1), ("a", 4), ("a", 4)]
+        assert rows_of(view) == [("a", 1), ("a", 1), ("a", 4), ("a", 4)]
         session.retract("flags", [("a", True)] * 3)
         session.advance()
-        assert told(view) == [("a", 4)]
+        assert rows_of(view) == [("a", 4)]
         assert [(r["since"], r["diff"]) for r in view.changes().to_pylist()] in ([(1, -2), (4, -1)], [(4, -1), (1, -2)])
 
 
@@ -52,7 +52,7 @@ def test_what_comes_and_goes_at_one_time_is_nothing():
         session.insert("flags", [("a", True)])
         session.retract("flags", [("a", True)])
         session.advance()
-        assert told(view) == [("a", 0)]
+        assert rows_of(view) == [("a", 0)]
         assert view.changes().num_rows == 0
 
 
@@ -62,9 +62,9 @@ def test_it_takes_the_times_that_rows_are_given():
         view = session.maintain("since", SINCE)
         session.insert("flags", [("a", True)], time=1_700_000_000)
         session.advance()
-        assert told(view) == []
+        assert rows_of(view) == []
         session.advance(to=1_700_000_001)
-        assert told(view) == [("a", 1_700_000_000)]
+        assert rows_of(view) == [("a", 1_700_000_000)]
 
 
 def test_a_row_retracted_that_is_not_there_is_an_error_until_it_comes():
@@ -77,7 +77,7 @@ def test_a_row_retracted_that_is_not_there_is_an_error_until_it_comes():
         assert error["row"] == '{"name": "a", "enabled": true}'
         session.insert("flags", [("a", True)])
         session.advance()
-        assert told(view) == []
+        assert rows_of(view) == []
         assert not view.errors().num_rows
 
 
@@ -90,11 +90,11 @@ def test_a_late_view_begins_with_the_present(shards):
         session.maintain("flags", FLAGS)
         history(session)
         view = session.maintain("since", SINCE)
-        assert told(view) == [("a", 5), ("b", 5)]
+        assert rows_of(view) == [("a", 5), ("b", 5)]
         assert "a view added later starts from the present" in session.explain("since")
         session.insert("flags", [("c", True)])
         session.advance()
-        assert told(view) == [("a", 5), ("b", 5), ("c", 6)]
+        assert rows_of(view) == [("a", 5), ("b", 5), ("c", 6)]
 
 
 def test_a_late_view_where_history_is_kept_is_as_if_it_had_been_there():
@@ -102,7 +102,7 @@ def test_a_late_view_where_history_is_kept_is_as_if_it_had_been_there():
         session.maintain("flags", FLAGS)
         history(session)
         view = session.maintain("since", SINCE)
-        assert told(view) == AFTER
+        assert rows_of(view) == AFTER
         assert sorted(view.to_pylist(at=2)) == [("a", 0), ("a", 2), ("b", 1)]
 
 
@@ -124,7 +124,7 @@ def test_views_over_one_that_has_seen_rows_come_say_the_same(late, wanted):
         session.maintain("since", SINCE)
         history(session)
         assert sorted(tuple(row.values()) for row in session.peek(late).to_pylist()) == wanted
-        assert told(session.maintain("late", late)) == wanted
+        assert rows_of(session.maintain("late", late)) == wanted
 
 
 def test_a_late_view_chooses_the_joins_below_it_as_the_first_did():
@@ -140,7 +140,7 @@ def test_a_late_view_chooses_the_joins_below_it_as_the_first_did():
         for name in "abc":  # by the key of a delta join
             session.maintain(f"{name} by k", an.source(name, f"k long, {name} long", keep=True).arrange_by("k"))
         session.advance()
-        assert told(session.maintain("late", timed.filter("c = 3").select("came"))) == [(0,)]
+        assert rows_of(session.maintain("late", timed.filter("c = 3").select("came"))) == [(0,)]
 
 
 def test_a_query_that_is_answered_once_sees_what_a_view_has_locked_in():
@@ -180,16 +180,16 @@ def test_a_store_that_is_opened_again_goes_on(tmp_path, retain):
         history(session)
     with Session(path=tmp_path, **options) as session:
         view = session.maintain("since", SINCE)
-        assert told(view) == AFTER
+        assert rows_of(view) == AFTER
         session.reshard(3)
         session.retract("flags", [("a", True)])
         session.insert("flags", [("b", True), ("c", True)])
         session.advance()
-        assert told(view) == [("b", 5), ("b", 6), ("c", 6)]
-        assert told(session.maintain("fewer", SINCE.filter("name > 'b'"))) == [("c", 6)]
+        assert rows_of(view) == [("b", 5), ("b", 6), ("c", 6)]
+        assert rows_of(session.maintain("fewer", SINCE.filter("name > 'b'"))) == [("c", 6)]
     with Session(path=tmp_path, **options) as session:
-        assert told(session.maintain("fewer", SINCE.filter("name > 'b'"))) == [("c", 6)]
-        assert told(session.maintain("since", SINCE)) == [("b", 5), ("b", 6), ("c", 6)]
+        assert rows_of(session.maintain("fewer", SINCE.filter("name > 'b'"))) == [("c", 6)]
+        assert rows_of(session.maintain("since", SINCE)) == [("b", 5), ("b", 6), ("c", 6)]
 
 
 def test_nothing_is_left_of_rows_that_have_gone():
@@ -201,7 +201,7 @@ def test_nothing_is_left_of_rows_that_have_gone():
         session.retract("flags", [("a", True), ("b", True)] * 3)
         session.advance()
         kept = session.maintain("flags", FLAGS)
-        assert told(kept) == []
+        assert rows_of(kept) == []
         assert list(state_left(session)) == []
 
 
@@ -233,7 +233,7 @@ def test_every_linear_verb_takes_it(made, wanted):
         session.insert("flags", [("a", True)], time=0)
         session.insert("flags", [("b", True)], time=2)
         session.advance(to=3)
-        assert told(view) == wanted
+        assert rows_of(view) == wanted
 
 
 TWO = an.source("two", "k long, v long", time=("system", "event"))
@@ -267,14 +267,14 @@ def test_where_there_is_no_one_time_it_is_refused(made, error, match):
         made()
 
 
-def test_a_row_is_followed_back_to_the_row_that_came():
+def test_a_row_is_traced_back_to_its_input_row():
     with Session() as session:
         view = session.maintain("since", SINCE)
         session.insert("flags", [("a", True), ("b", True)])
         session.advance()
-        found = view.explain_row(("a", 0))
-        assert "update_time()" in str(found)
-        assert [row["name"] for row in found.to_arrow("flags").to_pylist()] == ["a"]
+        actual = view.explain_row(("a", 0))
+        assert "update_time()" in str(actual)
+        assert [row["name"] for row in actual.to_arrow("flags").to_pylist()] == ["a"]
 
 
 # what it reads --------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_a_change_reads_the_copies_of_its_row_alone(monkeypatch, shards):
 
     plain = locked.touched
     monkeypatch.setattr(locked, "touched", counted)
-    found = {}
+    actual = {}
     for n in (100, 10_000):
         with Session(shards=shards) as session:
             session.maintain("since", SINCE)
@@ -304,5 +304,5 @@ def test_a_change_reads_the_copies_of_its_row_alone(monkeypatch, shards):
             session.insert("flags", [("flag 7", True), ("another", True)])
             session.retract("flags", [("flag 8", True)])
             session.advance()
-            found[n] = sum(read)
-    assert found == {100: 3, 10_000: 3}  # two copies of flag 7 and one of flag 8
+            actual[n] = sum(read)
+    assert actual == {100: 3, 10_000: 3}  # two copies of flag 7 and one of flag 8

@@ -107,12 +107,12 @@ def test_a_late_view_with_a_delay_counts_what_came_before_since_as_of_then_at_th
             late = session.maintain("late", KEPT.delay(by=5).select("price"))
             assert late.since == steps - 1
             for now in range(steps - 1, steps + 5):
-                found = {price for (price,) in late.to_pylist()}
+                actual = {price for (price,) in late.to_pylist()}
                 due = {price for price in range(steps) if price + 5 <= now}
-                assert found <= due
-                lacking |= due - found
+                assert actual <= due
+                lacking |= due - actual
                 session.advance()
-            assert found == due == set(range(steps))
+            assert actual == due == set(range(steps))
     assert lacking
 
 

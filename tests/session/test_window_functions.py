@@ -67,23 +67,23 @@ RANGES = [
 
 
 def windows() -> list[str]:
-    found = [  # all of them over every other frame, some over each
+    actual = [  # all of them over every other frame, some over each
         f"{call} over ({frame})" for n, frame in enumerate(FRAMES) for call in AGGREGATES[:: 1 if n % 2 else 5]
     ]
     for frame in FRAMES[:5]:
         for c in PICKED:
-            found += [f"{call} over ({frame})" for call in (f"first_value({c})", f"last({c})", f"nth_value({c}, 2)")]
-            found += [f"{call} ignore nulls over ({frame})" for call in (f"first({c})", f"last_value({c})")]
-        found += [f"nth_value(s, 2) ignore nulls over ({frame})", f"first(s, true) over ({frame})"]
-        found += [f"any_value(x) over ({frame})", f"collect_list(s) over ({frame})"]
+            actual += [f"{call} over ({frame})" for call in (f"first_value({c})", f"last({c})", f"nth_value({c}, 2)")]
+            actual += [f"{call} ignore nulls over ({frame})" for call in (f"first({c})", f"last_value({c})")]
+        actual += [f"nth_value(s, 2) ignore nulls over ({frame})", f"first(s, true) over ({frame})"]
+        actual += [f"any_value(x) over ({frame})", f"collect_list(s) over ({frame})"]
     for order in ("id", "x, id desc", "s desc nulls first, id"):
-        found += [f"{call} over (partition by g, b order by {order})" for call in [*PLACES, *AWAY]]
-    found += [f"{call} over (partition by g order by x)" for call in (*PLACES[1:5], "max(s)", "sum(l)")]
+        actual += [f"{call} over (partition by g, b order by {order})" for call in [*PLACES, *AWAY]]
+    actual += [f"{call} over (partition by g order by x)" for call in (*PLACES[1:5], "max(s)", "sum(l)")]
     for key, start, end in RANGES:
         frame = f"partition by g order by {key} range between {start} and {end}"
-        found += [f"{call} over ({frame})" for call in ("count(*)", "sum(l)", "min(s)", "avg(m)")]
+        actual += [f"{call} over ({frame})" for call in ("count(*)", "sum(l)", "min(s)", "avg(m)")]
     return [
-        *found,
+        *actual,
         "i - avg(i) over (partition by g) + rank() over (order by id)",
         "median(y) over (partition by g) - percentile(i, 0.25) over (partition by b)",
         "sum(l) over () / count(*) over (partition by pmod(i, 2))",
@@ -138,10 +138,10 @@ def test_spark_gives_the_same(spark, table):
         session.insert("t", table.slice(0, half))
         session.advance()
         mine = view.to_arrow().sort_by("id")
-    found = spark.createDataFrame(table).repartition(1).selectExpr("id", *(f"{t} as {n}" for n, t in named.items()))
-    kinds = {f.name: f.dataType.simpleString().replace(", ", ",") for f in found.schema}
+    actual = spark.createDataFrame(table).repartition(1).selectExpr("id", *(f"{t} as {n}" for n, t in named.items()))
+    kinds = {f.name: f.dataType.simpleString().replace(", ", ",") for f in actual.schema}
     with interpreted(spark):
-        theirs = found.toArrow().sort_by("id")
+        theirs = actual.toArrow().sort_by("id")
     wrong = []
     for name, text in named.items():
         if kinds[name] != T.type_name(mine.schema.field(name).type):

@@ -80,7 +80,7 @@ def inputs_kept(session, sides=("at", "placed")):
     """
     now = Antichain.of(session._engine.lattice, session.lower)
     states = [session._engine.table.get(name, 0) for name in arrangements(session, sides)]
-    return tuple(len(state.spine.merged(now)) + len(state.holds) for state in states)
+    return tuple(len(state.spine.merged(now)) + len(state.future) for state in states)
 
 
 def arrangements(session, sides=("at", "placed")):

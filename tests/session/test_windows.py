@@ -23,14 +23,14 @@ Arrival = tuple[tuple[str, int | None], int, int]
 def arrivals(seed: int) -> list[Arrival]:
     """Events late, early, twice, before time 0 and without a time; some are taken back, some only then inserted."""
     rng = random.Random(seed)
-    made: list[Arrival] = []
+    result: list[Arrival] = []
     for _ in range(rng.randint(1, 25)):
         at = rng.choice([None, *[rng.randint(-9, 40) for _ in range(9)]])
         arrived = max(0, (at or 0) + rng.choice([-5, 0, 0, 1, 3, 8, 20]))
-        made.append(((rng.choice("ab"), at), arrived, rng.choice([1, 1, 2])))
+        result.append(((rng.choice("ab"), at), arrived, rng.choice([1, 1, 2])))
         if rng.random() < 0.3:
-            made.append((made[-1][0], max(0, arrived + rng.randint(0, 12)), -made[-1][2]))
-    return made
+            result.append((result[-1][0], max(0, arrived + rng.randint(0, 12)), -result[-1][2]))
+    return result
 
 
 def there(history: list[Arrival], now: int) -> Counter:
@@ -71,13 +71,13 @@ def seen(at: int, window_end: int, now: int, how: dict[str, int]) -> bool:
 
 
 def sessions_of(history: list[Arrival], now: int, gap: int) -> Counter:
-    found: Counter = Counter()
+    result: Counter = Counter()
     for key in "ab":
         times = sorted(at for (k, at), n in there(history, now).items() for _ in range(n) if k == key and at <= now)
         firsts = [i for i, at in enumerate(times) if not i or at - times[i - 1] >= gap]
         for i, j in pairwise([*firsts, len(times)]):
-            found[key, times[i], times[j - 1] + gap, j - i] += 1
-    return found
+            result[key, times[i], times[j - 1] + gap, j - i] += 1
+    return result
 
 
 # definitions ----------------------------------------------------------------------------------------------------------

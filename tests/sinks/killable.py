@@ -39,8 +39,8 @@ def run(folder: Path) -> None:
     with an.Session(path=folder / "state") as session:
         everything = session.maintain("all", EVENTS)
         session.maintain("last", LAST)
-        made = sinks(session, folder)
-        for sink in made:
+        created = sinks(session, folder)
+        for sink in created:
             sink.run()
         while session.lower < STEPS:
             chance = random.Random(session.lower)
@@ -48,7 +48,7 @@ def run(folder: Path) -> None:
             there = sorted(everything.to_pylist()) if session.lower else []
             session.retract("events", chance.sample(there, min(len(there), 4)))
             session.advance()
-            for sink in made:
+            for sink in created:
                 sink.run()
 
 

@@ -19,17 +19,17 @@ def runs():
         yield run
 
 
-def held(sink) -> Counter:
-    found = sink.contents()
-    return Counter(dict(zip(found.rows.to_pylist(), found.diffs.tolist(), strict=True)))
+def contents_of(sink) -> Counter:
+    actual = sink.contents()
+    return Counter(dict(zip(actual.rows.to_pylist(), actual.diffs.tolist(), strict=True)))
 
 
 def check(folder) -> dict[str, Counter]:
     with an.read(folder / "state") as reader:
-        made = killable.sinks(reader, folder)
-        for sink in made:
+        result = killable.sinks(reader, folder)
+        for sink in result:
             assert sink.run() == 0  # what there is to come has come
-            assert held(sink) == Counter(sink.view.to_pylist()), sink.where
+            assert contents_of(sink) == Counter(sink.view.to_pylist()), sink.where
         return {name: Counter(reader.view(name).to_pylist()) for name in reader.views}
 
 

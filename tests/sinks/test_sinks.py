@@ -33,28 +33,28 @@ def step(session, chance):
 
 
 def parquet_table(path) -> Counter:
-    found = Counter()
+    result = Counter()
     for file in an.sinks.parquet_files(path):
         table = pq.ParquetFile(file).read()
-        found += Counter(tuple(r.values()) for r in table.to_pylist())
-    return found
+        result += Counter(tuple(r.values()) for r in table.to_pylist())
+    return result
 
 
 def parquet_changes(path) -> Counter:
-    found = Counter()
+    actual = Counter()
     for file in an.sinks.parquet_files(path):
         for row in pq.ParquetFile(file).read().to_pylist():
             diff = row.pop("diff")
             del row["time"]
-            found[tuple(row.values())] += diff
-    return Counter({row: n for row, n in found.items() if n})
+            actual[tuple(row.values())] += diff
+    return Counter({row: n for row, n in actual.items() if n})
 
 
 def database_table(path, table) -> Counter:
     with sqlite3.connect(path) as connection:
-        found = connection.execute(f'SELECT * FROM "{table}"').fetchall()
+        actual = connection.execute(f'SELECT * FROM "{table}"').fetchall()
     connection.close()
-    return Counter(found)
+    return Counter(actual)
 
 
 def merged(found: Counter) -> Counter:
@@ -95,11 +95,11 @@ def test_every_sink_follows_its_view_across_sessions_and_pauses(tmp_path, seed):
     chance = random.Random(seed)
     for _ in range(4):
         with open_session(tmp_path / "state") as session:
-            made = sinks(session, tmp_path)
+            created = sinks(session, tmp_path)
             for _ in range(4):
                 step(session, chance)
                 if chance.random() < 0.6:
-                    for sink, read in made:
+                    for sink, read in created:
                         sink.run()
                         assert read() == Counter(sink.view.to_pylist()), sink.where
                         assert sink.run() == 0
@@ -108,32 +108,32 @@ def test_every_sink_follows_its_view_across_sessions_and_pauses(tmp_path, seed):
 def test_attached_sinks_run_with_every_commit(tmp_path):
     chance = random.Random(7)
     with open_session(None) as session:
-        made = sinks(session, tmp_path)
-        attached = [sink.attach() for sink, _ in made]
+        created = sinks(session, tmp_path)
+        attached = [sink.attach() for sink, _ in created]
         for _ in range(5):
             step(session, chance)
-            for sink, read in made:
+            for sink, read in created:
                 assert read() == Counter(sink.view.to_pylist()), sink.where
         for subscription in attached:
             subscription.close()
-        before = [read() for _, read in made]
+        before = [read() for _, read in created]
         step(session, chance)
-        assert [read() for _, read in made] == before
+        assert [read() for _, read in created] == before
 
 
-def test_history_that_is_gone_is_made_up_for_by_comparing(tmp_path):
+def test_missing_history_is_replaced_by_a_comparison(tmp_path):
     chance = random.Random(11)
     with open_session(tmp_path / "state") as session:
-        made = sinks(session, tmp_path)
+        created = sinks(session, tmp_path)
         step(session, chance)
-        for sink, _ in made:
+        for sink, _ in created:
             sink.run()
         store = session._engine.journal.store
         for lease in store.leases():
             store._leases.end(lease)
         for _ in range(3):
             step(session, chance)
-        for sink, read in made:
+        for sink, read in created:
             sink.run()
             assert read() == Counter(sink.view.to_pylist()), sink.where
 
@@ -143,11 +143,11 @@ def test_a_reader_feeds_a_sink_too(tmp_path):
     with open_session(tmp_path / "state") as session, an.read(tmp_path / "state") as reader:
         step(session, chance)
         reader.refresh()
-        made = sinks(reader, tmp_path)
+        created = sinks(reader, tmp_path)
         for _ in range(4):
             step(session, chance)
             reader.refresh()
-            for sink, read in made:
+            for sink, read in created:
                 sink.run()
                 assert read() == Counter(sink.view.to_pylist()) == Counter(session.view(sink.view.name).to_pylist())
 
@@ -240,8 +240,8 @@ def test_values_of_every_type_come_back_as_they_were(tmp_path):
         session.advance()
         sink = an.sinks.database(view, partial(sqlite3.connect, tmp_path / "t.db"), "t", mode="merge")
         sink.run()
-        found = sink.contents()
-        assert Counter(found.rows.to_pylist()) == Counter(view.to_pylist())
+        actual = sink.contents()
+        assert Counter(actual.rows.to_pylist()) == Counter(view.to_pylist())
         session.retract("s", [some, (None,) * 9])
         session.advance()
         sink.run()
@@ -266,7 +266,7 @@ def test_derby_by_jdbc(spark, tmp_path):
     with open_session(tmp_path / "state") as session:
         typed = session.maintain("typed", an.source("s", ROW))
         session.insert("s", [some, (None,) * 9])
-        made = [
+        result = [
             an.sinks.jdbc(session.view("last"), spark, url, "last one", mode="upsert", key=["k"]),
             an.sinks.jdbc(session.view("all"), spark, url, "all of it", mode="merge"),
             an.sinks.jdbc(session.view("all"), spark, url, "changes", mode="append"),
@@ -274,10 +274,10 @@ def test_derby_by_jdbc(spark, tmp_path):
         ]
         for _ in range(3):
             step(session, chance)
-            for sink in made:
+            for sink in result:
                 sink.run()
-                found = sink.contents()
-                there = dict(zip(found.rows.to_pylist(), found.diffs.tolist(), strict=True))
+                actual = sink.contents()
+                there = dict(zip(actual.rows.to_pylist(), actual.diffs.tolist(), strict=True))
                 assert there == Counter(sink.view.to_pylist()), sink.where
 
 
@@ -317,12 +317,12 @@ def test_tables_of_one_name_in_two_databases_have_a_lease_each(tmp_path):
             session.advance()
             sinks[1].run()
         sinks[0].run()
-        found = []
+        actual = []
         for name in "ab":
             with sqlite3.connect(tmp_path / name) as connection:
-                found.append(connection.execute("SELECT count(*) FROM t").fetchone()[0])
+                actual.append(connection.execute("SELECT count(*) FROM t").fetchone()[0])
             connection.close()
-    assert found == [8, 7]  # every change, of the second from what was there at once
+    assert actual == [8, 7]  # every change, of the second from what was there at once
 
 
 def test_what_sqlite_cannot_tell_apart_is_refused(tmp_path):
@@ -355,7 +355,7 @@ def test_a_table_with_rows_and_no_mark_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["merge", "append"])
-def test_another_view_of_the_same_name_is_told_from_the_first(tmp_path, mode):
+def test_another_view_of_the_same_name_is_distinguished_from_the_first(tmp_path, mode):
     with an.Session(path=tmp_path / "state") as session:
         kept = an.source("events", "k long", keep=True)
         sinks = []
@@ -384,7 +384,7 @@ def test_another_view_of_the_same_name_is_told_from_the_first(tmp_path, mode):
             assert sum(parquet_table(tmp_path / "p").values()) == 2
 
 
-def test_a_table_goes_on_as_it_was_made(tmp_path):
+def test_a_table_continues_as_it_was_created(tmp_path):
     with an.Session() as session:
         view = session.maintain("last", LAST)
         make = partial(an.sinks.database, view, partial(sqlite3.connect, tmp_path / "d"), "t")
@@ -407,7 +407,7 @@ def test_sinks_of_a_view_without_contents_are_equal_to_it_from_the_first_step_on
             plain = session.maintain("plain", LAST)
             view = session.maintain("last", LAST, contents=False)
             connect = partial(sqlite3.connect, path)
-            made = [
+            result = [
                 an.sinks.parquet(view, tmp_path / "u", mode="upsert", key=["k"], buckets=3),
                 an.sinks.parquet(view, tmp_path / "a", mode="append"),
                 an.sinks.database(view, connect, "u", mode="upsert", key=["k"]),
@@ -415,13 +415,13 @@ def test_sinks_of_a_view_without_contents_are_equal_to_it_from_the_first_step_on
             if life == 1:  # no sink runs for a while, and their leases keep what they lack
                 for _ in range(4):
                     step(session, chance)
-            attached = [sink.attach() for sink in made]
+            attached = [sink.attach() for sink in result]
             for _ in range(4):
                 step(session, chance)
             wanted = Counter(plain.to_pylist())
             assert parquet_table(tmp_path / "u") == parquet_changes(tmp_path / "a") == wanted
             assert database_table(path, "u") == wanted
-            assert [sink.run() for sink in made] == [0, 0, 0]
+            assert [sink.run() for sink in result] == [0, 0, 0]
             for subscription in attached:
                 subscription.close()
 

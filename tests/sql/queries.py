@@ -153,23 +153,25 @@ ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS]
 
 def rows(name, rng, count):
     """Random rows of a table, with nulls, duplicates and keys of which some meet."""
-    made = []
+    result = []
     for _ in range(count):
         key = rng.choice([None, 1, 1, 2, 2, 3, 4, 5])
         if name == "t":
             b, x = rng.choice([None, "p", "q", "qq"]), rng.choice([None, 5, 10, 20, 30])
-            made.append((key, b, x, rng.choice([None, Decimal("1.50"), Decimal("2.25")])))
+            result.append((key, b, x, rng.choice([None, Decimal("1.50"), Decimal("2.25")])))
         else:
             arr = rng.choice([None, [], [1], [1, 2], [3, None]])
-            made.append((key, rng.choice([None, 3, 5, 8, 20]), arr, rng.choice([None, {}, {"k": 1}, {"k": 2, "l": 3}])))
-    return made
+            result.append(
+                (key, rng.choice([None, 3, 5, 8, 20]), arr, rng.choice([None, {}, {"k": 1}, {"k": 2, "l": 3}]))
+            )
+    return result
 
 
 def steps(seed, count):
     """Changes, step by step, as (table, rows that come, rows that go)."""
     rng = random.Random(seed)
     there = {name: [] for name in TABLES}
-    made = []
+    result = []
     for step in range(count):
         changes = []
         for name, now in there.items():
@@ -179,5 +181,5 @@ def steps(seed, count):
             came = rows(name, rng, 8 if step == 0 else 3)
             now.extend(came)
             changes.append((name, came, gone))
-        made.append((changes, {name: list(now) for name, now in there.items()}))
-    return made
+        result.append((changes, {name: list(now) for name, now in there.items()}))
+    return result

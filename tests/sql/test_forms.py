@@ -91,8 +91,8 @@ def test_rows_are_put_in_the_order_of_all_outputs(session):
 @pytest.mark.parametrize("star", ["*, {}", "e.*, {}", "{}, *"])
 def test_a_span_of_time_is_one_column(session, star):
     outputs = star.format("window(at, '10 minutes') AS w")
-    found = session.sql(f"SELECT {outputs} FROM e")
-    assert sorted(found.columns) == ["at", "k", "w"]
+    actual = session.sql(f"SELECT {outputs} FROM e")
+    assert sorted(actual.columns) == ["at", "k", "w"]
     assert len(session.sql("SELECT *, window.end AS w FROM e WHERE window(at, '10 minutes').start < at").columns) == 3
 
 

@@ -70,14 +70,14 @@ def binding(rng):
 
 def program(rng, limit):
     """A query of four bindings, in a random order, and what its rounds give."""
-    found = {name: binding(rng) for name in NAMES}
-    bindings = ", ".join(f"{name} (node int) as ({text})" for name, (text, _) in found.items())
+    actual = {name: binding(rng) for name in NAMES}
+    bindings = ", ".join(f"{name} (node int) as ({text})" for name, (text, _) in actual.items())
     shown = " union all ".join(f"select node, '{name}' as name from {name}" for name in NAMES)
 
     def meaning(edges):
         values = {name: Counter() for name in NAMES}
         for _ in range(limit):
-            for name, (_, value) in found.items():
+            for name, (_, value) in actual.items():
                 values[name] = value(values, edges)
         return sorted((node, name) for name, rows in values.items() for node in rows.elements())
 
@@ -92,9 +92,9 @@ def test_rounds_of_random_bindings_are_those_of_plain_iteration(seed):
     with an.Session() as session:
         views = []
         for i, (text, _) in enumerate(programs):
-            made = query(text, {"edges": EDGES})
-            changed += hoist_bindings(made.node).fingerprint != made.node.fingerprint
-            views.append(session.maintain(f"v{i}", made))
+            result = query(text, {"edges": EDGES})
+            changed += hoist_bindings(result.node).fingerprint != result.node.fingerprint
+            views.append(session.maintain(f"v{i}", result))
         there = []
         for _ in range(3):
             gone = [there.pop(rng.randrange(len(there))) for _ in range(len(there) // 3)]
@@ -139,16 +139,16 @@ def loops_of(collection):
 
 
 def test_what_no_round_changes_and_what_none_reads_is_outside_the_loop():
-    made = query(CHAIN, {"edges": EDGES})
-    (loop,) = loops_of(made)
+    result = query(CHAIN, {"edges": EDGES})
+    (loop,) = loops_of(result)
     assert loop.names == ("reached",)
     with an.Session() as session:
-        view = session.maintain("view", made)
-        told = session.explain("view")
-        assert "leave the loop over reached  [" in told
+        view = session.maintain("view", result)
+        text = session.explain("view")
+        assert "leave the loop over reached  [" in text
         assert (
             "| computed outside the loop: pairs (reads no variable), starts (reads no variable), "
-            "lost (no variable reads it)" in told
+            "lost (no variable reads it)" in text
         )
         session.insert("edges", [(1, 2), (2, 3), (4, 5), (5, 4)])
         session.advance()
@@ -183,15 +183,15 @@ def test_what_a_variable_begins_as_is_seen_in_the_first_round():
 
 @pytest.mark.parametrize("text", [EARLY_READER, CHAIN])
 def test_a_view_of_an_older_store_keeps_its_plan(text, tmp_path, monkeypatch):
-    made = query(text, {"edges": EDGES})
+    result = query(text, {"edges": EDGES})
     with monkeypatch.context() as older:
         older.setattr(rewrite, "RULES", tuple(rule for rule in rewrite.RULES if rule is not hoist_bindings))
         with an.Session(path=tmp_path / "store") as session:
-            session.maintain("view", made)
+            session.maintain("view", result)
             session.insert("edges", [(1, 2)])
             session.advance()
     with an.Session(path=tmp_path / "store") as session:
-        view = session.maintain("view", made)
+        view = session.maintain("view", result)
         session.insert("edges", [(2, 3)])
         session.advance()
         assert (3, "base" if text is EARLY_READER else "reached") in view.to_pylist()

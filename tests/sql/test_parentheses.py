@@ -59,8 +59,8 @@ class Clause:
     def named(self, text: str, columns: list[str]) -> tuple[str, list[str]]:
         """A name around a join, with names for its columns: those inside are hidden."""
         name = self.name()
-        made = [f"k{i}" for i in range(len(columns))]
-        return f"{text} AS {name}({', '.join(made)})", [f"{name}.{c}" for c in made]
+        result = [f"k{i}" for i in range(len(columns))]
+        return f"{text} AS {name}({', '.join(result)})", [f"{name}.{c}" for c in result]
 
     def joined(self, depth: int) -> tuple[str, list[str]]:
         text, columns = self.item(depth - 1)

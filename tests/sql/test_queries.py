@@ -107,7 +107,7 @@ def test_on_spark_as_in_the_driver(spark, history, shown):
     assert last == shown[1]
 
 
-def test_in_as_a_value_is_null_where_it_cannot_be_told(shown, history):
+def test_in_as_a_value_is_null_where_it_is_unknown(shown, history):
     """As the standard has it; Spark says false there, though not in WHERE."""
     tables = history[-1][1]
     for text, among in IN_VALUES.items():

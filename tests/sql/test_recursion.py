@@ -38,10 +38,10 @@ select * from depth
 
 
 def reached(edges):
-    found = set(edges)
-    while more := {(a, d) for a, b in found for c, d in edges if b == c} - found:
-        found |= more
-    return found
+    result = set(edges)
+    while more := {(a, d) for a, b in result for c, d in edges if b == c} - result:
+        result |= more
+    return result
 
 
 def sides(edges):
@@ -55,15 +55,15 @@ def sides(edges):
 
 
 def depths(edges):
-    found = {0: 0}
+    actual = {0: 0}
     while True:
         more = {0: 0}
         for s, d in edges:
-            if s in found:
-                more[d] = min(more.get(d, 99), found[s] + 1)
-        if more == found:
-            return set(found.items())
-        found = more
+            if s in actual:
+                more[d] = min(more.get(d, 99), actual[s] + 1)
+        if more == actual:
+            return set(actual.items())
+        actual = more
 
 
 def lost(edges):

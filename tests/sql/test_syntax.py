@@ -120,9 +120,9 @@ def is_read(one, name):
 def test_every_argument_of_every_class_is_read_or_refused(monkeypatch):
     """What sqlglot may learn to parse is refused until somebody reads it."""
     monkeypatch.setattr(syntax, "_shown", lambda node: node.key)  # nodes made of one argument have no text
-    found = arguments()
-    assert len(found) > 2500
-    for one, name in found:
+    actual = arguments()
+    assert len(actual) > 2500
+    for one, name in actual:
         value = exp.Identifier(this="z") if one is exp.TableAlias else exp.Null()
         if (one, name) in _VALUES:
             value = min(_VALUES[one, name])
@@ -154,10 +154,10 @@ def test_the_table_names_arguments_that_there_are():
 def meaning_of_query(tree):
     """What a query comes to; an error is a meaning too."""
     try:
-        found = shown(tree, CATALOG)
+        actual = shown(tree, CATALOG)
     except (AttributeError, TypeError, KeyError, IndexError, ValueError, PlanError) as error:
         return type(error).__name__, re.sub(r"\d+", "", str(error))
-    return found.collection.node.fingerprint, found.names, found.order
+    return actual.collection.node.fingerprint, actual.names, actual.order
 
 
 def meaning_of_schema(tree):
@@ -168,7 +168,7 @@ def meaning_of_schema(tree):
 
 
 @functools.cache
-def told():
+def arguments_that_matter():
     """The arguments that make a difference in some example, and those that stand in one."""
     differing, standing = set(), set()
     trees = [(parse_query(text), meaning_of_query) for text in QUERIES]
@@ -184,16 +184,16 @@ def told():
                 standing.add((type(node), name))
                 if (type(node), name) in differing:
                     continue
-                made = tree.copy()
-                list(made.walk())[place].set(name, None)
-                if meaning(made) != whole:
+                result = tree.copy()
+                list(result.walk())[place].set(name, None)
+                if meaning(result) != whole:
                     differing.add((type(node), name))
     return differing, standing
 
 
 def test_what_is_said_to_be_read_makes_a_difference():
     """Taking it out of a parsed query changes the plan, or what is said to be wrong with it."""
-    differing, standing = told()
+    differing, standing = arguments_that_matter()
     read = {(one, name) for one, names in READ.items() for name in names}
     assert not {(one.__name__, name) for one, name in read - standing}, "no example has these"
     assert {(one.__name__, name) for one, name in read - differing} == {(one.__name__, name) for one, name in INERT}
@@ -249,12 +249,12 @@ def test_a_clause_that_nothing_obeys_is_refused_by_name(text):
 
 
 @pytest.mark.parametrize("text", ["a BETWEEN SYMMETRIC 1 AND 2", "CAST(b AS STRING COLLATE UTF8_LCASE)", "b -> 'z'"])
-def test_expressions_are_held_to_the_same(text):
+def test_the_same_holds_for_expressions(text):
     with pytest.raises(PlanError, match="not supported: "):
         an.source("t", "a int, b string").select(c=text)
 
 
-def test_statements_are_held_to_the_same():
+def test_the_same_holds_for_statements():
     with an.Session() as session:
         session.sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2)")
         for text in (

@@ -161,6 +161,6 @@ def test_an_order_by_columns_keeps_no_column_more():
     text = "SELECT l.at, x.p FROM l ASOF JOIN (SELECT * FROM r ORDER BY seq) x ON l.k = x.k AND l.at >= x.at"
     with an.Session() as session:
         session.maintain("v", query(text, BOTH))
-        told = session.explain("v")
-    assert "ties by seq" in told
-    assert "arrangement (k, at, seq, p), in order of at" in told
+        result = session.explain("v")
+    assert "ties by seq" in result
+    assert "arrangement (k, at, seq, p), in order of at" in result

@@ -49,9 +49,9 @@ def test_a_store_goes_on(pipeline, tmp_path):
     for n in (1, 2):
         result = run(pipeline(PIPELINE), "--path", str(tmp_path / "state"), "--json", "--set", "retain=all")
         assert result.exit_code == 0
-        told = [json.loads(line) for line in result.stdout.splitlines()]
-        assert told[1]["message"] == f"MATERIALIZED VIEW totals {'created' if n == 1 else 'is there already'}"
-        assert told[-1]["rows"] == [["[b]jam[/b]", None], ["tea", f"{n * 3.5:.2f}"]]
+        answer = [json.loads(line) for line in result.stdout.splitlines()]
+        assert answer[1]["message"] == f"MATERIALIZED VIEW totals {'created' if n == 1 else 'is there already'}"
+        assert answer[-1]["rows"] == [["[b]jam[/b]", None], ["tea", f"{n * 3.5:.2f}"]]
     with an.Session(path=tmp_path / "state") as session:
         assert session.sql("SELECT count(*) FROM totals AS OF 0").to_pylist() == [(2,)]
 
@@ -74,8 +74,8 @@ def test_changes_are_printed(pipeline):
         "1  -1  2",
     ]
     assert lines[9] == "view t"
-    told = [json.loads(line) for line in run(pipeline(script), "--json").stdout.splitlines()]
-    assert [line["change"] for line in told if "change" in line][-1] == {"mz_timestamp": 1, "mz_diff": -1, "x": 2}
+    answer = [json.loads(line) for line in run(pipeline(script), "--json").stdout.splitlines()]
+    assert [line["change"] for line in answer if "change" in line][-1] == {"mz_timestamp": 1, "mz_diff": -1, "x": 2}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_changes_are_printed(pipeline):
         ),
     ],
 )
-def test_a_statement_that_fails_is_told_and_the_exit_code_is_1(pipeline, script, told, note):
+def test_a_statement_that_fails_is_reported_and_the_exit_code_is_1(pipeline, script, told, note):
     result = run(pipeline(script))
     assert result.exit_code == 1
     assert told in result.stderr
@@ -120,8 +120,8 @@ def test_a_command_that_is_not_understood_ends_with_2(arguments, told):
 
 
 def test_help_and_version():
-    told = CliRunner().invoke(main, ["--help"]).output
-    assert "run" in told
+    answer = CliRunner().invoke(main, ["--help"]).output
+    assert "run" in answer
     assert CliRunner().invoke(main, ["--version"], prog_name="altneu").output.startswith("altneu, version 0.")
     assert "--follow / --once" in CliRunner().invoke(main, ["run", "-h"]).output
 
@@ -131,8 +131,8 @@ def test_values_as_they_are_shown():
     values = (
         "SELECT DATE'2024-01-02' AS d, TIMESTAMP'2024-01-02 03:04:05Z' AS t, X'00ff' AS b, array(1, 2) AS a, 1.50 AS n"
     )
-    told = json.loads(run("-", "--json", input=values).stdout)
-    assert told["rows"] == [["2024-01-02", "2024-01-02T03:04:05+00:00", "AP8=", [1, 2], "1.50"]]
+    answer = json.loads(run("-", "--json", input=values).stdout)
+    assert answer["rows"] == [["2024-01-02", "2024-01-02T03:04:05+00:00", "AP8=", [1, 2], "1.50"]]
 
 
 def test_as_a_process(pipeline, tmp_path):

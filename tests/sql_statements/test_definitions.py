@@ -43,7 +43,7 @@ def test_the_same_script_again_goes_on(path):
             assert session.store.number == commits
 
 
-def test_another_definition_is_told(path):
+def test_another_definition_is_reported(path):
     with an.Session(path=path) as session:
         session.sql(ORDERS)
     with an.Session(path=path) as session:
@@ -74,7 +74,7 @@ def test_a_view_is_replaced(path):
         assert session.views == ["orders", "totals"]
 
 
-def test_what_is_dropped_is_gone_with_what_is_made_of_it(path):
+def test_what_is_dropped_takes_its_dependants_along(path):
     with an.Session(path=path) as session:
         session.sql(ORDERS)
         session.sql("CREATE VIEW dear AS SELECT * FROM totals")

@@ -92,8 +92,8 @@ def test_every_view_is_as_it_is_without(seed):
         for taken in steps[1:]:
             plain.sql(taken), indexed.sql(taken)
             for name in QUERIES:
-                found, wanted = (sorted(rows(s, f"TABLE `{name}`"), key=str) for s in (indexed, plain))
-                assert found == wanted
+                actual, wanted = (sorted(rows(s, f"TABLE `{name}`"), key=str) for s in (indexed, plain))
+                assert actual == wanted
 
 
 def step(rng):

@@ -31,7 +31,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize("text", TOLD)
-def test_what_is_told(session, text):
+def test_messages(session, text):
     with pytest.raises(AltneuError) as caught:
         session.sql(text)
     assert TOLD[text] in str(caught.value)
@@ -39,7 +39,7 @@ def test_what_is_told(session, text):
     assert 'errors="ignore"' not in str(caught.value)
 
 
-def test_a_loop_without_end_is_told_what_sql_has(session):
+def test_the_error_of_a_loop_without_end_names_what_sql_has(session):
     with pytest.raises(AltneuError, match=r"RETURN AT RECURSION LIMIT n"):
         session.sql(
             "WITH MUTUALLY RECURSIVE (ERROR AT RECURSION LIMIT 3) "

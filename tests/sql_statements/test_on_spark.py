@@ -111,7 +111,7 @@ def test_late_rows_have_a_name(spark, folder, monkeypatch):
         session.sql("SELECT * FROM late")
 
 
-def test_what_spark_cannot_read_is_told_at_once(spark, tmp_path):
+def test_what_spark_cannot_read_is_refused_at_once(spark, tmp_path):
     with an.Session(spark) as session:
         for origin in ("TABLE no_such_table", f"FILE '{tmp_path}/nothing' FORMAT PARQUET", "STREAM FORMAT nonsense"):
             with pytest.raises(StatementError, match="source 's' cannot be read by Spark"):

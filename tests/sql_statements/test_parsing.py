@@ -27,10 +27,10 @@ def one(text):
 
 
 def test_statements_are_parted_where_semicolons_are_none_of_a_text_or_a_comment():
-    found = parse("SELECT 'a;b' -- c; d\n; /* e; f */ SHOW TABLES;\n;; SELECT \"x;y\" AS `p;q` ;")
-    assert [type(s).__name__ for s in found] == ["Select", "Show", "Select"]
-    assert [s.line for s in found] == [1, 2, 3]
-    assert found[2].text == 'SELECT "x;y" AS `p;q`'
+    actual = parse("SELECT 'a;b' -- c; d\n; /* e; f */ SHOW TABLES;\n;; SELECT \"x;y\" AS `p;q` ;")
+    assert [type(s).__name__ for s in actual] == ["Select", "Show", "Select"]
+    assert [s.line for s in actual] == [1, 2, 3]
+    assert actual[2].text == 'SELECT "x;y" AS `p;q`'
     assert parse("") == parse(" ; -- nothing\n ;") == []
 
 
@@ -102,16 +102,16 @@ def test_a_statement(text, statement):
     ],
 )
 def test_as_of_a_time_and_columns_that_are_called_so(text, at):
-    found = one(text)
-    assert isinstance(found, Select)
-    assert found.at == at
+    actual = one(text)
+    assert isinstance(actual, Select)
+    assert actual.at == at
 
 
 def test_columns_of_an_insert_and_a_query_in_parentheses():
     assert one("INSERT INTO t (a, b) VALUES (1, 2)").columns == ("a", "b")
-    found = one("INSERT INTO TABLE t (SELECT 1)")
-    assert isinstance(found, Insert)
-    assert found.columns == ()
+    actual = one("INSERT INTO TABLE t (SELECT 1)")
+    assert isinstance(actual, Insert)
+    assert actual.columns == ()
 
 
 @pytest.mark.parametrize(

@@ -75,10 +75,10 @@ def test_statements_give_what_lists_give(quick, seed):
                 assert Counter(rows(session, text)) == Counter(model.answers()[text]), text
                 past = rng.choice(list(history))
                 try:
-                    found = rows(session, f"{text} AS OF {past}")
+                    actual = rows(session, f"{text} AS OF {past}")
                 except ReadError:  # no longer kept
                     assert past < session.lower - 4
                     continue
-                assert Counter(found) == Counter(history[past][text]), (text, past)
+                assert Counter(actual) == Counter(history[past][text]), (text, past)
             for name in ("t", "u", "counted"):
                 assert Counter(session.view(name).to_pylist()) == Counter(rows(session, f"SELECT * FROM {name}"))

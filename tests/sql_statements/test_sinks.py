@@ -19,9 +19,9 @@ def in_files(path):
 
 def in_table(path, table):
     connection = sqlite3.connect(path)
-    found = sorted(connection.execute(f"SELECT * FROM {table}").fetchall())
+    result = sorted(connection.execute(f"SELECT * FROM {table}").fetchall())
     connection.close()
-    return found
+    return result
 
 
 def test_files_and_tables_follow_a_view(quick):

@@ -45,11 +45,11 @@ def test_files_of_every_format(session, tmp_path, form, columns):
     options = "OPTIONS (header true)" if form == "csv" else ""
     session.sql(f"CREATE SOURCE s {columns} FROM FILE '{tmp_path}/in' FORMAT {form.upper()} {options} KEEP")
     assert session.lower == 0  # what it has counts with the first step
-    found = rows(session, "SELECT k, v FROM s")
+    actual = rows(session, "SELECT k, v FROM s")
     if form == "csv" and not columns:
-        assert found == [("1", "a"), ("2", None), (None, "c,d")]
+        assert actual == [("1", "a"), ("2", None), (None, "c,d")]
     else:
-        assert sorted(found, key=str) == sorted(WANTED, key=str)
+        assert sorted(actual, key=str) == sorted(WANTED, key=str)
     assert rows(session, "SHOW SOURCES") == [("s", f"FILE {tmp_path}/in {form.upper()}", "none", "yes", "ready")]
 
 

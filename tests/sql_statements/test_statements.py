@@ -186,7 +186,7 @@ def test_a_query_before_the_first_step(session):
     assert session.lower == 0
 
 
-def test_what_no_view_keeps_cannot_be_asked(session):
+def test_what_no_view_keeps_cannot_be_queried(session):
     session.sql("CREATE SOURCE s (k INT, v INT); CREATE MATERIALIZED VIEW ks AS SELECT k FROM s")
     session.sql("INSERT INTO s VALUES (1, 2)")
     assert rows(session, "SELECT * FROM ks") == [(1,)]
@@ -305,10 +305,10 @@ def test_plans_are_explained(orders):
     assert "\n".join(row.plan for row in orders.sql("EXPLAIN VIEW totals")) == orders.explain("totals")
     orders.sql("CREATE VIEW dear AS SELECT * FROM totals WHERE total > 5")
     for text in ("EXPLAIN PLAN FOR SELECT * FROM totals WHERE total > 5", "EXPLAIN VIEW dear"):
-        told = [row.plan for row in orders.sql(text)]
-        assert told[0] == "view the query"
-        assert any("total > 5" in line or "`#0` > 5" in line for line in told)
-        assert told[-1] == "arrangements: 2 there already, 1 to build"
+        answer = [row.plan for row in orders.sql(text)]
+        assert answer[0] == "view the query"
+        assert any("total > 5" in line or "`#0` > 5" in line for line in answer)
+        assert answer[-1] == "arrangements: 2 there already, 1 to build"
     with pytest.raises(PlanError, match="no view 'x'"):
         orders.sql("EXPLAIN VIEW x")
 

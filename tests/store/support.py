@@ -70,12 +70,12 @@ def check_step(store: Store) -> None:
     n = store.number
     assert store.frontier == ([n] if n else None)
     assert [key for key in store.state if key.startswith("once/")] == ([f"once/{n}"] if n else [])
-    found = content(store)
-    assert [s["k"][0] for s in found["segments"]] == [
+    actual = content(store)
+    assert [s["k"][0] for s in actual["segments"]] == [
         start for m in range(max(1, n - 2), n + 1) for start in (m, m + 10)
     ]
-    assert sorted(found["blobs"]) == sorted(f"b{m}" for m in range(max(1, n - 3), n + 1))
-    for name, table in found["blobs"].items():
+    assert sorted(actual["blobs"]) == sorted(f"b{m}" for m in range(max(1, n - 3), n + 1))
+    for name, table in actual["blobs"].items():
         assert table["k"] == [int(name[1:]) + i for i in range(3)]
 
 

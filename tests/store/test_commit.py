@@ -39,7 +39,7 @@ json = st.recursive(
     blobs=st.dictionaries(st.text(), st.binary(max_size=200), max_size=4),
     checkpoint=st.booleans(),
 )
-def test_decode_says_what_encode_was_told(frontier, state, delete, blobs, checkpoint):
+def test_decode_returns_what_encode_was_given(frontier, state, delete, blobs, checkpoint):
     views = {name: memoryview(blob) for name, blob in blobs.items()}
     commit = Commit(3, "t", "p", 0.25, checkpoint, frontier, state, tuple(delete), {}, views)
     data, digest = encode(commit)

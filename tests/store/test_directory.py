@@ -72,8 +72,8 @@ def test_the_due_of_a_checkpoint_survives_reopening(path):
 
 
 def test_only_what_the_format_says_is_on_disk(filled):
-    found = files(filled)
-    assert found - {"format.json", "lock"} == {f"log/{commit_name(n)}" for n in range(1, 8)} | {
+    actual = files(filled)
+    assert actual - {"format.json", "lock"} == {f"log/{commit_name(n)}" for n in range(1, 8)} | {
         f"segments/{p.name}" for p in (filled / "segments").iterdir()
     }
     assert len(list((filled / "segments").iterdir())) == 7
@@ -147,7 +147,7 @@ def test_a_format_file_that_says_nothing_is_named(filled, text):
         reopen(filled)
 
 
-def test_a_missing_format_file_is_not_made_anew_over_commits(filled):
+def test_a_missing_format_file_is_not_written_again_over_commits(filled):
     (filled / "format.json").unlink()
     with pytest.raises(StoreCorruptError, match=r"format\.json is missing"):
         DirectoryStore.create_or_open(filled)

@@ -35,15 +35,15 @@ class Writers:
     def run(self, folder: Path, fatal: int, kill_after: int | None = None) -> tuple[int, int]:
         """Last commit the writer was told of, and how it ended."""
         self.start(folder, fatal)
-        told = pid = heard = 0
+        answer = pid = heard = 0
         while True:
             word, number = self.line()
             if word == "ended":
-                return told, number
+                return answer, number
             if word == "writer":
                 pid = number
                 continue
-            told = max(told, number)
+            answer = max(answer, number)
             heard += 1
             if heard == kill_after:
                 os.kill(pid, signal.SIGKILL)
@@ -61,8 +61,8 @@ def check_survivor(folder: Path, told: int) -> int:
     """Reopened, the store is at one whole commit, works, and vacuum leaves what is named and nothing else."""
     forget_segments()
     with DirectoryStore.create_or_open(folder, checkpoint_every=3) as store:
-        found = store.number
-        assert told <= found <= told + 1
+        result = store.number
+        assert told <= result <= told + 1
         check_step(store)
         step(store)
         check_step(store)
@@ -70,27 +70,27 @@ def check_survivor(folder: Path, told: int) -> int:
         named = {f"segments/{SegmentRef.from_json(value).name}" for value in store.state["spine"]}
         assert {name for name in files(folder) if not name.startswith("log/")} == {"format.json", "lock"} | named
         assert not [name for name in files(folder) if name.endswith(".tmp")]
-    return found
+    return result
 
 
 def test_killed_in_front_of_every_operation_on_a_file(writers, quick):
-    ended, fatal, found = -signal.SIGKILL, 0, set()
+    ended, fatal, actual = -signal.SIGKILL, 0, set()
     while ended:
         fatal += 1
         folder = quick / str(fatal)
-        told, ended = writers.run(folder, fatal)
+        text, ended = writers.run(folder, fatal)
         assert ended in {0, -signal.SIGKILL}
-        found.add(check_survivor(folder, told))
+        actual.add(check_survivor(folder, text))
     assert fatal > 60  # opening, seven steps and two vacuums have at least as many
-    assert found == set(range(killable.STEPS + 1))
+    assert actual == set(range(killable.STEPS + 1))
 
 
 def test_killed_at_random_and_gone_on_with(writers, quick):
     chance = random.Random(20130101)
     number = 0
     for _ in range(40):
-        told, ended = writers.run(quick, 0, kill_after=chance.randint(1, 12))
+        text, ended = writers.run(quick, 0, kill_after=chance.randint(1, 12))
         assert ended == -signal.SIGKILL
-        assert told > number
-        number = check_survivor(quick, told) + 1
+        assert text > number
+        number = check_survivor(quick, text) + 1
     assert number >= 80

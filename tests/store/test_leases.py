@@ -27,17 +27,17 @@ def leases(path) -> list[Lease]:
 def test_names_say_all_and_strangers_are_left_alone(tmp_path):
     folder = LocalFolder(tmp_path)
     held = Leases(folder)
-    made = [Lease("a-b_c", n, since, lease_end(60)) for n, since in ((1, None), (None, 7), (None, None), (2**62, 0))]
-    for lease in made:
+    result = [Lease("a-b_c", n, since, lease_end(60)) for n, since in ((1, None), (None, 7), (None, None), (2**62, 0))]
+    for lease in result:
         held.add(lease)
         assert Lease.of_file(lease.file) == lease
     for stranger in ("a.1.2.lease", "a.1.2.3.lease.tmp", "..", "a/b.1.2.3.lease", "a.-1.2.3.lease", "a.1.2.³.lease"):
         assert Lease.of_file(stranger) is None
     (tmp_path / "stranger.lease").write_text("")
     held.add(Lease("over", 1, 1, int(time.time()) - 2))
-    assert set(held.live()) == set(made)
+    assert set(held.live()) == set(result)
     held.sweep()
-    assert {p.name for p in tmp_path.iterdir()} == {"stranger.lease", *(lease.file for lease in made)}
+    assert {p.name for p in tmp_path.iterdir()} == {"stranger.lease", *(lease.file for lease in result)}
     with pytest.raises(StoreError, match="the name of a lease must be"):
         Lease("../../etc", 1, 1, 1)
 
@@ -117,7 +117,7 @@ def test_of_a_reader_that_comes_while_vacuum_is_on_its_way(store, tmp_path, monk
             reader.close()
 
 
-def test_it_goes_with_its_object_or_holds_on(tmp_path):
+def test_it_ends_with_its_object_or_goes_on(tmp_path):
     (tmp_path / "readers").mkdir()
     folder = Leases(LocalFolder(tmp_path / "readers"))
     held = HeldLease(folder, "a", 60, 1, None)

@@ -56,9 +56,9 @@ def test_it_finds_what_the_sessions_own_vacuum_finds(tmp_path):
     with DirectoryStore.create_or_open(tmp_path / "s", checkpoint_every=4) as store:
         for _ in range(11):
             step(store)
-        found = find_orphans(store.folder, store._log, 2, [], until=store.number)
+        actual = find_orphans(store.folder, store._log, 2, [], until=store.number)
         removed = vacuum_store(tmp_path / "s", keep=2, dry_run=True)
-        assert [f"segments/{name}" for name in found.segments] == list(removed.segments)
+        assert [f"segments/{name}" for name in actual.segments] == list(removed.segments)
         assert store.vacuum(keep=2).bytes == removed.bytes > 0
 
 

@@ -133,10 +133,10 @@ class Model:
     def acts(self, state: State, log: dict[int, Commit], i: int, writer: Writer) -> Iterator[State]:
         if writer.at == "closed":
             number, base = opened(log)
-            unit, told = (i, writer.taken), state.told
+            unit, answer = (i, writer.taken), state.told
             if writer.in_doubt and base is not None and unit in base.units:
-                writer, told = writer._replace(taken=writer.taken + 1, in_doubt=False), told | {unit}
-            yield placed(state, i, writer._replace(at="open", number=number, base=base), told=told)
+                writer, answer = writer._replace(taken=writer.taken + 1, in_doubt=False), answer | {unit}
+            yield placed(state, i, writer._replace(at="open", number=number, base=base), told=answer)
         elif writer.at == "open" and writer.taken < UNITS[i]:
             segment = writer.segment or (writer.number + 1, i, writer.taken, writer.attempt)
             files = state.files if writer.segment else state.files | {segment}
@@ -175,12 +175,12 @@ class Model:
     def asks(self, state: State, log: dict[int, Commit], i: int, writer: Writer) -> State:
         """Told that the number is taken, or nothing at all: it reads what is there."""
         number, commit = self.commit_of(i, writer)
-        found, again = log.get(number), writer.attempt + 1
-        if found is not None and found.transaction == commit.transaction and "own" in self.rules:
+        actual, again = log.get(number), writer.attempt + 1
+        if actual is not None and actual.transaction == commit.transaction and "own" in self.rules:
             return placed(state, i, writer._replace(at="looks"))
-        if found is None and "same" in self.rules:
+        if actual is None and "same" in self.rules:
             return placed(state, i, writer._replace(at="wrote"))
-        if found is None:
+        if actual is None:
             return placed(state, i, writer._replace(at="open", attempt=again, segment=None))
         kept = None if "anew" in self.rules else writer.segment
         lost = Writer(attempt=again, segment=kept, taken=writer.taken, in_doubt=writer.in_doubt)
@@ -216,13 +216,13 @@ class Model:
         good = next((c for n, c in sorted(below.items())[::-1] if self.is_whole(below, n, state.files)), None)
         if good is None:
             raise BrokenError("there is nothing to go back to")
-        told = frozenset(unit for unit in state.told if unit in good.units)
+        answer = frozenset(unit for unit in state.told if unit in good.units)
         # A user whose unit is gone goes on with it; one who is in the middle of a step finds out by itself.
-        writers = tuple(w._replace(taken=sum(1 for u in told if u[0] == i)) for i, w in enumerate(state.writers))
+        writers = tuple(w._replace(taken=sum(1 for u in answer if u[0] == i)) for i, w in enumerate(state.writers))
         if "on top" not in self.rules:
-            return state._replace(log=tuple(sorted(below.items())), told=told, writers=writers)
+            return state._replace(log=tuple(sorted(below.items())), told=answer, writers=writers)
         one = Commit(("recovery", top), good.transaction, good.units, good.segment, checkpoint=True)
-        return state._replace(log=with_commit(below, top + 1, one), told=told, writers=writers)
+        return state._replace(log=with_commit(below, top + 1, one), told=answer, writers=writers)
 
     def is_whole(self, log: dict[int, Commit], number: int, files: frozenset[Any]) -> bool:
         try:

@@ -97,7 +97,7 @@ def test_a_reader_beside_a_writer_that_is_killed_again_and_again(writer, quick):
     assert len(seen) > 60
 
 
-def test_without_a_lease_a_reader_is_told_and_goes_on(writer, quick):
+def test_without_a_lease_a_reader_is_warned_and_goes_on(writer, quick):
     gone = 0
     writer.start(quick)
     writer.wait_for(1)

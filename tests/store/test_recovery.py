@@ -129,18 +129,18 @@ def last_whole(path, damaged):
 def check(path, original, damaged):
     """Recover a store and hold it against what it was."""
     said, wanted, before = original[1], last_whole(path, damaged), digests(path)
-    found = check_store(path)
-    assert found.whole == wanted
+    result = check_store(path)
+    assert result.whole == wanted
     assert digests(path) == before
     if wanted is None:
         with pytest.raises(StoreCorruptError, match="nothing to go back to"), recovered(path):
             pass
         assert digests(path) == before
         return
-    with recovered(path, quietly=bool(found.problems)) as store:
+    with recovered(path, quietly=bool(result.problems)) as store:
         assert data_of(content(store)) == data_of(said[wanted])
-        lost = wanted < found.commit
-        assert store.number == (found.commit + 1 if lost else wanted)
+        lost = wanted < result.commit
+        assert store.number == (result.commit + 1 if lost else wanted)
         assert digests(path) >= before
         step(store)
         now = content(store)
@@ -179,10 +179,10 @@ def test_every_region_of_a_commit_and_of_a_segment_is_checked(path, original):
             spoiled = bytearray(good)
             spoiled[position] ^= 1 << position % 8
             file.write_bytes(spoiled)
-            found = check_store(path)
-            assert (found.commit, found.whole) == (LAST, LAST - 1)
-            assert all(file.name in problem for problem in found.problems)
-            assert found.problems
+            result = check_store(path)
+            assert (result.commit, result.whole) == (LAST, LAST - 1)
+            assert all(file.name in problem for problem in result.problems)
+            assert result.problems
         file.write_bytes(good)
     assert check_store(path).problems == ()
 

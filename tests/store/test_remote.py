@@ -42,11 +42,11 @@ def url():
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     """Each test its own copies of segments."""
-    found = SegmentCache(tmp_path / "copies", 1 << 30)
-    found.folder.mkdir()
-    monkeypatch.setattr("altneu.store.remote.segment_cache", lambda: found)
+    result = SegmentCache(tmp_path / "copies", 1 << 30)
+    result.folder.mkdir()
+    monkeypatch.setattr("altneu.store.remote.segment_cache", lambda: result)
     forget_segments()
-    return found
+    return result
 
 
 def test_a_session_in_a_memory_that_many_share(url):
@@ -176,7 +176,7 @@ def test_a_local_session_loads_nothing_of_this(tmp_path):
 @pytest.mark.parametrize("seed", range(10))
 def test_of_several_writers_each_commit_counts_once_and_losers_leave_no_mark(url, seed):
     """Random steps, losses, vacuums, reopenings and recoveries of three writers of one store."""
-    rng, told, serial = random.Random(seed), [], 0
+    rng, answer, serial = random.Random(seed), [], 0
     folder = folder_of(url)
     writers = [DirectoryStore.create_or_open(url, checkpoint_every=3) for _ in range(3)]
     for _ in range(40):
@@ -191,7 +191,7 @@ def test_of_several_writers_each_commit_counts_once_and_losers_leave_no_mark(url
                 continue  # its writer is in no hurry, or dies here
             try:
                 store.commit(serial, {"told": [*store.state.get("told", []), serial], "data": ref.to_json()})
-                told.append(serial)
+                answer.append(serial)
             except (StoreLockedError, StoreInDoubtError):
                 writers[i] = DirectoryStore.create_or_open(url, checkpoint_every=3)
                 assert serial not in writers[i].state.get("told", [])
@@ -205,8 +205,8 @@ def test_of_several_writers_each_commit_counts_once_and_losers_leave_no_mark(url
             writers[i] = DirectoryStore.create_or_open(url, checkpoint_every=3, recover=rng.random() < 0.5)
         assert check_store(url).problems == ()
     with DirectoryStore.create_or_open(url) as store:
-        assert store.state.get("told", []) == told
-        assert len(told) > 5
+        assert store.state.get("told", []) == answer
+        assert len(answer) > 5
         store.vacuum(keep=1)
         over = [n for n in folder.child("segments").names() if segment_number(n) <= store.number]
         assert len(over) == 1  # the one that is named; higher numbers are of steps in flight

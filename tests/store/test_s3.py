@@ -242,8 +242,8 @@ def test_damage_is_named_and_recovered_from(s3, url, bucket):
         pytest.raises(StoreCorruptError, match=rf"{segment} fails its checksum"),
     ):
         content(store)
-    found = check_store(url, storage_options=s3)
-    assert (found.commit, found.whole) == (6, 5)
+    check = check_store(url, storage_options=s3)
+    assert (check.commit, check.whole) == (6, 5)
     bucket.rm_file(f"{url}/log/{commit_name(5)}")
     with pytest.raises(StoreCorruptError, match=rf"{commit_name(5)} is missing.*recover=True"):
         DirectoryStore.create_or_open(url, storage_options=s3)

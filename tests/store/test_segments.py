@@ -30,9 +30,9 @@ def test_batches_stay_blocks(folder):
     batches = [batch(0, 5), batch(5, 0), batch(5, 70_000)]
     ref = write_segment(folder, batches, SCHEMA, 3)
     assert (ref.rows, ref.number, ref.bytes) == (70_005, 3, (Path(folder) / ref.name).stat().st_size)
-    found = open_segment(folder, ref)
-    assert [b.num_rows for b in found] == [5, 0, 70_000]
-    assert all(a.equals(b) for a, b in zip(found, batches, strict=True))
+    actual = open_segment(folder, ref)
+    assert [b.num_rows for b in actual] == [5, 0, 70_000]
+    assert all(a.equals(b) for a, b in zip(actual, batches, strict=True))
 
 
 def test_every_type_the_engine_holds(folder):
@@ -89,10 +89,10 @@ def test_opening_keeps_no_file_descriptor(folder):
 
 def test_a_mapped_segment_outlives_its_file(folder):
     ref = write_segment(folder, [batch(0, 1000)], SCHEMA, 1)
-    found = open_segment(folder, ref)
+    actual = open_segment(folder, ref)
     (Path(folder) / ref.name).unlink()
     forget_segments()
-    assert found[0].equals(batch(0, 1000))
+    assert actual[0].equals(batch(0, 1000))
 
 
 def test_a_writer_left_early_leaves_nothing(folder):

@@ -156,8 +156,8 @@ def test_an_opened_segment_survives_its_removal(path):
     with DirectoryStore.create_or_open(path) as store:
         ref = store.write_segment([batch(0, 5000)], SCHEMA)
         store.commit(1, set={"a": ref.to_json()})
-        found = store.open_segment(ref)
+        actual = store.open_segment(ref)
         store.commit(2, delete=["a"])
         assert store.vacuum(keep=1).segments == 1
         forget_segments()
-        assert found[0].equals(batch(0, 5000))
+        assert actual[0].equals(batch(0, 5000))

@@ -37,13 +37,13 @@ def test_what_lies_between_two_hashes_is_read_and_little_else(tmp_path, seed):
     for _ in range(50):
         lower, upper = sorted(rng.choice([*hashes, 0, 1 << 64, rng.getrandbits(64)]) for _ in range(2))
         numbers = range(rng.randrange(len(batches)), len(batches)) if rng.random() < 0.3 else None
-        first, found = read_between(folder, ref, "#key_hash", lower, upper, numbers)
+        first, actual = read_between(folder, ref, "#key_hash", lower, upper, numbers)
         own = range(len(batches)) if numbers is None else numbers
-        assert found == batches[first : first + len(found)]
-        assert set(range(first, first + len(found))) <= set(own)
+        assert actual == batches[first : first + len(actual)]
+        assert set(range(first, first + len(actual))) <= set(own)
         wanted = {i for i in own if any(lower <= h < upper for h in batches[i].column(1).to_pylist())}
-        assert wanted <= set(range(first, first + len(found)))
-        assert len(found) <= len([i for i in own if i in wanted]) + 2 + sum(h == lower for h in hashes)
+        assert wanted <= set(range(first, first + len(actual)))
+        assert len(actual) <= len([i for i in own if i in wanted]) + 2 + sum(h == lower for h in hashes)
     assert _mapped.cache_info().currsize == before
     assert read_blocks(folder, ref) == open_segment(folder, ref) == batches
     assert read_blocks(folder, ref, 2, 4) == batches[2:4]

@@ -48,21 +48,21 @@ WANTED = (
 
 def steps_of(refresh: Refresh) -> list[Changes]:
     """What happens: orders come and go all the time, and every other table is turned, thinned and made whole again."""
-    made: list[Changes] = []
+    result: list[Changes] = []
     for table, rows, values in WANTED:
         refresh.become(table, rows, **values)
     refresh.orders(60, 30)
-    made.append(refresh.changes())
+    result.append(refresh.changes())
     for table, pairs, rows in zip(ALL, (1, 3, 20, 200, 300, 800), (1, 2, 10, 100, 100, 400), strict=True):
         refresh.swap(table, pairs)
         refresh.drop(table, rows)
     refresh.orders(15, 600)
-    made.append(refresh.changes())
+    result.append(refresh.changes())
     for table in ALL:
         refresh.restore(table)
     refresh.orders(900, 15)
-    made.append(refresh.changes())
-    return made
+    result.append(refresh.changes())
+    return result
 
 
 class History:
@@ -79,10 +79,10 @@ class History:
     @cached_property
     def states(self) -> list[dict[str, pa.Table]]:
         """The tables at first and after each step, by applying the changes."""
-        found = [dict(self.tables)]
+        result = [dict(self.tables)]
         for step in self.steps:
-            found.append(found[-1] | {name: applied(found[-1][name], changed) for name, changed in step.items()})
-        return found
+            result.append(result[-1] | {name: applied(result[-1][name], changed) for name, changed in step.items()})
+        return result
 
     @cached_property
     def by_duckdb(self) -> list[dict[int, list[Row]]]:
@@ -95,10 +95,10 @@ class History:
             pl.DataFrame(pl.from_arrow(table)).write_parquet(folder / f"{name}-{step}.parquet")
             spark.read.parquet(str(folder / f"{name}-{step}.parquet")).createOrReplaceTempView(name)
         with few_rows(spark) as pool:
-            found = dict(pool.map(lambda n: (n, spark.sql(self.queries[n].whole).toArrow()), self.queries))
+            result = dict(pool.map(lambda n: (n, spark.sql(self.queries[n].whole).toArrow()), self.queries))
         for name in data.TABLES:
             spark.catalog.dropTempView(name)
-        return found
+        return result
 
 
 @contextmanager

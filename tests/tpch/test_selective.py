@@ -66,7 +66,7 @@ def test_an_or_says_of_each_part_what_it_implies():
     assert plan.count("filter (y = 2L) OR (y = 1L)") == 1
 
 
-def test_what_a_branch_guards_is_not_asked_without_its_guard():
+def test_what_a_branch_guards_is_not_evaluated_without_its_guard():
     text = "SELECT a.i FROM a, b WHERE a.i = b.i AND (b.y = 1 AND 10 / a.x > 3 OR b.y = 2 AND 10 / (a.x - 1) > 3)"
     rows = [(1, 0, "p"), (2, 1, "p"), (3, 2, "p")]
     with an.Session() as session:

@@ -150,5 +150,5 @@ def test_all_of_them_go_on_after_a_restart(history, quick):
                 load(session, history.tables)
             else:
                 refresh(session, changes)
-                found = {number: difference_to_duckdb(history, view, number, step) for number, view in views.items()}
-                assert found == dict.fromkeys(data.QUERIES)
+                actual = {number: difference_to_duckdb(history, view, number, step) for number, view in views.items()}
+                assert actual == dict.fromkeys(data.QUERIES)

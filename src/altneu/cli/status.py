@@ -11,7 +11,7 @@ import click
 from altneu.cli.command import Taught, path_option, reporting
 from altneu.cli.opening import store_folder
 from altneu.cli.output import Output, in_bytes
-from altneu.cli.survey import Json, status_of
+from altneu.cli.survey import Report, status_of
 
 
 @click.command(
@@ -49,7 +49,7 @@ def status(out: Output, path: str, *, check: bool, verbose: bool) -> None:
         sys.exit(1)
 
 
-def _show(out: Output, status: Json, *, verbose: bool) -> None:
+def _show(out: Output, status: Report, *, verbose: bool) -> None:
     out.line(f"store    {status['store']}, format {status['format']}")
     out.line(f"health   {status['health']} ({status['checked']} compared)")
     for problem in status["problems"]:
@@ -80,7 +80,7 @@ def _show(out: Output, status: Json, *, verbose: bool) -> None:
         _grid(out, "arrangement", status["arrangements"], ["name", "views", "shards", "updates", "waiting", "bytes"])
 
 
-def _removable(files: Json) -> str:
+def _removable(files: Report) -> str:
     removable = files["removable"]["bytes"]
     return f"; a vacuum would free {in_bytes(removable)}" if removable else ""
 
@@ -94,7 +94,7 @@ def _ago(at: str) -> str:
     return f"{at}, {max(seconds, 0):.0f} seconds ago"
 
 
-def _grid(out: Output, what: str, rows: list[Json], columns: list[str]) -> None:
+def _grid(out: Output, what: str, rows: list[Report], columns: list[str]) -> None:
     if not rows:
         return
     out.line()

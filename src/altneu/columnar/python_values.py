@@ -200,7 +200,7 @@ def beyond_python(text: str, kind: pa.DataType) -> BeyondPython:
     ('+10000-01-01', 253402300800500000)
 
     Raises:
-        ValueError: the text is no date or timestamp.
+        ValueError: the text is not a date or timestamp.
     """
     match = _FAR.fullmatch(text)
     if match is None:

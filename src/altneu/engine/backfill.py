@@ -172,7 +172,7 @@ def _refuse_waiting(engine: Engine, plan: Plan, name: str) -> None:
 
     Future updates in an arrangement that is checked are part of the check.
     """
-    pending = {arrangement for arrangement, _ in engine.table.held}
+    pending = {arrangement for arrangement, _ in engine.table.future}
     checked = {check.arrangement for check in _checks(plan, name, engine.journal.existing())}
     for i in _first_states(plan, name):
         stored = _arrangement_of(plan, i)
@@ -346,7 +346,7 @@ def _refuse_difference(table: StateTable, plan: Plan, name: str, check: _Check, 
                 "often as it holds it"
             )
         if later is None:
-            waiting = _differing(state.holds.updates(), check, since)
+            waiting = _differing(state.future.updates(), check, since)
             later = waiting if len(waiting) else None
     if later is not None:
         raise InputError(

@@ -42,21 +42,22 @@ from altneu.plan.hydrate import hydration_plan, missing
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.plan.rewrite import Joins
 from altneu.runtime import interrupts
-from altneu.runtime.base import fold
+from altneu.runtime.base import compact
 from altneu.runtime.execution import Executor, no_spark
 from altneu.runtime.inputs import Inputs, Stamp, whole_number
+from altneu.runtime.inspections import Inspections
 from altneu.runtime.journal import Journal
 from altneu.runtime.local import LocalExecutor
 from altneu.runtime.measured import Measurements
 from altneu.runtime.memory import bytes_in
 from altneu.runtime.outcome import Outcome, batch_rows
-from altneu.runtime.portion import portion
 from altneu.runtime.progress import compiling
 from altneu.runtime.read import event_times
 from altneu.runtime.reshard import Parting
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.state import StateTable
-from altneu.runtime.taps import Taps
+from altneu.runtime.step_limit import step_limit
+from altneu.runtime.stored import StoredDefinition, StoredStream
 from altneu.store import (
     DirectoryStore,
     Lease,
@@ -149,7 +150,7 @@ class Engine(Closing):
         self.pending = Inputs()
         self._adopted = False
         self._call = 0
-        self.taps = Taps(self.lattice)
+        self.inspections = Inspections(self.lattice)
         self.measured = Measurements()
         self.subscribers = Subscribers()
         self.past = History()
@@ -188,16 +189,18 @@ class Engine(Closing):
         return {**sources, **self.catalogue.collections}
 
     @property
-    def definitions(self) -> Mapping[str, Any]:
+    def definitions(self) -> Mapping[str, StoredDefinition]:
         """The definitions of statements, by name, as of the last commit."""
         return self.journal.definitions
 
-    def defining(self, definitions: Mapping[str, Any], forgotten: Iterable[str] = ()) -> AbstractContextManager[None]:
+    def defining(
+        self, definitions: Mapping[str, StoredDefinition | None], forgotten: Iterable[str] = ()
+    ) -> AbstractContextManager[None]:
         """A context whose first commit records definitions by name (None deletes one) and forgets sources."""
         return self.journal.defining(definitions, tuple(forgotten))
 
     @property
-    def streams_stored(self) -> Mapping[str, Any]:
+    def streams_stored(self) -> Mapping[str, StoredStream]:
         """The position of each stream, as of the last commit."""
         return self.journal.streams
 
@@ -517,7 +520,7 @@ class Engine(Closing):
             self.check_open()
             self._advance(self.lower, {})
 
-    def take(self, inputs: Inputs, upper: int, streams: Mapping[str, Any]) -> Step:
+    def take(self, inputs: Inputs, upper: int, streams: Mapping[str, StoredStream]) -> Step:
         """Process micro-batches together with the inserted rows, and advance to ``upper``, at least ``lower``.
 
         The positions of the ``streams`` are in the same commit as their rows. If the step fails, the inserted rows are
@@ -534,7 +537,7 @@ class Engine(Closing):
                     self.pending = own
                 raise
 
-    def _advance(self, upper: int, streams: Mapping[str, Any]) -> Step:
+    def _advance(self, upper: int, streams: Mapping[str, StoredStream]) -> Step:
         started, before = clock.perf_counter(), self.lower
         self.make_ready()
         received, placements = 0, dict[str, None]()
@@ -570,7 +573,7 @@ class Engine(Closing):
         undone = f"nothing of the step is committed, lower is {self.lower}, and what was inserted is still there"
         return f"{undone}: advance() takes the step again, session.discard() forgets the rows"
 
-    def _steps(self, before: int, upper: int, streams: Mapping[str, Any]) -> Iterator[Outcome]:
+    def _steps(self, before: int, upper: int, streams: Mapping[str, StoredStream]) -> Iterator[Outcome]:
         """The steps of an advance, each committed before the next: one, unless more updates are due than one may have.
 
         The first step processes all inputs, also those at times that a later step closes.
@@ -579,7 +582,7 @@ class Engine(Closing):
         end = -1
         while end < upper:
             lower, steps = self.lower, self.journal.steps
-            end = portion(self.table, self.pending, lower, upper, self.shards)
+            end = step_limit(self.table, self.pending, lower, upper, self.shards)
             closed = "" if lower == before else f", closed up to {lower}"
             try:
                 with self.past.watch(f"closing times {before} to {upper}{closed}", started):
@@ -589,29 +592,29 @@ class Engine(Closing):
                     self.pending = Inputs()
             self.measured.add(self.plan, outcome.measured)
             self.journal.tidy()
-            self.taps.add(self.plan, outcome.taps)
+            self.inspections.add(self.plan, outcome.inspected)
             times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet
-            self.taps.show(Antichain.of(self.lattice, *times), self.lower)
+            self.inspections.show(Antichain.of(self.lattice, *times), self.lower)
             interrupts.check()
             streams = {}
             self.subscribers.deliver(f"the step is committed, lower is {self.lower}")
             yield outcome
 
-    def _step(self, before: int, upper: int, streams: Mapping[str, Any], *, further: bool) -> Outcome:
+    def _step(self, before: int, upper: int, streams: Mapping[str, StoredStream], *, further: bool) -> Outcome:
         """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance.
 
         A step from a time to the same time closes none: it stores the inputs as future updates.
         """
         since, events = self.since_after(upper), self._events_after(upper)
-        # The rounds of a loop come back to history that earlier ones have made: none of that may be folded yet.
+        # The rounds of a loop come back to history that earlier ones have written: none of it may be compacted yet.
         inside = min(since, max(before - 1, 0)) if self.plan.loops else since
         after = self.region(before, upper, since, events)
-        region = replace(self.region(before, upper, inside, events), folded=after.since)
+        region = replace(self.region(before, upper, inside, events), compacted=after.since)
         try:
             with self.journal.undoing(step=True):
                 outcome = self.executor.step(self.plan, self.table, self.pending, region, StepMode(self.shards))
                 if inside != since:
-                    fold(outcome.states, after)
+                    compact(outcome.states, after)
                 self.journal.take(outcome)
                 self._forget_changes(since)
                 contents = {p.contents for p in self.plan.views.values()}

@@ -151,7 +151,7 @@ def _float_to_integral(vector: Vector, target: pa.DataType) -> Vector:
     limits = np.iinfo(dtype)
     values = vector.values
     whole = np.trunc(values)
-    # 2^63 - 1 is no double: the nearest one is 2^63, which Java's comparison lets through and saturates
+    # 2^63 - 1 is not a double: the nearest one is 2^63, which Java's comparison lets through and saturates
     top = float(limits.max)
     fits = (np.floor(values) <= top) & (np.ceil(values) >= float(limits.min))
     clipped = np.where(fits, whole, 0)

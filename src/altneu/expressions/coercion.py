@@ -192,7 +192,7 @@ def arithmetic_type(symbol: str, left: Expr, right: Expr) -> tuple[pa.DataType, 
     """Operand types and result type of ``+ - * / %`` and ``div`` on numbers.
 
     Raises:
-        TypeMismatchError: an operand is no number.
+        TypeMismatchError: an operand is not a number.
     """
     met = wider(left.type, right.type)
     if met == T.NULL:

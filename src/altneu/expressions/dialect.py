@@ -122,7 +122,7 @@ def parse_tree(text: str) -> exp.Expr:
     'a + NVL(b, 0)'
 
     Raises:
-        ExpressionSyntaxError: the text is no expression; the message shows where.
+        ExpressionSyntaxError: the text is not an expression; the message shows where.
     """
     return parse_trees(text, exactly=1)[0]
 

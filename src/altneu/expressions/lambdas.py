@@ -23,7 +23,7 @@ class Variable(Expr):
 
     @property
     def columns(self) -> frozenset[str]:
-        """None: a variable is no column."""
+        """None: a variable is not a column."""
         return frozenset()
 
     @property

@@ -1,4 +1,4 @@
-"""Names of functions that are no scalar functions, so that a message can say what they are."""
+"""Names of functions that are not scalar functions, so that a message can say what they are."""
 
 from __future__ import annotations
 

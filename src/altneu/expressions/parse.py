@@ -70,7 +70,7 @@ def parse(source: Source | Expr, schema: pa.Schema) -> Expr:
 
     Raises:
         ExpressionSyntaxError: it does not parse.
-        UnknownColumnError: a name is no column.
+        UnknownColumnError: a name is not a column.
         TypeMismatchError: types do not fit.
         UnsupportedFunctionError: altneu does not evaluate a function.
         NonDeterministicError: a function's result would differ when a row is retracted.

@@ -70,7 +70,7 @@ class Arguments(tuple["Expr", ...]):  # noqa: SLOT001 -- a tuple has none
         """The type of an array's elements.
 
         Raises:
-            TypeMismatchError: the argument is no array, or ``ordered`` and its elements cannot be compared.
+            TypeMismatchError: the argument is not an array, or ``ordered`` and its elements cannot be compared.
         """
         arg = self[index]
         if arg.type == T.NULL:

@@ -103,7 +103,7 @@ def split_temporal(source: Source | Expr, schema: pa.Schema) -> TemporalPredicat
     ((<v > 0: boolean>,), ['logical_now() >= start', '(logical_now() < stop or stop IS NULL)'])
 
     Raises:
-        TemporalPredicateError: a use of ``logical_now()`` that is no bound; the message names the term.
+        TemporalPredicateError: a use of ``logical_now()`` that is not a bound; the message names the term.
         PlanError: whatever ``parse_predicate`` refuses.
     """
     if isinstance(source, Expr):
@@ -143,7 +143,7 @@ class _TemporalBuilder(Builder):
 
 
 def _condition(value: Expr) -> Expr:
-    """Refuse a number of ticks where a condition belongs: a cast, which types alone would ask for, is no remedy."""
+    """Refuse a number of ticks where a condition belongs: a cast, which types alone would ask for, is not a remedy."""
     if _has_now(value) and value.type != T.BOOLEAN:
         assert isinstance(value, Call)
         raise _refusal(value, False, _INSIDE["logical_now"])
@@ -218,7 +218,7 @@ _Alternatives = Sequence[tuple[Expr, bool]]
 
 
 def _several_spans(parts: _Alternatives) -> str:
-    """Why alternatives are no bound together, and what is exactly their OR, however they overlap."""
+    """Why alternatives do not form one bound, and what is exactly their OR, however they overlap."""
     rest = [_said(*part) for part in parts if not _has_now(part[0])]
     one, *others = (_said(*part) for part in parts if _has_now(part[0]))
     first, second = (" OR ".join(f"({t})" for t in (*terms, *rest)) for terms in ([one], others))
@@ -329,7 +329,7 @@ _INSIDE: dict[str, str] = {
 
 
 def _inside(term: Call, negated: bool, inner: Expr) -> TemporalPredicateError:
-    """The refusal of a term in which something is computed from ``logical_now()`` in any way that is no comparison."""
+    """The refusal of a term that computes with ``logical_now()`` otherwise than by a comparison."""
     if isinstance(inner, Call) and inner.name == "in" and list(map(_has_now, inner.args)).index(True) == 0:
         return _refusal(term, negated, _several_times(inner, negated))
     why = _INSIDE.get(inner.name if isinstance(inner, Call) else "") or (
@@ -340,7 +340,7 @@ def _inside(term: Call, negated: bool, inner: Expr) -> TemporalPredicateError:
 
 
 def _several_times(term: Call, negated: bool) -> str:
-    """Why a list of times is no bound, and how to have a row at each of them, once however often one is listed."""
+    """Why a list of times is not a bound, and how to have a row at each of them, once however often one is listed."""
     times = f"array_distinct(array({', '.join(a.text for a in term.args[1:])}))"
     there = f'rows.unnest("{times}", as_="t").filter("logical_now() = t").select(…)'
     if negated:

@@ -51,13 +51,13 @@ def _calendar(text: pa.Array) -> tuple[Values, Mask, pa.Array]:
 
 
 def dates(text: pa.Array) -> tuple[Values, Mask]:
-    """Days since the epoch, and where the text is no date."""
+    """Days since the epoch, and where the text is not a date."""
     days, bad, _ = _calendar(text)
     return days.astype(np.int32), bad
 
 
 def timestamps(text: pa.Array, *, zoned: bool) -> tuple[Values, Mask]:
-    """Microseconds since the epoch, and where the text is no timestamp; a zone counts only when ``zoned``."""
+    """Microseconds since the epoch, and where the text is not a timestamp; a zone counts only when ``zoned``."""
     days, bad, rest = _calendar(text)
     micros, clock_bad = _clock(rest, days, zoned=zoned)
     far = (days > 106_751_991) | (days < -106_751_992)

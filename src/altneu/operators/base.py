@@ -15,7 +15,7 @@ from altneu.linear import BoundLogic
 from altneu.operators.linear.logic import run_logic
 from altneu.order import AltNeu, Antichain, Lattice, Product, Rounds, fixed, lifted_frontier, parted
 from altneu.trace.batch import Arranged, Batch, Description, Layout
-from altneu.trace.hold import MERGED_BYTES, Holds
+from altneu.trace.future import MERGED_BYTES, FutureUpdates
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
 
@@ -42,7 +42,7 @@ EVERYTHING: Bound = "everything"
 class Region:
     """The times a step closes: outer times in ``[lower, upper)`` at the rounds given (none outside loops).
 
-    ``since`` is how far history may be folded while the step runs, ``folded`` how far where no round of a loop comes
+    ``since`` is how far history may be folded while the step runs, ``compacted`` how far where no round of a loop comes
     back to it (None: as ``since``). What is about event times before ``events`` counts as of then.
     """
 
@@ -50,7 +50,7 @@ class Region:
     upper: Antichain
     since: Antichain
     rounds: tuple[int, ...] = ()
-    folded: Antichain | None = None
+    compacted: Antichain | None = None
     events: int = 0
 
     def inside(self, lattice: Lattice) -> Description:
@@ -86,12 +86,12 @@ class Region:
 
 @lru_cache(maxsize=16)
 def _inside(lower: Antichain, upper: Antichain, since: Antichain, events: int, lattice: Lattice) -> Description:
-    folded = lifted_frontier(since, lattice)
+    compacted = lifted_frontier(since, lattice)
     if events and has_events(lattice):
-        times = folded.elements.copy()
+        times = compacted.elements.copy()
         times[1] = events
-        folded = Antichain(lattice, times)
-    return Description(lifted_frontier(lower, lattice), lifted_frontier(upper, lattice), folded)
+        compacted = Antichain(lattice, times)
+    return Description(lifted_frontier(lower, lattice), lifted_frontier(upper, lattice), compacted)
 
 
 def has_events(lattice: Lattice) -> bool:
@@ -106,12 +106,12 @@ class ArrangementState:
     """What one arrangement keeps in one shard: the readable batches and the updates that are not due yet."""
 
     spine: Spine
-    holds: Holds
+    future: FutureUpdates
 
     @classmethod
     def empty(cls, layout: Layout) -> ArrangementState:
         """That of an arrangement which nothing has come to yet."""
-        return cls(Spine.empty(layout), Holds(layout.schema, layout.lattice))
+        return cls(Spine.empty(layout), FutureUpdates(layout.schema, layout.lattice))
 
 
 Snapshot = Mapping[str, ArrangementState]
@@ -125,7 +125,8 @@ class StepMode:
     ``given`` arrangements are read whole and as new (hydration); ``anew`` ones are there already and are computed again
     on the way (loops); ``budget`` bounds the matches of a join. With ``apart`` what is new is not put into its spine:
     whoever asks does that (``inserted``), with what other parts of the stage have made; ``later_part`` says that it is
-    not the first of them. ``held`` bounds the bytes to which runs of held updates are merged.
+    not the first of them. ``future_bytes`` bounds the bytes to which runs of future
+    updates are merged.
     """
 
     shards: int = 1
@@ -133,7 +134,7 @@ class StepMode:
     hydrating: bool = False
     budget: int | None = None
     anew: frozenset[str] = frozenset()
-    held: int = MERGED_BYTES
+    future_bytes: int = MERGED_BYTES
     apart: bool = False
     later_part: bool = False
 
@@ -180,7 +181,7 @@ class Here(Protocol):
 
     # what goes out otherwise than by a port
 
-    def summed(self, made: Updates | None, *, settle: bool = False) -> Updates | None:
+    def summed(self, updates: Updates | None, *, settle: bool = False) -> Updates | None:
         """What an operation that sums updates up has made, with what it made of pieces that came before.
 
         With ``settle`` sums that rows reach by many ways are consolidated.
@@ -192,7 +193,7 @@ class Here(Protocol):
     def show(self, updates: Updates) -> None:
         """Hand updates to the node's Python function, after the commit."""
 
-    def measure(self, came: int | None = None, went: int | None = None) -> None:
+    def measure(self, rows_in: int | None = None, rows_out: int | None = None) -> None:
         """Say how many rows came in or went out, where the node's ports do not tell."""
 
     # what is kept
@@ -210,7 +211,7 @@ class Here(Protocol):
         """What was kept under a name when the step began."""
 
     def put(self, name: str, state: ArrangementState, new: Batch) -> None:
-        """Put a new batch into an arrangement, and keep its held updates."""
+        """Put a new batch into an arrangement, and keep its future updates."""
 
     @property
     def pended(self) -> tuple[str, Layout]:
@@ -274,7 +275,7 @@ class Operation(ABC):
     @property
     @abstractmethod
     def looks_again(self) -> bool:
-        """Whether it looks at groups again at later times, in scopes whose times are no chain (``Here.pended``)."""
+        """Whether it revisits groups at later times, in scopes whose times do not form a chain (``Here.pended``)."""
 
     @property
     @abstractmethod

@@ -281,15 +281,15 @@ class Leaf(AtEachTime):
     moves_times = False
 
     def lineage(self, i: int) -> Mapping[str, str]:
-        """There is no input."""
+        """It has no input."""
         raise IndexError(i)
 
     def decides(self, i: int, known: Columns) -> Mapping[str, str]:
-        """There is no input."""
+        """It has no input."""
         raise IndexError(i)
 
     def reads(self, i: int, needed: Columns) -> Columns:
-        """There is no input."""
+        """It has no input."""
         raise IndexError(i)
 
     def is_nothing(self, empty: Sequence[bool]) -> bool:

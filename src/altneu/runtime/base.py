@@ -37,7 +37,7 @@ from altneu.order import (
     has_moments,
 )
 from altneu.plan.physical import Plan, Port, pended
-from altneu.runtime.keeper import ranges
+from altneu.runtime.batch_writer import ranges
 from altneu.runtime.memory import give_back
 from altneu.runtime.outcome import Outcome
 from altneu.trace.batch import Arranged, Batch, Description, Layout, reaches, told_apart_from
@@ -46,7 +46,7 @@ from altneu.trace.update import Updates, consolidate
 
 FEW = 1024  # overlapping sums of fewer updates are left as they are
 GATHERED = 1 << 19  # updates that are gathered before they are summed up
-FOLD_ROWS = 1024  # new batches of fewer updates are folded as the spine merges them
+COMPACT_ROWS = 1024  # new batches of fewer updates are compacted as the spine merges them
 _LOOK_BYTES = 16 << 20  # of a batch that is somewhere else, so much is looked at at once
 
 
@@ -55,7 +55,7 @@ Sending = tuple[int, int, Message]
 
 
 class Gathered:
-    """A sum of updates that come piece by piece, of which no more is kept than they add up to.
+    """The sum of updates that arrive piece by piece, in no more memory than the sum needs.
 
     Cost:   each update is sorted O(log n) times; in memory are about twice as many as there are in the sum, or
             ``GATHERED``.
@@ -100,7 +100,7 @@ def run(
     Shape:  ``inbox`` maps channels (and, in stage 0, ``-1 - node`` for sources) to messages; the outcome has the
             shard and channel of every message that is sent.
     Law:    the result, but for the seconds that are measured, depends on the arguments alone; every update of the
-            region reaches the outputs in this step, later ones go to holds (tests/oracle).
+            region reaches the outputs in this step, later ones become future updates (tests/oracle).
     """
     running = begin(plan, stage, shard, snapshot, inbox, region, mode)
     running.outcome.sent.extend(running.sent())
@@ -142,7 +142,7 @@ class _Stage:
         self.snapshot, self.inbox, self.region, self.mode = snapshot, inbox, region, mode
         self.values: dict[Port, Message] = {}
         self.outcome = Outcome()
-        self.came = self.went = 0  # rows into the node that runs, and those that leave it by no port
+        self.rows_in = self.rows_out = 0  # rows into the node that runs, and those that leave it by no port
         self.flowed: dict[tuple[int, Port], list[Updates]] = defaultdict(list)  # pieces that wait for a node
         self.gathered: dict[int, Gathered] = {}
         self._ready: dict[int, Pieces] = {}  # what a table function or a join made, where it was little
@@ -160,30 +160,30 @@ class _Stage:
             self._wake(node)
         while self._queue:
             i = heappop(self._queue)
-            self.came = self.went = failed = 0
+            self.rows_in = self.rows_out = failed = 0
             operation, here = nodes[i].operation, _Here(self, i)
             if (flowing := operation.in_pieces(here)) is not None:
                 yield from self._stream(i, flowing)
             for output, value in enumerate(operation.step(here)):
-                if value is not None and (rows := _news(value)):
+                if value is not None and (rows := _rows_new(value)):
                     port = Port(i, output)
                     self.values[port] = value
                     if output:
                         failed += rows
                     else:
-                        self.went += rows
+                        self.rows_out += rows
                     for reader in readers.get(port, ()):
                         self._wake(reader)
             self._let_go(i)
             after = perf_counter()
-            if self.came or self.went or failed:
-                self._measure(i, self.came, self.went, failed, after - before)
+            if self.rows_in or self.rows_out or failed:
+                self._measure(i, self.rows_in, self.rows_out, failed, after - before)
             before = after
         for port, value in self.values.items():
             yield from self._send(port, value)
 
     def _woken(self) -> set[int]:
-        """The nodes that have something to do whatever others make: messages, held updates that are due, contents."""
+        """The nodes that have something to do whatever others make: messages, future updates that are due, contents."""
         result: set[int] = set()
         for channel, messages in self.inbox.items():
             if messages:
@@ -192,7 +192,7 @@ class _Stage:
         for name, node in self.plan.takers.get(self.stage, ()):
             if node not in result:
                 state = self.snapshot.get(name)
-                if state is not None and state.holds.is_due(rounds, upper):
+                if state is not None and state.future.is_due(rounds, upper):
                     result.add(node)
         if self.mode.hydrating or self.mode.given:
             result.update(self.plan.starters.get(self.stage, ()))
@@ -272,11 +272,11 @@ class _Stage:
 
     def _of(self, node: int, part: Updates) -> tuple[Any, ...]:
         """What a node makes of a piece alone."""
-        came = self.came
+        rows_in = self.rows_in
         try:
             result = tuple(self.plan.nodes[node].operation.step(_Here(self, node, part)))
         finally:
-            self.came = came
+            self.rows_in = rows_in
         self._measure(node, len(part), 0, 0, 0.0)
         return result
 
@@ -362,7 +362,7 @@ class _Here:
             for value in values:
                 if isinstance(value, Updates) and (rows := len(value)):
                     results.append(value)
-                    stage.came += rows
+                    stage.rows_in += rows
         return results
 
     def one(self) -> Updates | None:
@@ -377,13 +377,13 @@ class _Here:
         values = (stage.values.get(port),) if channel is None else stage.inbox.get(channel, ())
         for value in values:
             if isinstance(value, Arranged):
-                stage.came += value.new.rows_at_most
+                stage.rows_in += value.new.rows_at_most
                 return value
         return stage._quiet(port)
 
     def inserted_rows(self) -> list[Updates]:
         parts = [m for m in self._stage.inbox.get(-1 - self._number, []) if isinstance(m, Updates)]
-        self._stage.came = sum(map(len, parts))
+        self._stage.rows_in = sum(map(len, parts))
         return parts
 
     # what goes out otherwise than by a port
@@ -400,15 +400,15 @@ class _Here:
         return self._stage._ready.pop(self._number, (None,) * outputs)
 
     def show(self, updates: Updates) -> None:
-        self._stage.outcome.taps[self._number] = [updates]
+        self._stage.outcome.inspected[self._number] = [updates]
 
-    def measure(self, came: int | None = None, went: int | None = None) -> None:
-        if came is not None:
-            self._stage.came = came
-        if went is not None:
-            self._stage.went = went
+    def measure(self, rows_in: int | None = None, rows_out: int | None = None) -> None:
+        if rows_in is not None:
+            self._stage.rows_in = rows_in
+        if rows_out is not None:
+            self._stage.rows_out = rows_out
 
-    # what is kept
+    # state
 
     def stored(self, name: str) -> ArrangementState | None:
         return self._stage.snapshot.get(name)
@@ -453,33 +453,35 @@ def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, me
     if spine.layout.changes_only:
         spine, new = spine.from_time(told_apart_from(since)), _told_apart(new, since, merging or merge)
         return spine.insert(_after(spine, new), since, merging=merging) if len(new) else spine
-    return spine.insert(_after(spine, _folded(new, since, merging or merge)), since, merging=merging)
+    return spine.insert(_after(spine, _compacted(new, since, merging or merge)), since, merging=merging)
 
 
 def _final(region: Region, lattice: Lattice) -> Antichain:
-    """How far an arrangement may be folded that nobody comes back to in this step.
+    """The time up to which an arrangement may be compacted that nothing in this step reads again.
 
     Moments are read by the step alone whose times they are, so of them nothing is retained.
     """
     if has_moments(lattice):
         return replace(region, since=region.upper).inside(lattice).since
-    return (region if region.folded is None else replace(region, since=region.folded)).inside(lattice).since
+    return (region if region.compacted is None else replace(region, since=region.compacted)).inside(lattice).since
 
 
 def _after(spine: Spine, batch: Batch) -> Batch:
     """A batch that may follow what a spine has: rounds come back to times that other rounds have covered."""
-    told = batch.description
-    if spine.upper is None or spine.upper.less_equal_frontier(told.lower):
+    description = batch.description
+    if spine.upper is None or spine.upper.less_equal_frontier(description.lower):
         return batch
-    return batch.described(replace(told, lower=spine.upper, upper=spine.upper.join(told.upper)))
+    return batch.described(replace(description, lower=spine.upper, upper=spine.upper.join(description.upper)))
 
 
-def _folded(new: Batch, since: Antichain, merging: Merging) -> Batch:
-    """A long history folded up to ``since`` before it is kept: a bulk load may meet nothing to be merged with for long.
+def _compacted(new: Batch, since: Antichain, merging: Merging) -> Batch:
+    """A long history compacted up to ``since`` before it is stored: a bulk load may long have nothing to merge with.
 
-    Its readers in this step have it unfolded.
+    Its readers in this step see it as it was.
     """
-    if len(new) < FOLD_ROWS or all(_is_folded(new.between(*part), since) for part in ranges(new.nbytes, _LOOK_BYTES)):
+    if len(new) < COMPACT_ROWS or all(
+        _is_compacted(new.between(*part), since) for part in ranges(new.nbytes, _LOOK_BYTES)
+    ):
         return new
     return merging((new,), since)
 
@@ -495,30 +497,30 @@ def _told_apart(new: Batch, since: Antichain, merging: Merging) -> Batch:
     return merging((new,), since)
 
 
-def _is_folded(batch: Batch, since: Antichain) -> bool:
+def _is_compacted(batch: Batch, since: Antichain) -> bool:
     return all((since.advance(block.times) == block.times).all() for block in batch.blocks)
 
 
-def fold(states: dict[tuple[str, int], ArrangementState], region: Region) -> None:
-    """Fold the long histories of the states that a step with loops has made up to what its region says, in place.
+def compact(states: dict[tuple[str, int], ArrangementState], region: Region) -> None:
+    """Compact the long histories of the states that a step with loops has made up to what its region says, in place.
 
-    Its rounds came back to what earlier ones had made, so nothing of it could be folded before the last one was over.
+    Its rounds read the output of earlier ones, so that nothing could be compacted before the last one ended.
     One state after the other lets go of what it was.
 
     Cost:   what the step has put in; batches that are older are left to the merges.
     """
     for key in list(states):
-        states[key] = _folded_after(states[key], region)
+        states[key] = _compacted_after(states[key], region)
         if len(states[key].spine) >= MANY_ROWS:
             give_back()
 
 
-def _folded_after(state: ArrangementState, region: Region) -> ArrangementState:
+def _compacted_after(state: ArrangementState, region: Region) -> ArrangementState:
     bounds = region.inside(state.spine.layout.lattice)
-    return replace(state, spine=state.spine.folded(bounds.lower, bounds.since, FOLD_ROWS))
+    return replace(state, spine=state.spine.compacted(bounds.lower, bounds.since, COMPACT_ROWS))
 
 
-def _news(value: Message) -> int:
+def _rows_new(value: Message) -> int:
     return len(value.new if isinstance(value, Arranged) else value)
 
 

@@ -113,7 +113,7 @@ class Stamp:
         for what, value in given.items():
             if not isinstance(value, str):
                 number = whole_number(value, what, " nor the name of a column")
-                object.__setattr__(self, what, number)  # NumPy's whole numbers are no ints
+                object.__setattr__(self, what, number)  # NumPy's whole numbers are not `int`
                 if abs(number) >= 2**63:
                     raise TimeRangeError(f"{what}={value} is beyond 64 bits")
 
@@ -252,23 +252,23 @@ def _conform_column(column: pa.Array, f: pa.Field, source: str) -> pa.Array:
     return column
 
 
-def _may_cast(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _may_cast(data_type: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether a value of one type is a value of the other, possibly after a check that it fits."""
-    if pa.types.is_null(found):
+    if pa.types.is_null(data_type):
         return True
     try:
-        found = normalise_type(found)
+        data_type = normalise_type(data_type)
     except (SchemaError, TypeMismatchError):
-        return pa.types.is_integer(found) and pa.types.is_integer(wanted)
-    if found == wanted or (pa.types.is_integer(found) and pa.types.is_integer(wanted)):
+        return pa.types.is_integer(data_type) and pa.types.is_integer(wanted)
+    if data_type == wanted or (pa.types.is_integer(data_type) and pa.types.is_integer(wanted)):
         return True
     if pa.types.is_floating(wanted):
-        return pa.types.is_floating(found) or pa.types.is_integer(found)
+        return pa.types.is_floating(data_type) or pa.types.is_integer(data_type)
     if pa.types.is_decimal(wanted):
-        return pa.types.is_decimal(found) or pa.types.is_integer(found)
+        return pa.types.is_decimal(data_type) or pa.types.is_integer(data_type)
     if pa.types.is_timestamp(wanted):
-        return pa.types.is_timestamp(found)
-    return pa.types.is_nested(wanted) and pa.types.is_nested(found)
+        return pa.types.is_timestamp(data_type)
+    return pa.types.is_nested(wanted) and pa.types.is_nested(data_type)
 
 
 @dataclass

@@ -8,18 +8,34 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from altneu.errors import StoreError
 from altneu.order import Lattice
+from altneu.plan.functions import Recorded
 from altneu.runtime import interrupts
 from altneu.runtime.described import Described
 from altneu.runtime.outcome import Outcome, batch_rows
 from altneu.runtime.state import StateTable, batch_from_json, blob_names
-from altneu.runtime.stored import StoredBatch, StoredChanges, state_of
-from altneu.store import MemoryStore, Store
+from altneu.runtime.stored import (
+    StoredBatch,
+    StoredChanges,
+    StoredDefinition,
+    StoredSource,
+    StoredStream,
+    StoredView,
+    arrangements_in,
+    changes_of,
+    definitions_in,
+    lower_in,
+    session_in,
+    sources_in,
+    streams_in,
+    views_in,
+)
+from altneu.store import Json, MemoryStore, Store
 from altneu.store.release import __version__
 from altneu.trace.batch import Batch, Layout
 from altneu.trace.update import Updates
@@ -48,31 +64,27 @@ class Journal:
         self.table = StateTable(store, lattice, durable=not isinstance(store, MemoryStore))
         self.steps = self.commits = 0
         self._recall()
-        for key, value in store.state.items():
-            if key.startswith("arrangement/"):
-                _, name, shard = key.split("/")
-                self.table.put_stored(name, int(shard), state_of(value))
+        for name, shard, value in arrangements_in(store.state):
+            self.table.put_stored(name, shard, value)
         self.table.committed()
 
     def _recall(self) -> None:
         """Take the frontier and the views from the last commit."""
-        known: Any = self.store.state.get("session", {})
-        frontier: Any = self.store.frontier
-        self.lower = int(frontier[0][0]) if frontier else 0
+        state = self.store.state
+        known = session_in(state)
+        self.lower = lower_in(self.store.frontier)
         self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
         self.shards = int(known.get("shards", 0))
         self.began = int(known.get("began", self.lower))
         self.is_open = bool(known.get("open", False))
         self.filled: set[str] = set(known.get("filled", []))
-        self.views: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("view/")}
-        self.streams: dict[str, Any] = {k[7:]: v for k, v in self.store.state.items() if k.startswith("stream/")}
-        self.definitions: dict[str, Any] = {k[4:]: v for k, v in self.store.state.items() if k.startswith("sql/")}
-        self.kept: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("kept/")}
-        self._defining: dict[str, Any] = {}  # definitions that the next commit tells; None for one that goes
+        self.views, self.streams = views_in(state), streams_in(state)
+        self.definitions, self.kept = definitions_in(state), sources_in(state)
+        self._defining: dict[str, StoredDefinition | None] = {}  # by name, for the next commit
         self._forgotten: set[str] = set()  # sources of which the next commit tells nothing more
         self._new: Outputs | None = None
-        self._untold: set[str] = set()  # views of which the next commit tells more than the last one did
-        self._kept_untold: set[str] = set()  # and kept sources
+        self._views_to_describe: set[str] = set()  # views of which the next commit tells more than the last one did
+        self._sources_to_describe: set[str] = set()  # and kept sources
 
     @contextmanager
     def undoing(self, *, step: bool = False) -> Iterator[None]:
@@ -94,9 +106,9 @@ class Journal:
 
     def existing(self) -> set[str]:
         """Arrangements that hold state, or belong to a view or source and have had nothing to hold so far."""
-        held = {n for n, _ in (*self.table.live, *self.table.stored)}
-        held |= {state for told in self.kept.values() for state in _states_of(told)}
-        return held | {n for v in self.views.values() for n in v["arrangements"]}
+        names = {n for n, _ in (*self.table.live, *self.table.stored)}
+        names |= {state for source in self.kept.values() for state in _states_of(source)}
+        return names | {n for v in self.views.values() for n in v["arrangements"]}
 
     def take(self, outcome: Outcome) -> None:
         """Put the states that a step made in place of the old ones."""
@@ -112,8 +124,8 @@ class Journal:
         events: int,
         filled: Collection[str],
         new: Outputs | None,
-        info: dict[str, Any],
-        streams: Mapping[str, Any] = MappingProxyType({}),
+        info: Mapping[str, object],
+        streams: Mapping[str, StoredStream] = MappingProxyType({}),
         *,
         further: bool = False,
     ) -> None:
@@ -122,10 +134,10 @@ class Journal:
         A ``further`` step of an advance adds its updates to those of the steps before it. A step that closes no time
         has none (``new`` is None): those of the last advance stay.
         """
-        kept = self.filled | set(filled)
+        sources = self.filled | set(filled)
         began = self.began if further or new is None else self.lower
         is_open = new is None and (self.is_open or bool(filled))
-        values = self._session(since=since, events=events, filled=sorted(kept), began=began, open=is_open)
+        values = self._session(since=since, events=events, filled=sorted(sources), began=began, open=is_open)
         values |= {f"stream/{name}": value for name, value in streams.items()}
         stale: list[str] = []
         if new is None:
@@ -141,7 +153,7 @@ class Journal:
                 new = named if further else new  # a long advance keeps in memory what its updates are called
         if self.table.durable:
             self._commit(lower, values, stale, info)
-        self.lower, self.since, self.events, self.filled, self._new = lower, since, events, kept, new
+        self.lower, self.since, self.events, self.filled, self._new = lower, since, events, sources, new
         self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
         self.is_open, self.commits = is_open, self.commits + 1
 
@@ -158,27 +170,36 @@ class Journal:
         arrangements: list[str],
         delta: list[str],
         described: Described,
-        functions: list[dict[str, Any]],
-        kept: Mapping[str, Any] = MappingProxyType({}),
+        functions: list[Recorded],
+        sources: Mapping[str, StoredSource] = MappingProxyType({}),
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it.
 
         With it come the sources it is made of whose rows are ``kept`` from now on, as ``kept_sources`` tells them.
         """
-        view = {"fingerprint": fingerprint, "since": self.since, "lower": self.lower, "versions": _versions()}
-        view |= {"arrangements": arrangements, "delta": delta, "kept": described.to_json()}
-        view["functions"] = functions
-        view["added"] = self.store.next_number
+        view: StoredView = {
+            "fingerprint": fingerprint,
+            "since": self.since,
+            "lower": self.lower,
+            "versions": _versions(),
+            "arrangements": arrangements,
+            "delta": delta,
+            "kept": described.to_json(),
+            "functions": functions,
+            "added": self.store.next_number,
+        }
         if self.table.durable:
             values = self._session() | {f"view/{name}": view}
-            values |= {f"kept/{source}": told for source, told in kept.items() if source not in self.kept}
+            values |= {f"kept/{source}": value for source, value in sources.items() if source not in self.kept}
             self._commit(self.lower, values, [], {"view": name})
         self.views[name] = view
-        self.kept |= kept
+        self.kept |= sources
         self.commits += 1
 
     @contextmanager
-    def defining(self, definitions: Mapping[str, Any], forgotten: Collection[str] = ()) -> Iterator[None]:
+    def defining(
+        self, definitions: Mapping[str, StoredDefinition | None], forgotten: Collection[str] = ()
+    ) -> Iterator[None]:
         """Have the first commit inside tell definitions, by name, None for one that goes; or one of its own at the end.
 
         Of sources that are ``forgotten`` it tells that they never had rows, and nothing of their streams; what is kept
@@ -195,9 +216,9 @@ class Journal:
         finally:
             self._defining, self._forgotten = {}, set()
 
-    def _told_of_definitions(self) -> tuple[dict[str, Any], list[str]]:
+    def _definition_changes(self) -> tuple[dict[str, object], list[str]]:
         """The values that a commit sets for them, and the keys that it deletes."""
-        values = {f"sql/{name}": value for name, value in self._defining.items() if value is not None}
+        values: dict[str, object] = {f"sql/{name}": value for name, value in self._defining.items() if value}
         removed = [f"sql/{name}" for name, value in self._defining.items() if value is None]
         if self._forgotten:
             values |= self._session(filled=sorted(self.filled - self._forgotten))
@@ -214,21 +235,21 @@ class Journal:
         for table in (self.streams, self.kept):
             for name in self._forgotten:
                 table.pop(name, None)
-        self._kept_untold -= self._forgotten
+        self._sources_to_describe -= self._forgotten
         self._defining, self._forgotten = {}, set()
 
-    def describe(self, name: str, described: Described, functions: list[dict[str, Any]]) -> None:
+    def describe(self, name: str, described: Described, functions: list[Recorded]) -> None:
         """Have the next commit tell how a view is kept and what its functions read, where that is not told yet."""
-        told = {"kept": described.to_json(), "functions": functions}
-        if any(self.views[name].get(key) != value for key, value in told.items()):
-            self.views[name] = {**self.views[name], **told}
-            self._untold.add(name)
+        view, kept = self.views[name], described.to_json()
+        if (view.get("kept"), view.get("functions")) != (kept, functions):
+            self.views[name] = {**view, "kept": kept, "functions": functions}
+            self._views_to_describe.add(name)
 
-    def keep(self, kept: Mapping[str, Any]) -> None:
+    def keep(self, sources: Mapping[str, StoredSource]) -> None:
         """Have the next commit tell which sources are kept, where an earlier altneu did not."""
-        for name in kept.keys() - self.kept.keys():
-            self.kept[name] = kept[name]
-            self._kept_untold.add(name)
+        for name in sources.keys() - self.kept.keys():
+            self.kept[name] = sources[name]
+            self._sources_to_describe.add(name)
 
     def commit_shards(self, shards: int, outcome: Outcome) -> None:
         """Commit that there are so many shards from now on, with the states that they have."""
@@ -248,29 +269,30 @@ class Journal:
     def drop(self, name: str, needed: Collection[str]) -> None:
         """Commit that a view is forgotten, and the state that is not needed by others."""
         others = {a for n, v in self.views.items() if n != name for a in v["arrangements"]} | set(needed)
-        mine = {*self.views.get(name, {}).get("arrangements", ()), *self._kept_of(self._forgotten)} - others
+        own = self.views[name]["arrangements"] if name in self.views else ()
+        mine = {*own, *self._states_of_sources(self._forgotten)} - others
         self._remove(mine, [f"view/{name}"], {"dropped": name})
         self.views.pop(name, None)
 
-    def commit_source(self, name: str, told: dict[str, Any]) -> None:
+    def commit_source(self, name: str, value: StoredSource) -> None:
         """Commit that the rows of a source are kept from now on, with the state that was filled for it."""
         if self.table.durable:
-            self._commit(self.lower, self._session() | {f"kept/{name}": told}, [], {"kept": name})
-        self.kept[name] = told
+            self._commit(self.lower, self._session() | {f"kept/{name}": value}, [], {"kept": name})
+        self.kept[name] = value
         self.commits += 1
 
     def keep_no_more(self, name: str, needed: Collection[str]) -> None:
         """Commit that the rows of a source, which views still read, are no longer kept for others to come."""
         others = {a for view in self.views.values() for a in view["arrangements"]} | set(needed)
-        self._kept_untold.discard(name)
-        self._remove({*self._kept_of([name])} - others, [f"kept/{name}"], {"no longer kept": name})
+        self._sources_to_describe.discard(name)
+        self._remove({*self._states_of_sources([name])} - others, [f"kept/{name}"], {"no longer kept": name})
         del self.kept[name]
 
     def drop_source(self, name: str, needed: Collection[str]) -> None:
         """Commit that nothing is known of a source any more: the rows that are kept of it go."""
         self._forgotten = {name}
         try:
-            self._remove({*self._kept_of([name])} - set(needed), [], {"dropped source": name})
+            self._remove({*self._states_of_sources([name])} - set(needed), [], {"dropped source": name})
         finally:
             self._forgotten = set()
 
@@ -284,10 +306,10 @@ class Journal:
         """The sources of which the next commit tells nothing more."""
         return self._forgotten
 
-    def _kept_of(self, sources: Iterable[str]) -> list[str]:
+    def _states_of_sources(self, sources: Iterable[str]) -> list[str]:
         return [state for name in sources if name in self.kept for state in _states_of(self.kept[name])]
 
-    def _remove(self, arrangements: Collection[str], keys: list[str], info: dict[str, Any]) -> None:
+    def _remove(self, arrangements: Collection[str], keys: list[str], info: Mapping[str, object]) -> None:
         """Commit that arrangements are there no more, and what else is deleted."""
         with self.undoing():
             removed = [f"arrangement/{n}/{s}" for a in arrangements for n, s in self.table.remove(a)]
@@ -298,7 +320,7 @@ class Journal:
                 self._defined()
             self.commits += 1
 
-    def _session(self, **changed: Any) -> dict[str, Any]:
+    def _session(self, **changed: object) -> dict[str, object]:
         """What a commit tells of the session, with what it changes of that."""
         known = {"shards": self.shards, "since": self.since, "events": self.events, "filled": sorted(self.filled)}
         return {"session": {**known, "began": self.began, "open": self.is_open, **changed}}
@@ -306,19 +328,20 @@ class Journal:
     def _name(self, batch: Batch | StoredBatch) -> StoredBatch:
         return self.table.names.of(batch) if isinstance(batch, Batch) else batch
 
-    def _commit(self, lower: int, values: dict[str, Any], delete: list[str], info: dict[str, Any]) -> None:
+    def _commit(self, lower: int, values: dict[str, object], delete: list[str], info: Mapping[str, object]) -> None:
         self.table.settle()
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
-        views = {f"view/{n}": self.views[n] for n in self._untold if f"view/{n}" not in delete}
-        kept = {f"kept/{n}": self.kept[n] for n in self._kept_untold - self._forgotten}
-        values = {**views, **kept, **values, **changed}
-        defined, removed = self._told_of_definitions()
+        views = {f"view/{n}": self.views[n] for n in self._views_to_describe if f"view/{n}" not in delete}
+        sources = {f"kept/{n}": self.kept[n] for n in self._sources_to_describe - self._forgotten}
+        values = {**views, **sources, **values, **changed}
+        defined, removed = self._definition_changes()
         values, delete = {**values, **defined}, [*delete, *removed]
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
-        self.store.commit([[lower]], values, delete, blobs, info)
-        self._untold.clear()
-        self._kept_untold.clear()
+        stored, described = cast(dict[str, Json], values), cast(dict[str, Json], info)
+        self.store.commit([[lower]], stored, delete, blobs, described)
+        self._views_to_describe.clear()
+        self._sources_to_describe.clear()
         self._defined()
         self.table.committed()
 
@@ -361,7 +384,7 @@ class Journal:
 
 def stored_outputs(store: Store, name: str, lower: int) -> list[StoredBatch]:
     """The updates of a view's contents in the last advance, as the store names them; ``lower`` is its frontier."""
-    stored: Any = store.state.get(f"new/{name}")
+    stored = changes_of(store.state.get(f"new/{name}"))
     return stored["batches"] if stored is not None and stored["upper"] == lower else []
 
 
@@ -369,9 +392,9 @@ def _changes(upper: int, batches: list[StoredBatch]) -> StoredChanges:
     return {"upper": upper, "batches": batches}
 
 
-def _states_of(kept: Mapping[str, Any]) -> list[str]:
+def _states_of(source: StoredSource) -> list[str]:
     """The arrangement of a kept source, and where commands to it wait."""
-    return [kept["arrangement"], *([kept["commands"]] if "commands" in kept else ())]
+    return [source["arrangement"], *([source["commands"]] if "commands" in source else ())]
 
 
 @cache

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from altneu.operators.base import ArrangementState, Message, Region, Snapshot, StepMode
 from altneu.plan.physical import Plan, ViewPorts
+from altneu.runtime.batch_writer import BatchWriter
 from altneu.runtime.execution import no_spark
 from altneu.runtime.inputs import Inputs
-from altneu.runtime.keeper import Keeper
 from altneu.runtime.memory import shares
 from altneu.runtime.outcome import Outcome
 from altneu.runtime.parts import Inbox, StageRun
@@ -51,10 +51,12 @@ class ShardView(Mapping[str, ArrangementState]):
         return sum(1 for _ in self)
 
 
-def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Keeper | None = None) -> Outcome:
-    """Run a segment in this process; with a ``keeper`` that has little room, stages in parts.
+def run_here(
+    step: Run, segment: Segment, budget: int | None = None, batch_writer: BatchWriter | None = None
+) -> Outcome:
+    """Run a segment in this process; with a ``batch_writer`` that has little room, stages in parts.
 
-    Cost:   follows the change: only shards with messages or due holds are run, and only what they touch is opened.
+    Cost:   follows the change: only shards with messages or due future updates run, and open only what they touch.
 
     Raises:
         TooManyMatches: the segment is too large for ``budget``; nothing has happened.
@@ -63,13 +65,13 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
     plan, region = step.plan, step.region_of(segment)
     mode = step.mode if step.mode.budget == budget else replace(step.mode, budget=budget)
     result = Outcome()
-    kept = {ports.contents for ports in plan.views.values()}
-    keeper = keeper or Keeper()
+    contents = {ports.contents for ports in plan.views.values()}
+    batch_writer = batch_writer or BatchWriter()
     inboxes: dict[tuple[int, int], Inbox] = {}
 
     def inbox_of(stage: int, shard: int) -> Inbox:
         if (stage, shard) not in inboxes:
-            inboxes[stage, shard] = Inbox(plan, keeper.room if plan.in_parts(stage) else None)
+            inboxes[stage, shard] = Inbox(plan, batch_writer.room if plan.in_parts(stage) else None)
         return inboxes[stage, shard]
 
     for (stage, shard), matches in step.inbox(segment).items():
@@ -80,7 +82,9 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
             inbox = inbox_of(stage, shard)
             del inboxes[stage, shard]
             take = partial(_taken, step, shard) if budget is None and len(segment.stages) == 1 else None
-            working = StageRun(plan, stage, shard, ShardView(step.states, shard), inbox, region, mode, keeper, take)
+            working = StageRun(
+                plan, stage, shard, ShardView(step.states, shard), inbox, region, mode, batch_writer, take
+            )
             for target, channel, message in working.sent():
                 to = plan.channels[channel].stage
                 if to in segment.stages:
@@ -88,7 +92,7 @@ def run_here(step: Run, segment: Segment, budget: int | None = None, keeper: Kee
                     inbox_of(to, target).add(channel, message)
                 else:
                     result.sent.append((target, channel, message))
-            working.outcome.retain_new(kept)
+            working.outcome.retain_new(contents)
             result.add(working.outcome)
     return result
 
@@ -109,12 +113,14 @@ def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[t
                 yield channel, result
 
 
-def reshard_here(plan: Plan, table: StateTable, parting: Parting, keeper: Keeper) -> Outcome:
+def reshard_here(plan: Plan, table: StateTable, parting: Parting, batch_writer: BatchWriter) -> Outcome:
     """Part the state of every shard in this process; the table stays as it is."""
     result = Outcome()
     for shard in range(parting.before):
         view = ShardView(table, shard)
-        for name, target, state in parted_states(plan, {name: view[name] for name in view}, shard, parting, keeper):
+        for name, target, state in parted_states(
+            plan, {name: view[name] for name in view}, shard, parting, batch_writer
+        ):
             result.states[name, target] = state
     return result
 
@@ -125,18 +131,18 @@ class LocalExecutor:
     def __init__(self, memory: int | None = None) -> None:
         self.shards = 1
         self.jobs = Jobs()  # which stays empty
-        self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
+        self.batch_writer = BatchWriter() if memory is None else BatchWriter(shares(memory)[0])
 
     def step(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
         """Run a step; there is no Spark, so there are no DataFrames to read."""
-        whole = mode.shards == 1 and self.keeper.room is None  # else stages are what is parted
+        whole = mode.shards == 1 and self.batch_writer.room is None  # else stages are what is parted
         step = Run(plan.in_one_shard if whole else plan, table, region, mode)
         step.insert(inputs.updates)
-        return step.run(lambda segment: run_here(step, segment, keeper=self.keeper))
+        return step.run(lambda segment: run_here(step, segment, batch_writer=self.batch_writer))
 
     def reshard(self, plan: Plan, table: StateTable, parting: Parting) -> Outcome:
         """Part the state of every shard."""
-        return reshard_here(plan, table, parting, self.keeper)
+        return reshard_here(plan, table, parting, self.batch_writer)
 
     def frame_of(self, table: pa.Table) -> NoReturn:
         """Refused: there is no Spark."""

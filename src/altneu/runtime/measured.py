@@ -38,8 +38,8 @@ class Counted:
             known.update(more)
             return
         for node, counts in more.items():
-            told = known.get(node)
-            known[node] = counts if told is None else [a + b for a, b in zip(told, counts, strict=True)]
+            earlier = known.get(node)
+            known[node] = counts if earlier is None else [a + b for a, b in zip(earlier, counts, strict=True)]
 
     def add_segment(self, segment: Counted, *, in_loop: bool) -> None:
         """With what a segment counted; ``in_loop`` it is one round of each of its nodes."""
@@ -48,10 +48,10 @@ class Counted:
             for node in segment.counts:
                 self.rounds[node] = self.rounds.get(node, 0) + 1
 
-    def told(self, node: int) -> Measured:
+    def measured(self, node: int) -> Measured:
         """What a node did, in one step."""
-        came, went, errors, seconds = self.counts[node]
-        return Measured(came, went, errors, seconds, 1, self.rounds.get(node, 1))
+        rows_in, rows_out, errors, seconds = self.counts[node]
+        return Measured(rows_in, rows_out, errors, seconds, 1, self.rounds.get(node, 1))
 
 
 class Measurements:
@@ -92,10 +92,10 @@ class Measurements:
     def _sum(self, plan: Plan, counted: Counted) -> None:
         self.steps += 1
         nodes, total, rounds = plan.nodes, self._total, counted.rounds
-        for node, (came, went, errors, seconds) in counted.counts.items():
+        for node, (rows_in, rows_out, errors, seconds) in counted.counts.items():
             known = total.setdefault(nodes[node].identity, [0, 0, 0, 0.0, 0, 0])
-            known[0] += came
-            known[1] += went
+            known[0] += rows_in
+            known[1] += rows_out
             known[2] += errors
             known[3] += seconds
             known[4] += 1
@@ -112,6 +112,6 @@ class Measurements:
         for plan, counted in self._last:
             for node in counted.counts:
                 name = plan.nodes[node].identity
-                last[name] = last.get(name, nothing) + counted.told(node)
+                last[name] = last.get(name, nothing) + counted.measured(node)
         total = {name: Measured(*result) for name, result in self._total.items()}
         return lambda name: (total.get(name, nothing), last.get(name, nothing))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 from altneu.operators.base import ArrangementState, Message
 from altneu.runtime.measured import Counted
 from altneu.runtime.state import Names, state_to_json, updates_to_batch
-from altneu.runtime.stored import Data, MessageRef, StoredBatch, StoredState
+from altneu.runtime.stored import Data, MessageRef, StoredBatch, StoredMessage, StoredOutcome, StoredState
 from altneu.trace.batch import Batch
 from altneu.trace.update import Updates
 
@@ -24,16 +24,16 @@ class Outcome:
     """What a stage in one shard, a segment or a step has changed; the session's state changes by the commit alone.
 
     ``states`` exist only in this process, ``stored`` ones under the names that tasks have written; ``new`` are the new
-    batches of arrangements, ``taps`` the updates that inspected collections show, by node; ``sent`` are the messages
-    to other stages (of a segment: to stages outside it), ``passed`` the rows that went from stage to stage inside a
-    segment; ``received`` counts the rows of sources, and ``measured`` the work of each node.
+    batches of arrangements, ``inspected`` the updates that inspected collections show, by node; ``sent`` are the
+    messages to other stages (of a segment: to stages outside it), ``passed`` the rows that went from stage to stage
+    inside a segment; ``received`` counts the rows of sources, and ``measured`` the work of each node.
     """
 
     placement: str = "driver"
     states: dict[StateKey, ArrangementState] = field(default_factory=dict)
     stored: dict[StateKey, StoredState] = field(default_factory=dict)
     new: dict[str, list[Batch | StoredBatch]] = field(default_factory=dict)
-    taps: dict[int, list[Updates]] = field(default_factory=dict)
+    inspected: dict[int, list[Updates]] = field(default_factory=dict)
     received: dict[str, int] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
     passed: int = 0
@@ -63,8 +63,8 @@ class Outcome:
     def _add_changes(self, more: Outcome) -> None:
         for name, batches in more.new.items():
             self.new.setdefault(name, []).extend(batches)
-        for node, updates in more.taps.items():
-            self.taps.setdefault(node, []).extend(updates)
+        for node, updates in more.inspected.items():
+            self.inspected.setdefault(node, []).extend(updates)
         for source, rows in more.received.items():
             self.received[source] = self.received.get(source, 0) + rows
         self.passed += more.passed
@@ -76,31 +76,32 @@ class Outcome:
 
     # from a task to the driver --------------------------------------------------------------------------------------
 
-    def to_json(self, names: Names) -> dict[str, Any]:
+    def to_json(self, names: Names) -> StoredOutcome:
         """As a task of Spark sends it: everything by the name under which ``names`` has written it.
 
         The messages are written by then (``wire.written``).
         """
         live = {key: state_to_json(state, names) for key, state in self.states.items()}
-        return {
+        encoded = {
             "states": [[name, shard, value] for (name, shard), value in {**self.stored, **live}.items()],
             "new": {name: [_named(b, names) for b in batches if batch_rows(b)] for name, batches in self.new.items()},
-            "taps": {str(node): _written(parts, names) for node, parts in self.taps.items() if parts},
+            "inspected": {str(node): _written(parts, names) for node, parts in self.inspected.items() if parts},
             "received": self.received,
             "sent": [[shard, channel, _ref(message)] for shard, channel, message in self.sent],
             "passed": self.passed,
             "measured": self.measured.counts,
         }
+        return cast(StoredOutcome, encoded)  # JSON has lists where the type has tuples
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any], opened: Callable[[int, Data], list[Updates]]) -> Outcome:
+    def from_json(cls, value: StoredOutcome, opened: Callable[[int, Data], list[Updates]]) -> Outcome:
         """What ``to_json`` wrote; the updates that a node shows are ``opened`` at once."""
         return cls(
             "spark",
             {},
             {(name, shard): state for name, shard, state in value["states"]},
-            value["new"],
-            {int(node): opened(int(node), data) for node, data in value["taps"].items()},
+            cast(dict[str, list[Batch | StoredBatch]], value["new"]),
+            {int(node): opened(int(node), data) for node, data in value["inspected"].items()},
             value["received"],
             [(shard, channel, MessageRef.from_json(message)) for shard, channel, message in value["sent"]],
             value["passed"],
@@ -117,7 +118,7 @@ def _named(batch: Batch | StoredBatch, names: Names) -> StoredBatch:
     return names.of(batch) if isinstance(batch, Batch) else batch
 
 
-def _ref(message: Message | MessageRef) -> dict[str, Any]:
+def _ref(message: Message | MessageRef) -> StoredMessage:
     assert isinstance(message, MessageRef)
     return message.to_json()
 

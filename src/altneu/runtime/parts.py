@@ -3,7 +3,7 @@
 A stage works key by key: rows of different keys never meet in it, whatever shards the keys are in. So it may be run for
 some of the keys after the others, as if each had a shard of its own. Keys are parted by ranges of the same hash by
 which they find their shard, so that what one arrangement gets from part to part is in the order of batches. Messages
-that do not fit wait in a temporary file; of the state a part sees its own range; what is due of the holds is given to
+that do not fit wait in a temporary file; of the state a part sees its own range; due future updates are given to
 the part of its key.
 """
 
@@ -23,20 +23,20 @@ from altneu.operators.arrange.operation import ArrangeOp, ReadOp
 from altneu.operators.base import MANY_ROWS, ArrangementState, Message, Operation, Region, Snapshot, StepMode
 from altneu.plan.physical import Plan
 from altneu.runtime.base import Sending, begin, inserted
-from altneu.runtime.keeper import Growing, Keeper
+from altneu.runtime.batch_writer import BatchWriter, Growing
 from altneu.runtime.measured import SECONDS
 from altneu.runtime.memory import give_back
 from altneu.runtime.outcome import Outcome
 from altneu.runtime.spark.wire import whole_of
 from altneu.runtime.spill import BUCKETS, Cut, Spill, bytes_of, hashes_of
 from altneu.trace.batch import Arranged, Batch, Layout
-from altneu.trace.hold import Holds
+from altneu.trace.future import FutureUpdates
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
 
-_RUNS = 16  # runs of held updates that are more than this part of the room are kept apart
+_RUNS = 16  # runs of future updates that are more than this part of the room are kept apart
 _FLUSHES = 4  # what may wait in memory is written in so many parts once it is too much
-Port = int | str  # a channel, a source as ``run`` numbers them, or the state whose held updates these are
+Port = int | str  # a channel, a source as ``run`` numbers them, or the state whose future updates these are
 
 
 class Inbox:
@@ -80,29 +80,31 @@ class Inbox:
         return hash_rows(updates.rows, key)
 
     def take(self, cut: Cut) -> tuple[dict[int, list[Message]], dict[str, list[Updates]]]:
-        """The messages of a range of keys by port, and the held updates by state."""
+        """The messages of a range of keys by port, and the future updates by state."""
         assert self.spill is not None
         lower, upper = hashes_of(cut)
         messages: dict[int, list[Message]] = {}
-        held: dict[str, list[Updates]] = {}
+        due: dict[str, list[Updates]] = {}
         for port in self.spill.ports():
-            found = list(self.spill.read(port, cut))
+            updates = list(self.spill.read(port, cut))
             if isinstance(port, str):
-                held[port] = found
-            elif found:
+                due[port] = updates
+            elif updates:
                 assert isinstance(port, int)
-                messages[port] = [*found]
+                messages[port] = [*updates]
         for channel, parts in self.arranged.items():
             new = [replace(part, new=part.new.between(lower, upper)) for part in parts]
             messages[channel] = [part for part in new if len(part.new)]
-        return messages, held
+        return messages, due
 
     def all(self) -> dict[int, list[Message]]:
         """Every message."""
-        found: dict[int, list[Message]] = {port: [*parts] for port, parts in self.rows.items() if isinstance(port, int)}
+        result: dict[int, list[Message]] = {
+            port: [*parts] for port, parts in self.rows.items() if isinstance(port, int)
+        }
         for channel, parts in self.arranged.items():
-            found[channel] = [*parts]
-        return found
+            result[channel] = [*parts]
+        return result
 
     def close(self) -> None:
         """Remove the file."""
@@ -130,11 +132,11 @@ class StageRun:
     inbox: Inbox
     region: Region
     mode: StepMode
-    keeper: Keeper
+    batch_writer: BatchWriter
     take: Callable[[str, ArrangementState], None] | None = None
     outcome: Outcome = field(init=False)
-    _made: dict[str, Growing] = field(default_factory=dict)
-    _holds: dict[str, Holds] = field(default_factory=dict)
+    _growing: dict[str, Growing] = field(default_factory=dict)
+    _future: dict[str, FutureUpdates] = field(default_factory=dict)
     _passed_on: dict[tuple[int, int], None] = field(default_factory=dict)
 
     def sent(self) -> Iterator[Sending]:
@@ -153,28 +155,28 @@ class StageRun:
         return [self.plan.nodes[i].operation for i in self.plan.stages[self.stage]]
 
     @property
-    def _most_held(self) -> int:
-        return self.mode.held if self.keeper.room is None else self.keeper.room
+    def _future_bytes(self) -> int:
+        return self.mode.future_bytes if self.batch_writer.room is None else self.batch_writer.room
 
     def _state(self, name: str) -> ArrangementState:
         layout = self.plan.layouts[name]
-        empty = ArrangementState(Spine.empty(layout), Holds(layout.schema, layout.lattice))
+        empty = ArrangementState(Spine.empty(layout), FutureUpdates(layout.schema, layout.lattice))
         return self.snapshot.get(name) or empty
 
     # how many parts -------------------------------------------------------------------------------------------------
 
     def _cuts(self) -> list[Cut]:
         """Ranges of keys whose messages, and what is read whole with them, fit into the room that there is."""
-        room, inbox = self.keeper.room, self.inbox
+        room, inbox = self.batch_writer.room, self.inbox
         if room is None or not self.plan.in_parts(self.stage):
             return [(0, BUCKETS)]
         waiting = np.zeros(BUCKETS) + (inbox.bytes + self._bytes_read()) / BUCKETS
         if inbox.spill is not None:
             waiting += inbox.spill.weights
         shares = waiting / room
-        if self.keeper.mapped is not None:
+        if self.batch_writer.mapped is not None:
             open_at_once = sum(self._bytes_of(name) for name in self.plan.states_of((self.stage,)))
-            shares += open_at_once / self.keeper.mapped / BUCKETS
+            shares += open_at_once / self.batch_writer.mapped / BUCKETS
         if shares.sum() <= 1 and inbox.spill is None:
             return [(0, BUCKETS)]
         cuts, start, taken = [], 0, 0.0
@@ -200,7 +202,7 @@ class StageRun:
     # all at once ----------------------------------------------------------------------------------------------------
 
     def _whole(self) -> Iterator[Sending]:
-        mode = _apart(self.mode, self._most_held)
+        mode = _apart(self.mode, self._future_bytes)
         inbox = self.inbox.all()
         running = begin(self.plan, self.stage, self.shard, self.snapshot, inbox, self.region, mode)
         outcome = self.outcome = running.outcome
@@ -218,24 +220,24 @@ class StageRun:
     def _inserted(self, name: str, spine: Spine, new: Batch) -> Spine:
         """A spine with what is new to it, which takes its arrangement some time more."""
         before = perf_counter()
-        merging = self.keeper.merged if self.keeper.at_once else None
-        made = inserted(self.plan, name, spine, new, self.region, merging)
+        merging = self.batch_writer.merged if self.batch_writer.at_once else None
+        result = inserted(self.plan, name, spine, new, self.region, merging)
         node = self.plan.arrangements[name]
         measured = self.outcome.measured.counts
         if node in measured:
             measured[node][SECONDS] += perf_counter() - before
-        return made
+        return result
 
     # in parts -------------------------------------------------------------------------------------------------------
 
     def _in_parts(self, cuts: list[Cut]) -> Iterator[Sending]:
         self.outcome = Outcome()
-        self._give_held()
+        self._take_future()
         self.inbox.put_away()
         for number, cut in enumerate(cuts):
-            messages, held = self.inbox.take(cut)
-            part = _Part(self, *hashes_of(cut), held)
-            mode = replace(self.mode, apart=True, later_part=number > 0, held=self._most_held)
+            messages, due = self.inbox.take(cut)
+            part = _Part(self, *hashes_of(cut), due)
+            mode = replace(self.mode, apart=True, later_part=number > 0, future_bytes=self._future_bytes)
             running = begin(self.plan, self.stage, self.shard, part, messages, self.region, mode)
             for shard, channel, message in running.sent():
                 if isinstance(message, Arranged):
@@ -245,43 +247,43 @@ class StageRun:
             self._gather(running.outcome)
         yield from self._finish()
 
-    def _give_held(self) -> None:
-        """Take out of the holds what is due, and what is read whole, so that each part gets its own."""
+    def _take_future(self) -> None:
+        """Take the future updates that are due, and those that are read whole, so that each part gets its own."""
         for operation in self._operations:
             if operation.keeps is not None and operation.takes_from is None:  # what was due in this round is removed
                 self._take_due(operation.keeps[0])
             elif isinstance(operation, ReadOp):
-                self.inbox.put(operation.arrangement, self._state(operation.arrangement).holds.updates())
+                self.inbox.put(operation.arrangement, self._state(operation.arrangement).future.updates())
         for name in self.plan.holders.get(self.stage, ()):
             for due in self._take_due(name):
                 self.inbox.put(name, due)
 
     def _take_due(self, name: str) -> list[Updates]:
-        due, self._holds[name] = self._state(name).holds.take(self.region.rounds, self.region.upper)
+        due, self._future[name] = self._state(name).future.take(self.region.rounds, self.region.upper)
         return due
 
     def _gather(self, part: Outcome) -> None:
         for name, (new,) in part.new.items():
             assert isinstance(new, Batch)
-            if name not in self._made:
-                self._made[name] = self.keeper.growing(new.layout, new.description)
-            self._made[name].add(new)
+            if name not in self._growing:
+                self._growing[name] = self.batch_writer.growing(new.layout, new.description)
+            self._growing[name].add(new)
         for (name, shard), state in part.states.items():
             self.outcome.states.setdefault((name, shard), self._state(name))
-            self._holds[name] = self._held(self._holds[name], state.holds)
-        self.outcome.add(Outcome(taps=part.taps, measured=part.measured))
+            self._future[name] = self._due(self._future[name], state.future)
+        self.outcome.add(Outcome(inspected=part.inspected, measured=part.measured))
 
-    def _held(self, rest: Holds, more: Holds) -> Holds:
-        """What is held with what a part has added: runs that fill much of the room stay apart."""
-        room = self.keeper.room or 0
+    def _due(self, rest: FutureUpdates, more: FutureUpdates) -> FutureUpdates:
+        """The future updates with what a part has added: runs that fill much of the room stay apart."""
+        room = self.batch_writer.room or 0
         large = [(rounds, run) for rounds, run in more.runs if _RUNS * run.nbytes > room]
-        small = Holds.of(more.schema, more.lattice, [found for found in more.runs if found not in large])
+        small = FutureUpdates.of(more.schema, more.lattice, [pair for pair in more.runs if pair not in large])
         layout = Layout(more.schema, (), more.lattice)
-        kept = [*rest.runs, *((rounds, self.keeper.held(run, layout)) for rounds, run in large)]
-        return Holds.of(more.schema, more.lattice, kept).add(small.updates(), room)
+        runs = [*rest.runs, *((rounds, self.batch_writer.future_run(run, layout)) for rounds, run in large)]
+        return FutureUpdates.of(more.schema, more.lattice, runs).add(small.updates(), room)
 
     def _finish(self) -> Iterator[Sending]:
-        finished = {name: pieces.finish() for name, pieces in self._made.items()}
+        finished = {name: pieces.finish() for name, pieces in self._growing.items()}
         self.outcome.new = {name: [new] for name, new in finished.items()}
         for shard, channel in self._passed_on:
             operation = self.plan.nodes[self.plan.channels[channel].port.node].operation
@@ -289,7 +291,7 @@ class StageRun:
             yield shard, channel, self._whole_of(operation.arrangement, finished)
         for (name, shard), state in self.outcome.states.items():
             spine = self._inserted(name, state.spine, finished[name]) if name in finished else state.spine
-            self.outcome.states[name, shard] = ArrangementState(spine, self._holds[name])
+            self.outcome.states[name, shard] = ArrangementState(spine, self._future[name])
 
     def _whole_of(self, name: str, finished: Mapping[str, Batch]) -> Arranged:
         """An arrangement as readers in other stages see it."""
@@ -300,23 +302,23 @@ class StageRun:
 
 
 @lru_cache(maxsize=16)
-def _apart(mode: StepMode, held: int) -> StepMode:
-    return replace(mode, apart=True, held=held)
+def _apart(mode: StepMode, room: int) -> StepMode:
+    return replace(mode, apart=True, future_bytes=room)
 
 
 class _Part(Mapping[str, ArrangementState]):
-    """What a part of a stage sees of its snapshot: its keys, and of what is held what it is given."""
+    """What a part of a stage sees of its snapshot: its keys, and those of the future updates that are due."""
 
-    def __init__(self, stage: StageRun, lower: int, upper: int, held: Mapping[str, list[Updates]]) -> None:
-        self._stage, self._lower, self._upper, self._held = stage, lower, upper, held
+    def __init__(self, stage: StageRun, lower: int, upper: int, due: Mapping[str, list[Updates]]) -> None:
+        self._stage, self._lower, self._upper, self._due = stage, lower, upper, due
         self._seen: dict[str, ArrangementState | None] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
         """The state of an arrangement, or the default."""
         if name not in self._seen:
             self._seen[name] = self._part_of(name)
-        found = self._seen[name]
-        return default if found is None else found
+        state = self._seen[name]
+        return default if state is None else state
 
     def _part_of(self, name: str) -> ArrangementState | None:
         stage = self._stage
@@ -329,16 +331,16 @@ class _Part(Mapping[str, ArrangementState]):
             stage.plan.shard_key(name) == layout.key or name in stage.mode.given
         ):  # else it is looked up by other columns
             spine = Spine.of(layout, [batch.between(self._lower, self._upper) for batch in spine.batches])
-        holds = Holds(layout.schema, layout.lattice)
-        for updates in together(self._held.get(name, [])):
-            holds = holds.add(updates)
-        return ArrangementState(spine, holds)
+        future = FutureUpdates(layout.schema, layout.lattice)
+        for updates in together(self._due.get(name, [])):
+            future = future.add(updates)
+        return ArrangementState(spine, future)
 
     def __getitem__(self, name: str) -> ArrangementState:
-        found: ArrangementState | None = self.get(name)
-        if found is None:
+        result: ArrangementState | None = self.get(name)
+        if result is None:
             raise KeyError(name)
-        return found
+        return result
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._stage.snapshot)

@@ -30,28 +30,28 @@ class Piece:
     @classmethod
     def of(cls, store: Store, layout: Layout, batches: Sequence[StoredBatch]) -> Piece:
         """Batches that a commit names."""
-        blobs = {name: bytes(store.blob(name)) for told in batches for name in blob_names(told)}
+        blobs = {name: bytes(store.blob(name)) for batch in batches for name in blob_names(batch)}
         return cls(layout, store.segment_directory, tuple(batches), blobs)
 
     def contents(self, at: At) -> Updates:
         """The rows with their counts at a time, all stamped with its first coordinate."""
-        return summed([self._open(told) for told in self.batches], self.layout, at)
+        return summed([self._open(batch) for batch in self.batches], self.layout, at)
 
     def changes(self, start: int, end: int) -> Updates:
         """The updates at times from ``start`` up to but not including ``end``."""
-        parts = [between(self._open(told).updates(), start, end) for told in self.batches]
+        parts = [between(self._open(batch).updates(), start, end) for batch in self.batches]
         return Updates.concat(parts, self.layout.schema, self.layout.lattice.width)
 
     def snapshot(self, time: int) -> Updates:
         """What there is at a time, as updates at that time; of two times the second is kept apart."""
-        return at_once([self._open(told) for told in self.batches], self.layout, time)
+        return at_once([self._open(batch) for batch in self.batches], self.layout, time)
 
     def reaching(self, start: int) -> Piece:
         """Without the batches that end before ``start``; nothing is opened to tell."""
         frontier = partial(frontier_from_json, self.layout.lattice)
-        kept = [told for told in self.batches if reaches(frontier(told["upper"]).elements, start)]
-        used = {name for told in kept for name in blob_names(told)}
-        return Piece(self.layout, self.directory, tuple(kept), {n: b for n, b in self.blobs.items() if n in used})
+        batches = [batch for batch in self.batches if reaches(frontier(batch["upper"]).elements, start)]
+        used = {name for batch in batches for name in blob_names(batch)}
+        return Piece(self.layout, self.directory, tuple(batches), {n: b for n, b in self.blobs.items() if n in used})
 
     def _open(self, stored: StoredBatch) -> Batch:
         try:

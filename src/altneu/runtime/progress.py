@@ -111,16 +111,16 @@ class Compiling(event.Listener):
             self._is_listening = True
             event.register("numba:compile", self)  # type: ignore[no-untyped-call]
 
-    def on_start(self, found: event.Event) -> None:
+    def on_start(self, compiled: event.Event) -> None:
         """A kernel is compiled, perhaps for another one."""
         if not self._depth:
             self._since = time.monotonic()
         self._depth += 1
-        self._look(found)
+        self._look(compiled)
 
-    def on_end(self, found: event.Event) -> None:
+    def on_end(self, compiled: event.Event) -> None:
         """It is over."""
-        self._look(found)
+        self._look(compiled)
         self._depth -= 1
         if not self._depth:
             self._spent += time.monotonic() - self._since

@@ -13,10 +13,10 @@ from altneu.explain import EventTimes
 from altneu.operators.base import ArrangementState
 from altneu.operators.kernels.spans import show_row
 from altneu.order import Epoch
-from altneu.runtime.keeper import ranges
+from altneu.runtime.batch_writer import ranges
 from altneu.runtime.state import StateTable
 from altneu.trace.batch import Batch, Layout
-from altneu.trace.hold import Holds
+from altneu.trace.future import FutureUpdates
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates, consolidate
 
@@ -53,7 +53,7 @@ def parts_of(state: ArrangementState, room: int) -> Iterator[ArrangementState]:
     layout, batches = state.spine.layout, state.spine.batches
     for lower, upper in ranges(sum(batch.nbytes for batch in batches), room):
         part = [batch.between(lower, upper) for batch in batches]
-        yield ArrangementState(Spine.of(layout, part), Holds(layout.schema, layout.lattice))
+        yield ArrangementState(Spine.of(layout, part), FutureUpdates(layout.schema, layout.lattice))
 
 
 def contents(table: StateTable, name: str, at: At) -> Updates:
@@ -81,22 +81,22 @@ def event_times(table: StateTable, name: str) -> EventTimes | None:
     return EventTimes(len(many), lines.shape[1], int(many.max()))
 
 
-def negatives(found: Updates, view: str, doubt: str = "") -> Updates | None:
+def negatives(updates: Updates, view: str, doubt: str = "") -> Updates | None:
     """Error rows for the rows whose count is negative; None when there are none.
 
     ``doubt`` is what else may have made them so.
     """
-    bad = np.flatnonzero(found.diffs < 0)
+    bad = np.flatnonzero(updates.diffs < 0)
     if not len(bad):
         return None
-    rows = found.rows.take(bad)
+    rows = updates.rows.take(bad)
     columns = {
         "operator": [f"view {view}"] * len(bad),
         "code": ["NEGATIVE_MULTIPLICITY"] * len(bad),
         "message": [
             f"a row has count {d}: it was retracted more often than inserted{f', or {doubt}' * bool(doubt)}"
-            for d in found.diffs[bad].tolist()
+            for d in updates.diffs[bad].tolist()
         ],
-        "row": [show_row(found.schema.names, r) for r in rows.to_pylist()],
+        "row": [show_row(updates.schema.names, r) for r in rows.to_pylist()],
     }
-    return Updates(Rows.from_pydict(columns, ERROR_SCHEMA), found.times[:, bad], np.ones(len(bad), np.int64))
+    return Updates(Rows.from_pydict(columns, ERROR_SCHEMA), updates.times[:, bad], np.ones(len(bad), np.int64))

@@ -17,9 +17,9 @@ from altneu.columnar.rows import Ints
 from altneu.errors import PlanError
 from altneu.operators.base import ArrangementState
 from altneu.plan.physical import Plan
-from altneu.runtime.keeper import Growing, Keeper, ranges
+from altneu.runtime.batch_writer import BatchWriter, Growing, ranges
 from altneu.trace.batch import Batch, Block
-from altneu.trace.hold import Holds, Run
+from altneu.trace.future import FutureUpdates, Run
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
 
@@ -64,7 +64,7 @@ class Parting:
 
 
 def parted_state(
-    plan: Plan, name: str, state: ArrangementState, parting: Parting, keeper: Keeper
+    plan: Plan, name: str, state: ArrangementState, parting: Parting, batch_writer: BatchWriter
 ) -> list[ArrangementState]:
     """The states of the shards that one shard becomes, in order.
 
@@ -74,23 +74,25 @@ def parted_state(
     key = plan.shard_key(name)
     spines: list[list[Batch]] = [[] for _ in range(parting.times)]
     for batch in state.spine.batches:
-        for results, part in zip(spines, _parted_batch(batch, key, parting, keeper), strict=True):
+        for results, part in zip(spines, _parted_batch(batch, key, parting, batch_writer), strict=True):
             results.append(part)
     runs: list[list[tuple[tuple[int, ...], Run]]] = [[] for _ in range(parting.times)]
-    for rounds, run in state.holds.runs:
-        for held, some in zip(runs, _parted_run(run, key, parting), strict=True):
+    for rounds, run in state.future.runs:
+        for parts, some in zip(runs, _parted_run(run, key, parting), strict=True):
             if len(some):
-                held.append((rounds, some))
+                parts.append((rounds, some))
     layout, upper = state.spine.layout, state.spine.upper
     return [
-        ArrangementState(replace(Spine.of(layout, batches), upper=upper), Holds.of(layout.schema, layout.lattice, some))
+        ArrangementState(
+            replace(Spine.of(layout, batches), upper=upper), FutureUpdates.of(layout.schema, layout.lattice, some)
+        )
         for batches, some in zip(spines, runs, strict=True)
     ]
 
 
-def _parted_batch(batch: Batch, key: tuple[str, ...], parting: Parting, keeper: Keeper) -> list[Batch]:
-    results = [keeper.growing(batch.layout, batch.description) for _ in range(parting.times)]
-    for lower, upper in ranges(batch.nbytes, keeper.room):
+def _parted_batch(batch: Batch, key: tuple[str, ...], parting: Parting, batch_writer: BatchWriter) -> list[Batch]:
+    results = [batch_writer.growing(batch.layout, batch.description) for _ in range(parting.times)]
+    for lower, upper in ranges(batch.nbytes, batch_writer.room):
         for block in batch.between(lower, upper).blocks:
             _part_block(block, batch, key, parting, results)
     return [pieces.finish(ordered=True) for pieces in results]
@@ -115,10 +117,12 @@ def _parted_run(run: Run, key: tuple[str, ...], parting: Parting) -> Iterator[Ru
 
 
 def parted_states(
-    plan: Plan, states: Mapping[str, ArrangementState], shard: int, parting: Parting, keeper: Keeper
+    plan: Plan, states: Mapping[str, ArrangementState], shard: int, parting: Parting, batch_writer: BatchWriter
 ) -> Iterator[tuple[str, int, ArrangementState]]:
     """Every state of a shard, parted: name, new shard and state; those that have nothing only where there was one."""
     for name, state in states.items():
-        for target, part in zip(parting.shards(shard), parted_state(plan, name, state, parting, keeper), strict=True):
-            if target == shard or part.spine.batches or len(part.holds):
+        for target, part in zip(
+            parting.shards(shard), parted_state(plan, name, state, parting, batch_writer), strict=True
+        ):
+            if target == shard or part.spine.batches or len(part.future):
                 yield name, target, part

@@ -16,13 +16,13 @@ from altneu.operators.arrange.operation import ArrangeOp, ReadOp
 from altneu.operators.base import Message, Region, StepMode
 from altneu.order import epochs
 from altneu.plan.physical import LoopUnit, Plan, Schedule, Stages
-from altneu.runtime.draft import Draft
 from altneu.runtime.outcome import Outcome, Sent
+from altneu.runtime.overlay import Overlay
 from altneu.runtime.progress import watch
 from altneu.runtime.spark.wire import rows_in
-from altneu.runtime.state import Held, StateTable
+from altneu.runtime.state import FutureSummary, StateTable
 from altneu.runtime.stored import MessageRef
-from altneu.trace.hold import Holds, Rounds
+from altneu.trace.future import FutureUpdates, Rounds
 from altneu.trace.update import Updates
 
 WARN_ROUNDS = 10_000  # rounds of one loop in one step after which a warning is logged
@@ -54,7 +54,7 @@ class Run:
 
     def __init__(self, plan: Plan, table: StateTable, region: Region, mode: StepMode) -> None:
         self.plan, self.region, self.mode = plan, region, mode
-        self.states = Draft(table, plan, mode.anew)
+        self.states = Overlay(table, plan, mode.anew)
         self.outcome = Outcome()
         self._inbox: dict[tuple[int, int], dict[int, list[Message | MessageRef]]] = {}
         self._growth: dict[Stages, float] = {}  # what the last large round made of a row
@@ -74,7 +74,7 @@ class Run:
             NoFixpointError: a loop needs more rounds than it may have; nothing has happened.
         """
         self._units(self.plan.schedule, 0, (), execute)
-        self.outcome.states, self.outcome.stored = self.states.kept()
+        self.outcome.states, self.outcome.stored = self.states.retained()
         return self.outcome
 
     def _units(self, schedule: Schedule, scope: int, rounds: Rounds, execute: Callable[[Segment], Outcome]) -> None:
@@ -115,7 +115,7 @@ class Run:
         for name, shard in {(name, shard) for stage in unit.stages for name, shard, _ in self._waiting(stage)}:
             state = self.states.get(name, shard)
             if state is not None:
-                lattice, (parts, _) = state.holds.lattice, state.holds.take(rounds, self.region.upper)
+                lattice, (parts, _) = state.future.lattice, state.future.take(rounds, self.region.upper)
                 due |= {int(t) for part in parts for t in epochs(lattice, part.times)}
         times = ", ".join(map(str, sorted(due)[:_EPOCHS_NAMED])) + (", …" if len(due) > _EPOCHS_NAMED else "")
         return NoFixpointError(
@@ -124,7 +124,7 @@ class Run:
             'or take what is there by then with on_limit="stop"; in SQL (RETURN AT RECURSION LIMIT n) does'
         )
 
-    def _waiting(self, stage: int) -> Iterator[tuple[str, int, Holds | Held]]:
+    def _waiting(self, stage: int) -> Iterator[tuple[str, int, FutureUpdates | FutureSummary]]:
         """What waits for a stage, by name and shard."""
         holding = self.states.holding
         for name in self.plan.holders.get(stage, ()):
@@ -162,11 +162,11 @@ class Run:
         rows = arrived + sum(self.states.table.rows(name) for name in read)
         rounds, upper = segment.rounds, self.region.upper
         waiting = [w for stage in segment.stages for w in self._waiting(stage)]
-        held = sum(w.due_in(rounds, upper) for *_, w in waiting)
-        if (rows + held) * growth > enough >= rows * growth:
+        rows_due = sum(w.due_in(rounds, upper) for *_, w in waiting)
+        if (rows + rows_due) * growth > enough >= rows * growth:
             states = [self.states.get(name, shard) for name, shard, _ in waiting]
-            held = sum(state.holds.due_in(rounds, upper) for state in states if state is not None)
-        return int((rows + held) * growth)
+            rows_due = sum(state.future.due_in(rounds, upper) for state in states if state is not None)
+        return int((rows + rows_due) * growth)
 
     def _take(self, segment: Segment, result: Outcome) -> None:
         if segment.rounds and result.passed > _MANY_ROWS:

@@ -10,13 +10,13 @@ from itertools import pairwise
 import pyarrow as pa
 
 from altneu.order import Antichain, fixed
+from altneu.runtime.batch_writer import BatchWriter, Growing
 from altneu.runtime.files import Files, to_ipc
-from altneu.runtime.keeper import Growing, Keeper
 from altneu.runtime.state import BLOB_BYTES, lazy_run, run_to_json
 from altneu.runtime.stored import Data, in_segment
 from altneu.store import Folder, SegmentRef, SegmentWriter, write_segment
 from altneu.trace.batch import Batch, Block, Description, Layout, LazyBatch, stored_schema
-from altneu.trace.hold import Run
+from altneu.trace.future import Run
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Writer:
 class GrowingSegment(Growing):
     """A batch on its way into a segment, as soon as it is more than may wait in memory."""
 
-    keeper: TaskKeeper
+    batch_writer: SegmentBatchWriter
     bytes: int = 0
     written: list[tuple[int, int, int]] = field(default_factory=list)  # of each part: blocks, first and last key hash
     colliding: list[int] = field(default_factory=list)
@@ -69,12 +69,12 @@ class GrowingSegment(Growing):
         """The next part."""
         super().add(part)
         self.bytes += part.nbytes
-        if self.keeper.room is not None and self.bytes > self.keeper.room:
+        if self.batch_writer.room is not None and self.bytes > self.batch_writer.room:
             self._put_away()
 
     def _put_away(self) -> None:
         schema = stored_schema(self.layout)
-        self.segment = self.segment or self.keeper.writer.opened(schema)
+        self.segment = self.segment or self.batch_writer.writer.opened(schema)
         for part in self.parts:
             start = sum(blocks for blocks, *_ in self.written)
             self.colliding += [start + i for i, block in enumerate(part.blocks) if not block.collision_free]
@@ -90,21 +90,21 @@ class GrowingSegment(Growing):
         self._put_away()
         with self.segment as segment:
             ref = segment.finish()
-        files = self.keeper.files
+        files = self.batch_writer.files
         data: Data = in_segment(ref)
         if self.colliding:  # which is known only now, and is told at the beginning of a segment
             schema = stored_schema(self.layout, self.colliding)
             again = (files.open_part(data, i) for i in range(sum(blocks for blocks, *_ in self.written)))
-            data = self.keeper.writer.segment(
+            data = self.batch_writer.writer.segment(
                 (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in again), schema
             )
         if ordered or all(a < b for (*_, a), (_, b, _) in pairwise(self.written)):
             return files.lazy(self.layout, self.description, ref.rows, data)
-        return self.keeper.merged(self._parts_of(data), Antichain.minimum(self.layout.lattice))
+        return self.batch_writer.merged(self._parts_of(data), Antichain.minimum(self.layout.lattice))
 
     def _parts_of(self, data: Data) -> list[Batch]:
         """The parts once more, each a run of blocks of the segment."""
-        files, results, start = self.keeper.files, list[Batch](), 0
+        files, results, start = self.batch_writer.files, list[Batch](), 0
         for blocks, *_ in self.written:
             numbers = range(start, start + blocks)
 
@@ -118,17 +118,17 @@ class GrowingSegment(Growing):
 
 
 @dataclass
-class TaskKeeper(Keeper):
+class SegmentBatchWriter(BatchWriter):
     """Puts what is much into segments; merges are taken to their end, for a task keeps no half-done merge."""
 
     files: Files = field(kw_only=True)
     writer: Writer = field(kw_only=True)
     at_once: bool = True
 
-    def held(self, run: Run, layout: Layout) -> Run:
+    def future_run(self, run: Run, layout: Layout) -> Run:
         """A run that is written at once, and opened when it is due."""
-        told = run_to_json(run.updates(), self.writer.segment)
-        return lazy_run(layout, told, 0, run.least(fixed(layout.lattice)), self.files)
+        value = run_to_json(run.updates(), self.writer.segment)
+        return lazy_run(layout, value, 0, run.least(fixed(layout.lattice)), self.files)
 
     def growing(self, layout: Layout, description: Description) -> Growing:
         """A batch to be put together."""

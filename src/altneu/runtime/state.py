@@ -1,8 +1,9 @@
 """What arrangements keep, between the form that a step reads and the form that a store names.
 
-In memory an arrangement's state is a spine and a hold. In a store it is one JSON value a shard that names immutable
-batches, and the runs of its hold: large ones are segments, small ones blobs inside the commit itself. Spark tasks are
-sent the second form and open what they touch; the driver keeps both and translates only what changed.
+In memory an arrangement's state is a spine and future updates. In a store it is one JSON value a shard that names
+immutable batches, and the runs of its future updates: large ones are segments, small ones blobs inside the commit
+itself. Spark tasks are sent the second form and open what they touch; the driver keeps both and translates only what
+changed.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from altneu.runtime.files import Files, description_from_json, frontier_from_jso
 from altneu.runtime.stored import Data, StoredBatch, StoredFuture, StoredRun, StoredState, in_segment
 from altneu.store import Admitted, Store
 from altneu.trace.batch import Batch, Layout, LazyBatch, reaches, told_apart_from
-from altneu.trace.hold import Holds, LazyRun, Rounds, Run
+from altneu.trace.future import FutureUpdates, LazyRun, Rounds, Run
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
 
-_NAMES_KEPT = 64  # names remembered for each state before those no longer in use are looked for
-_ROWS_KEPT = 1 << 20  # updates that are kept in memory by their names alone before they are looked for
+_NAMES_CACHED = 64  # names remembered for each state before those no longer in use are looked for
+_ROWS_CACHED = 1 << 20  # updates that are kept in memory by their names alone before they are looked for
 BLOB_BYTES = (
     16 * 1024
 )  # below this a batch travels inside the commit: a file of its own would cost more than its content
@@ -110,7 +111,7 @@ class Names:
         """Remember what the parts of a state are called that was opened from ``value``."""
         for batch, name in zip(state.spine.batches, value["batches"], strict=True):
             self._note(batch, name)
-        for (_, run), future in zip(state.holds.runs, value["hold"], strict=True):
+        for (_, run), future in zip(state.future.runs, value["hold"], strict=True):
             if not isinstance(run, LazyRun):
                 self._note(run.whole, future["run"])
 
@@ -124,10 +125,10 @@ class Names:
 
     def forget(self, states: Collection[ArrangementState]) -> None:
         """Now and then, let go of what no state has any more."""
-        many = _NAMES_KEPT * (1 + len(states))
-        if len(self.known) <= many and self._rows - self._rows_used <= max(_ROWS_KEPT, self._rows_used):
+        many = _NAMES_CACHED * (1 + len(states))
+        if len(self.known) <= many and self._rows - self._rows_used <= max(_ROWS_CACHED, self._rows_used):
             return
-        runs = [run for s in states for _, run in s.holds.runs if not isinstance(run, LazyRun)]
+        runs = [run for s in states for _, run in s.future.runs if not isinstance(run, LazyRun)]
         used = {id(batch) for s in states for batch in s.spine.batches} | {id(run.whole) for run in runs}
         self.known = {i: result for i, result in self.known.items() if i in used}
         self._rows = self._rows_used = sum(len(part) for part, _ in self.known.values())
@@ -142,28 +143,28 @@ def run_to_json(updates: Updates, write: WriteData) -> StoredRun:
 def state_to_json(state: ArrangementState, names: Names) -> StoredState:
     """Name everything one arrangement has in one shard."""
     batches = [names.of(batch) for batch in state.spine.batches if len(batch)]
-    return {"batches": batches, "hold": [_future_to_json(state.holds, *run, names) for run in state.holds.runs]}
+    return {"batches": batches, "hold": [_future_to_json(state.future, *run, names) for run in state.future.runs]}
 
 
-def _future_to_json(holds: Holds, rounds: Rounds, run: Run, names: Names) -> StoredFuture:
-    future: StoredFuture = {"run": names.of_run(run), "skip": run.skip, "least": run.least(holds.outer)}
+def _future_to_json(future: FutureUpdates, rounds: Rounds, run: Run, names: Names) -> StoredFuture:
+    value: StoredFuture = {"run": names.of_run(run), "skip": run.skip, "least": run.least(future.outer)}
     if rounds:
-        future["rounds"] = list(rounds)
-    return future
+        value["rounds"] = list(rounds)
+    return value
 
 
 def state_from_json(layout: Layout, value: StoredState, open_data: OpenData) -> ArrangementState:
     """Open everything that one arrangement keeps in one shard."""
     spine = Spine.of(layout, [batch_from_json(layout, batch, open_data) for batch in value["batches"]])
     runs = [Run(_open_run(layout, future["run"], open_data), future["skip"]) for future in value["hold"]]
-    return ArrangementState(spine, _holds_of(layout, value, runs))
+    return ArrangementState(spine, _future_of(layout, value, runs))
 
 
 def lazy_state(layout: Layout, value: StoredState, files: Files) -> ArrangementState:
     """What one arrangement keeps in one shard, opened where it is touched."""
     spine = Spine.of(layout, [files.batch(layout, batch) for batch in value["batches"]])
     runs = [lazy_run(layout, future["run"], future["skip"], future["least"], files) for future in value["hold"]]
-    return ArrangementState(spine, _holds_of(layout, value, runs))
+    return ArrangementState(spine, _future_of(layout, value, runs))
 
 
 def lazy_run(layout: Layout, stored: StoredRun, skip: int, least: int, files: Files) -> LazyRun:
@@ -173,9 +174,9 @@ def lazy_run(layout: Layout, stored: StoredRun, skip: int, least: int, files: Fi
     return LazyRun(stored, counts, skip, least, outer, nothing, lambda: _open_run(layout, stored, files.open))
 
 
-def _holds_of(layout: Layout, value: StoredState, runs: Sequence[Run]) -> Holds:
+def _future_of(layout: Layout, value: StoredState, runs: Sequence[Run]) -> FutureUpdates:
     rounds = [tuple(future.get("rounds", ())) for future in value["hold"]]
-    return Holds.of(layout.schema, layout.lattice, zip(rounds, runs, strict=True))
+    return FutureUpdates.of(layout.schema, layout.lattice, zip(rounds, runs, strict=True))
 
 
 def _open_run(layout: Layout, stored: StoredRun, open_data: OpenData) -> Updates:
@@ -185,22 +186,22 @@ def _open_run(layout: Layout, stored: StoredRun, open_data: OpenData) -> Updates
 
 
 @dataclass(frozen=True)
-class Held:
+class FutureSummary:
     """What a hold has, without opening it: of each run its round, the least epoch, its updates.
 
-    It answers as ``Holds`` does where outer times are a total order; how many are due it says at most.
+    It answers as ``FutureUpdates`` does where outer times are a total order; how many are due it says at most.
     """
 
     runs: tuple[tuple[Rounds, int, int], ...]
 
     @classmethod
-    def of_state(cls, state: ArrangementState) -> Held:
+    def of_state(cls, state: ArrangementState) -> FutureSummary:
         """Of a live state."""
-        holds = state.holds
-        return cls(tuple((rounds, run.least(holds.outer), len(run)) for rounds, run in holds.runs))
+        future = state.future
+        return cls(tuple((rounds, run.least(future.outer), len(run)) for rounds, run in future.runs))
 
     @classmethod
-    def of_stored(cls, value: StoredState) -> Held:
+    def of_stored(cls, value: StoredState) -> FutureSummary:
         """Of a stored one."""
         return cls(tuple((tuple(r.get("rounds", ())), r["least"], r["run"]["rows"] - r["skip"]) for r in value["hold"]))
 
@@ -260,11 +261,11 @@ class StateTable:
     live: dict[tuple[str, int], ArrangementState] = field(default_factory=dict)
     stored: dict[tuple[str, int], StoredState] = field(default_factory=dict)
     fresh: set[tuple[str, int]] = field(default_factory=set)
-    told: set[tuple[str, int]] = field(default_factory=set)  # stored, and not yet in a commit
+    unlogged: set[tuple[str, int]] = field(default_factory=set)  # stored, and not yet in a commit
     names: Names = field(init=False)
     blobs: dict[str, bytes] = field(default_factory=dict)
     layouts: dict[str, Layout] = field(default_factory=dict)
-    held: dict[tuple[str, int], Held] = field(default_factory=dict)  # of each hold that has anything
+    future: dict[tuple[str, int], FutureSummary] = field(default_factory=dict)  # of each hold that has anything
 
     def __post_init__(self) -> None:
         self.names = Names(self.write, admit=True)
@@ -295,45 +296,47 @@ class StateTable:
     def put(self, name: str, shard: int, state: ArrangementState) -> None:
         """Replace a state by the one a step made in this process."""
         self.live[name, shard] = state
-        self._note_hold((name, shard), state)
+        self._note_future((name, shard), state)
         if self.durable:
             self.fresh.add((name, shard))
 
     def put_stored(self, name: str, shard: int, value: StoredState) -> None:
         """Replace a state by the one a task made and wrote."""
         self.stored[name, shard] = value
-        self._note_hold((name, shard), value)
+        self._note_future((name, shard), value)
         self.live.pop((name, shard), None)
         self.fresh.discard((name, shard))
-        self.told.add((name, shard))
+        self.unlogged.add((name, shard))
 
-    def _note_hold(self, key: tuple[str, int], state: ArrangementState | StoredState) -> None:
-        held = Held.of_state(state) if isinstance(state, ArrangementState) else Held.of_stored(state)
-        if held.rows:
-            self.held[key] = held
+    def _note_future(self, key: tuple[str, int], state: ArrangementState | StoredState) -> None:
+        summary = (
+            FutureSummary.of_state(state) if isinstance(state, ArrangementState) else FutureSummary.of_stored(state)
+        )
+        if summary.rows:
+            self.future[key] = summary
         else:
-            self.held.pop(key, None)
+            self.future.pop(key, None)
 
     def is_due(self, upper: Antichain, beyond: int) -> bool:
-        """Whether more than ``beyond`` held updates are due before ``upper``; no hold is opened if all have so few."""
-        return sum(self.held[key].rows for key in self._holds_before(upper)) > beyond and self.due(upper) > beyond
+        """Whether more than ``beyond`` future updates are due before ``upper``; opens none if all have so few."""
+        return sum(self.future[key].rows for key in self._future_before(upper)) > beyond and self.due(upper) > beyond
 
     def due(self, upper: Antichain) -> int:
-        """How many held updates are due before ``upper``, over all arrangements and shards."""
-        states = [self.get(*key) for key in self._holds_before(upper)]
-        return sum(state.holds.due(upper) for state in states if state is not None)
+        """How many future updates are due before ``upper``, over all arrangements and shards."""
+        states = [self.get(*key) for key in self._future_before(upper)]
+        return sum(state.future.due(upper) for state in states if state is not None)
 
-    def _holds_before(self, upper: Antichain) -> list[tuple[str, int]]:
-        return [key for key, held in self.held.items() if upper.least is None or held.least < upper.least]
+    def _future_before(self, upper: Antichain) -> list[tuple[str, int]]:
+        return [key for key, summary in self.future.items() if upper.least is None or summary.least < upper.least]
 
     def remove(self, name: str) -> list[tuple[str, int]]:
         """Forget an arrangement; returns the stored keys that the next commit has to delete."""
         removed = [key for key in self.stored if key[0] == name]
-        for table in (self.live, self.stored, self.held):
+        for table in (self.live, self.stored, self.future):
             for key in [k for k in table if k[0] == name]:
                 del table[key]
         self.fresh = {k for k in self.fresh if k[0] != name}
-        self.told = {k for k in self.told if k[0] != name}
+        self.unlogged = {k for k in self.unlogged if k[0] != name}
         return removed
 
     def forget_before(self, names: Collection[str], since: int) -> None:
@@ -373,9 +376,9 @@ class StateTable:
     def _rows(self, name: str, shard: int) -> int:
         state = self.live.get((name, shard))
         if state is not None:
-            return sum(map(len, state.spine.batches)) + len(state.holds)
+            return sum(map(len, state.spine.batches)) + len(state.future)
         value = self.stored[name, shard]
-        return sum(b["rows"] for b in value["batches"]) + Held.of_stored(value).rows
+        return sum(b["rows"] for b in value["batches"]) + FutureSummary.of_stored(value).rows
 
     def copy(self) -> StateTable:
         """What is there now, to be read while this one goes on: states and blobs are named, not copied."""
@@ -398,7 +401,7 @@ class StateTable:
     def _size(self, name: str, shard: int) -> int:
         state, files = self.live.get((name, shard)), self.files
         if state is not None:
-            return sum(batch.nbytes for batch in state.spine.batches) + sum(run.nbytes for _, run in state.holds.runs)
+            return sum(batch.nbytes for batch in state.spine.batches) + sum(run.nbytes for _, run in state.future.runs)
         value = self.stored[name, shard]
         data = (*(batch["data"] for batch in value["batches"]), *(run["run"]["data"] for run in value["hold"]))
         return sum(map(files.size, data))
@@ -408,16 +411,16 @@ class StateTable:
         return (
             dict(self.live),
             dict(self.stored),
-            dict(self.held),
+            dict(self.future),
             dict.fromkeys(self.fresh),
-            dict.fromkeys(self.told),
+            dict.fromkeys(self.unlogged),
             dict(self.blobs),
         )
 
     def restore(self, mark: tuple[dict[Any, Any], ...]) -> None:
         """Undo everything since ``mark``: a step that failed never happened."""
-        self.live, self.stored, self.held, fresh, told, self.blobs = (dict(m) for m in mark)
-        self.fresh, self.told = set(fresh), set(told)
+        self.live, self.stored, self.future, fresh, uncommitted, self.blobs = (dict(m) for m in mark)
+        self.fresh, self.unlogged = set(fresh), set(uncommitted)
         self.names.undo(f"b{self.store.next_number}.", self.blobs)
 
     def shards_of(self, name: str) -> list[int]:
@@ -436,20 +439,20 @@ class StateTable:
         """Name everything fresh, so that tasks can open it and a commit can tell it."""
         for key in sorted(self.fresh):
             self.stored[key] = state_to_json(self.live[key], self.names)
-        self.told |= self.fresh
+        self.unlogged |= self.fresh
         self.fresh.clear()
 
     def release(self) -> None:
         """Let go of everything: the memory of a closed session is not kept until a collector finds it."""
-        for held in (self.live, self.stored, self.names.known, self.blobs, self.held):
-            held.clear()
+        for table in (self.live, self.stored, self.names.known, self.blobs, self.future):
+            table.clear()
 
     def uncommitted(self) -> dict[tuple[str, int], StoredState]:
         """Every stored value that no commit tells yet."""
-        return {key: self.stored[key] for key in sorted(self.told)}
+        return {key: self.stored[key] for key in sorted(self.unlogged)}
 
     def committed(self) -> None:
         """All is told: drop the blobs, which are in the log now, and the names of what nothing has any more."""
-        self.told.clear()
+        self.unlogged.clear()
         self.blobs.clear()
         self.names.forget(self.live.values())

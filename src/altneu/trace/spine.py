@@ -121,7 +121,7 @@ class Spine:
         start = Antichain.minimum(self.layout.lattice)
         return Batch.empty(self.layout, Description(start, self.upper or start, since))
 
-    def folded(self, lower: Antichain, since: Antichain, least: int) -> Spine:
+    def compacted(self, lower: Antichain, since: Antichain, least: int) -> Spine:
         """This spine with its batches from ``lower`` on compacted to ``since``, if they have at least ``least`` rows.
 
         If ``since`` is not beyond ``lower``, the times of these updates do not change, and compaction only adds up

@@ -59,12 +59,12 @@ def views() -> dict[str, an.Collection]:
         "partial": functools.partial(partial_of, 1),
         "builtin": len,
     }
-    made = {name: a.map(function, "k long") for name, function in functions.items()}
-    made["filter"] = a.filter(lambda row: row.k > ADDED)
-    made["threshold"] = a.threshold(lambda n: min(n, ADDED))
-    made["reduce"] = a.group_by(m="k % 2").reduce(lambda _, rows: [sum(r.k + ADDED for r, _ in rows)], "s long")
-    made["delay"] = a.delay(by=lambda t: t + ADDED)
-    return made
+    result = {name: a.map(function, "k long") for name, function in functions.items()}
+    result["filter"] = a.filter(lambda row: row.k > ADDED)
+    result["threshold"] = a.threshold(lambda n: min(n, ADDED))
+    result["reduce"] = a.group_by(m="k % 2").reduce(lambda _, rows: [sum(r.k + ADDED for r, _ in rows)], "s long")
+    result["delay"] = a.delay(by=lambda t: t + ADDED)
+    return result
 
 
 def main() -> None:

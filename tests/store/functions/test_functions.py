@@ -121,7 +121,7 @@ def stored(path, plan):
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_of_what_a_function_reads_is_told(change, a, tmp_path):
+def test_a_change_of_what_a_function_reads_is_reported(change, a, tmp_path):
     text, part = CHANGES[change]
     stored(tmp_path, a.map(function(text, 1), "x long"))
     with an.Session(path=tmp_path) as session:
@@ -184,14 +184,14 @@ def test_a_function_that_has_not_changed_may_be_given_a_version(a, tmp_path):
         session.maintain("v", a.map(function(text, 2), "x long", version=1))
 
 
-def test_another_query_is_told_as_that(a, tmp_path):
+def test_another_query_is_reported_as_another_query(a, tmp_path):
     text, _ = CHANGES["global"]
     stored(tmp_path, a.map(function(text, 1), "x long"))
     with an.Session(path=tmp_path) as session, pytest.raises(StorePlanError, match="another plan"):
         session.maintain("v", a.map(function(text, 2), "x long").distinct(), trust_functions=True)
 
 
-def test_another_python_is_told(a, tmp_path, monkeypatch):
+def test_another_python_is_reported(a, tmp_path, monkeypatch):
     text, _ = CHANGES["constant"]
     with monkeypatch.context() as earlier:
         earlier.setattr("altneu.plan.functions.running_python", lambda: "3.8")
@@ -337,10 +337,10 @@ def looked_at(value) -> int:
 
 def test_every_value_is_looked_at_once():
     def doubled(depth):
-        made = [1]
+        result = [1]
         for _ in range(depth):
-            made = [made, made]
-        return made
+            result = [result, result]
+        return result
 
     assert looked_at(doubled(2_000)) < 25 * 2_000 + 100  # and not 2 to the power of that
     assert looked_at([[n] for n in range(3_000)]) < 1.1 * 100 * looked_at([[n] for n in range(30)])
@@ -388,10 +388,10 @@ def refusing():
 
 
 def nested(depth):
-    made = frozenset()
+    result = frozenset()
     for _ in range(depth):
-        made = frozenset([made, "x", object])
-    return made
+        result = frozenset([result, "x", object])
+    return result
 
 
 UNREAD = {

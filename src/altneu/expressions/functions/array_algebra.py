@@ -90,9 +90,9 @@ def slice_array(call: Call, xs: pa.Array, start: pa.Array, length: pa.Array) -> 
     begin, count = (np.asarray(v.fill_null(1)).astype(np.int64) for v in (start, length))
     at = np.where(begin > 0, begin - 1, lists.lengths + begin)
     outside = (at < 0) | (at >= lists.lengths)
-    kept = np.where(outside | (count < 0), 0, np.minimum(count, lists.lengths - at))
+    lengths = np.where(outside | (count < 0), 0, np.minimum(count, lists.lengths - at))
     rows, places = lists.rows, lists.places
-    mask = (places >= at[rows]) & (places < (at + kept)[rows])
+    mask = (places >= at[rows]) & (places < (at + lengths)[rows])
     valid = both_valid(validity(start), validity(length))
     failures = (
         (begin == 0, "INVALID_PARAMETER_VALUE", f"`{call.text}`: elements are counted from 1, or from -1 at the end"),

@@ -194,8 +194,8 @@ def months_between(end: Values, start: Values, rounded: Values | None = None) ->
     seconds = (end % DAY // SECOND - start % DAY // SECOND + (d1 - d2) * 86_400).astype(np.float64)
     exact = months + seconds / (31 * 86_400)
     nearest = np.sign(exact) * np.floor(np.abs(exact) * 1e8 + 0.5) / 1e8
-    kept = nearest if rounded is None else np.where(rounded, nearest, exact)
-    return np.where(whole, months, kept)
+    difference = nearest if rounded is None else np.where(rounded, nearest, exact)
+    return np.where(whole, months, difference)
 
 
 _DATE_UNITS = {

@@ -131,8 +131,8 @@ def aggregate(call: Call, scope: Scope) -> Vector:
         inner = ElementScope(scope, np.arange(count), {finish.parameters[0]: result})
         finished = finish.body.vector(inner).expand(count)
         failures += restrict(finished.failures, present)
-        kept = pa.array(np.arange(count), mask=~present)
-        result = Vector(finished.type, arrow=finished.arrow.take(kept))
+        present_rows = pa.array(np.arange(count), mask=~present)
+        result = Vector(finished.type, arrow=finished.arrow.take(present_rows))
     return result.with_failures(failures)
 
 
@@ -140,7 +140,7 @@ def parameter_types(name: str, args: Sequence[Expr | None], place: int) -> list[
     """Types of the parameters of the lambda at a place, given the arguments before it.
 
     Raises:
-        TypeMismatchError: the function takes no lambda there, or the first argument is no array.
+        TypeMismatchError: the function takes no lambda there, or the first argument is not an array.
     """
     first = args[0]
     if name not in ("transform", "filter", "exists", "forall", "aggregate", "reduce") or first is None:

@@ -83,13 +83,13 @@ def map_from_arrays(call: Call, keys: pa.Array, items: pa.Array) -> Any:
     left, right = explode(keys), explode(items)
     valid = both_valid(left.valid, right.valid)
     uneven = left.lengths != right.lengths
-    kept = ~uneven if valid is None else ~uneven & valid
-    lengths = np.where(kept, left.lengths, 0)
+    even = ~uneven if valid is None else ~uneven & valid
+    lengths = np.where(even, left.lengths, 0)
     out = checked_map(
         call,
         lengths,
-        left.elements.filter(pa.array(kept[left.rows])),
-        right.elements.filter(pa.array(kept[right.rows])),
+        left.elements.filter(pa.array(even[left.rows])),
+        right.elements.filter(pa.array(even[right.rows])),
         valid,
     )
     message = f"`{call.text}`: there are not as many keys as values"

@@ -162,9 +162,9 @@ def _scaled_ceil(args: Arguments) -> Typing:
         )
         kind = pa.decimal128(*digits)
     whole = kind.precision - kind.scale + 1
-    kept = max(min(kind.scale, scale), 0)
-    precision = max(whole, 1 - scale) if scale < 0 else whole + kept
-    return Typing([kind, T.INT], pa.decimal128(min(38, precision), kept))
+    places = max(min(kind.scale, scale), 0)
+    precision = max(whole, 1 - scale) if scale < 0 else whole + places
+    return Typing([kind, T.INT], pa.decimal128(min(38, precision), places))
 
 
 def _scale_of(args: Arguments) -> int:
@@ -219,8 +219,8 @@ def _round_rule(args: Arguments) -> Typing:
     result = kind
     if is_decimal(kind):
         whole = kind.precision - kind.scale + 1
-        kept = max(min(kind.scale, scale), 0)
-        result = pa.decimal128(min(38, max(whole, 1 - scale) if scale < 0 else whole + kept), kept)
+        digits = max(min(kind.scale, scale), 0)
+        result = pa.decimal128(min(38, max(whole, 1 - scale) if scale < 0 else whole + digits), digits)
     return Typing([kind, T.INT][: len(args)], result)
 
 
@@ -273,13 +273,13 @@ def round_float32(x: Values, scale: int, even: bool) -> Values:
 
 
 def _round_decimal(call: Call, x: Values, scale: int, wanted: int, even: bool) -> Any:
-    kept = max(min(scale, wanted), 0)
+    digits = max(min(scale, wanted), 0)
     drop = scale - min(wanted, scale)
     if drop > 0:
         x = _divided(x, 10**drop, even)
         if wanted < 0:
             x = x.astype(object) * 10**-wanted
-    values, far = decimals.fit(decimals.rescale(x, kept, call.type.scale), call.type)
+    values, far = decimals.fit(decimals.rescale(x, digits, call.type.scale), call.type)
     return overflow(call, values, far)
 
 

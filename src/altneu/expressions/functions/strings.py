@@ -205,9 +205,9 @@ def concat_ws(separator: Vector, *parts: Vector) -> Vector:
 
 def _joined(lists: pa.Array, separator: pa.Array) -> pa.Array:
     """Each list's texts that are not null, joined; null when there is none, so that it is skipped."""
-    kept = compacted(lists)
-    joined = pc.binary_join(kept, separator)
-    return pc.if_else(pc.equal(pc.list_value_length(kept), 0), None, joined)
+    lists_here = compacted(lists)
+    joined = pc.binary_join(lists_here, separator)
+    return pc.if_else(pc.equal(pc.list_value_length(lists_here), 0), None, joined)
 
 
 def _trim(kernel: Callable[[pa.Array, str], pa.Array]) -> Callable[..., pa.Array]:

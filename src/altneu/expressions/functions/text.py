@@ -193,8 +193,8 @@ def substring_index(s: pa.Array, delimiter: str, n: int) -> pa.Array:
     splits = min(abs(n), pc.max(pc.binary_length(s)).as_py() or 0)  # Arrow takes memory for as many, from the end
     pieces = pc.split_pattern(s, delimiter, max_splits=splits, reverse=n < 0)
     enough = pc.greater(pc.list_value_length(pieces), abs(n))
-    kept = pc.list_slice(pieces, 0, n) if n > 0 else pc.list_slice(pieces, 1)
-    return pc.if_else(enough, pc.binary_join(kept, delimiter), s)
+    parts = pc.list_slice(pieces, 0, n) if n > 0 else pc.list_slice(pieces, 1)
+    return pc.if_else(enough, pc.binary_join(parts, delimiter), s)
 
 
 @scalar("split_part(s string, delimiter string, n int) -> string", fails=True)

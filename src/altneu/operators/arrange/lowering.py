@@ -1,4 +1,4 @@
-"""An index is no operation: its view's contents are arranged by its key."""
+"""An index is not an operation: its view's contents are arranged by its key."""
 
 from __future__ import annotations
 

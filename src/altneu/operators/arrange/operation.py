@@ -32,7 +32,7 @@ class ReadOp(Operation, tag="ReadOp", kind="read"):
         """Its batches and held updates, together."""
         if (state := here.stored(self.arrangement)) is None:
             return [None]
-        parts = [*(b.updates() for b in state.spine.batches), state.holds.updates()]
+        parts = [*(b.updates() for b in state.spine.batches), state.future.updates()]
         updates = Updates.concat(parts, here.schema, here.lattice.width)
         return [here.present(updates, here.lattice) if self.present else updates]
 
@@ -42,10 +42,10 @@ class ReadOp(Operation, tag="ReadOp", kind="read"):
         return self.arrangement
 
     def lies_by(self) -> None:
-        """There is no input."""
+        """It has no input."""
 
     def exchange_key(self, schema: pa.Schema) -> None:
-        """There is no input."""
+        """It has no input."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +83,17 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
             return [Arranged(layout, (), known.spine.merged(here.description(layout.lattice).since))]
         since = here.region.since if here.mode.hydrating else None
         parts = self.retention.encoded(here.received(), layout, since)
-        if not parts and (known is None or not known.holds.is_due(here.region.rounds, here.region.upper)):
+        if not parts and (known is None or not known.future.is_due(here.region.rounds, here.region.upper)):
             return [None]
         state = ArrangementState.empty(layout) if known is None else known
-        due, holds = state.holds.take(here.region.rounds, here.region.upper)
+        due, future = state.future.take(here.region.rounds, here.region.upper)
         arrived, later = here.region.split(parts, layout.lattice)
         old = state.spine.batches
         new = self.retention.batch(here, [*due, *arrived], old, layout, since)
         packed = new.packed()
         if later:  # at once, so that the order in which messages arrive leaves no trace
-            holds = holds.add(Updates.concat(later, layout.schema, layout.lattice.width), here.mode.held)
-        here.put(name, ArrangementState(state.spine, holds), packed)
+            future = future.add(Updates.concat(later, layout.schema, layout.lattice.width), here.mode.future_bytes)
+        here.put(name, ArrangementState(state.spine, future), packed)
         return [Arranged(layout, old, packed if len(new) >= MANY_ROWS else new)]
 
     @property

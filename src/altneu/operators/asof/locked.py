@@ -51,6 +51,10 @@ class LockSpec:
     ``rule`` the nearest right row by these columns is met, else all rows of the key. With ``keeps`` a row that meets
     nothing has nulls. ``simultaneous`` says whether right changes of the left row's own time count. With ``times``
     there is no right side, and the outputs are the left row's columns and when it came.
+
+    It is one class for two nodes, ``AsOf`` and ``UpdateTime``, and for two operations: the arrangement that retains
+    what was met, and ``LockedOp`` above it. Unlike ``AsofSpec`` it has the keys of both sides: it looks matches up
+    itself, and the state it writes is laid out by them.
     """
 
     schema: pa.Schema
@@ -115,13 +119,17 @@ def lock(memory: Arranged, right: Arranged | None, spec: LockSpec, since: Antich
     if not len(memory.new):
         return memory.new
     groups = touched(memory)
-    kept = _Kept.of(groups)
-    changes, owed, came, overflow = _settle(kept.start, kept.copies, kept.owed, groups.new_group, groups.new_diffs)
+    known_copies = _Copies.of(groups)
+    changes, owed, entered, overflow = _settle(
+        known_copies.start, known_copies.copies, known_copies.owed, groups.new_group, groups.new_diffs
+    )
     if overflow:
         raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
     event, entry, copies = changes
-    result = _Met.concat(kept.met(groups), _look_up(groups, came, right, spec, since), len(kept.copies))
-    at = np.concatenate([kept.at, groups.new_times[came]])
+    result = _Met.concat(
+        known_copies.met(groups), _look_up(groups, entered, right, spec, since), len(known_copies.copies)
+    )
+    at = np.concatenate([known_copies.at, groups.new_times[entered]])
     alone = np.bincount(result.entry, minlength=len(at)) == 0
     matches, of = result.of(entry)
     diffs = difference.multiply(copies[of], result.count[matches])
@@ -166,7 +174,7 @@ class _Met:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Copies:
     """What was kept of the touched left rows: entries, one for each time at which copies came that are still there.
 
     Shape:  entries by (group, time): group g has those from ``start[g]`` up to ``start[g + 1]``, ``at`` and ``copies``
@@ -180,7 +188,7 @@ class _Kept:
     value: Ints
 
     @classmethod
-    def of(cls, groups: Groups) -> _Kept:
+    def of(cls, groups: Groups) -> _Copies:
         """Add up the old rows of the groups."""
         group = np.repeat(np.arange(len(groups)), np.diff(groups.old_start))
         kind = _ints(groups.old_values, _KIND)
@@ -239,8 +247,8 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
     left = copies.copy()
     changes = np.empty((3, 2 * len(group) + len(copies)), np.int64)
     owing = np.empty((3, 2 * len(group)), np.int64)
-    came, fresh = np.empty(len(group), np.int64), np.empty(len(group), np.int64)
-    count, told, entries = 0, 0, 0
+    entered, fresh = np.empty(len(group), np.int64), np.empty(len(group), np.int64)
+    count, owed_count, entries = 0, 0, 0
     at, stop, begin, current, debt = 0, 0, 0, -1, 0
     overflow = False
     for e in range(len(group)):
@@ -255,7 +263,7 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
             paid = min(amount, debt)
             debt -= paid
             if amount > paid:
-                came[entries], fresh[entries] = e, amount - paid
+                entered[entries], fresh[entries] = e, amount - paid
                 changes[0, count], changes[1, count], changes[2, count] = e, len(copies) + entries, amount - paid
                 entries += 1
                 count += 1
@@ -277,21 +285,21 @@ def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> 
             overflow |= debt < 0
         if debt != before:
             if before:
-                owing[0, told], owing[1, told], owing[2, told] = e, before, -1
-                told += 1
+                owing[0, owed_count], owing[1, owed_count], owing[2, owed_count] = e, before, -1
+                owed_count += 1
             if debt:
-                owing[0, told], owing[1, told], owing[2, told] = e, debt, 1
-                told += 1
-    return changes[:, :count].copy(), owing[:, :told].copy(), came[:entries].copy(), overflow
+                owing[0, owed_count], owing[1, owed_count], owing[2, owed_count] = e, debt, 1
+                owed_count += 1
+    return changes[:, :count].copy(), owing[:, :owed_count].copy(), entered[:entries].copy(), overflow
 
 
-def _look_up(groups: Groups, came: Ints, right: Arranged | None, spec: LockSpec, since: Antichain | None) -> _Met:
+def _look_up(groups: Groups, entered: Ints, right: Arranged | None, spec: LockSpec, since: Antichain | None) -> _Met:
     """The right rows that new entries meet, each at its own time."""
     if right is None:
         none = np.empty(0, np.int64)
         return _Met(none, none, none, Rows.empty(pa.schema([])))
-    left = groups.keys.take(groups.new_group[came])
-    times = groups.new_times[came]
+    left = groups.keys.take(groups.new_group[entered])
+    times = groups.new_times[entered]
     if since is not None and not spec.simultaneous:  # what was there as of the fold was there before
         times = times + (times == since.least)
     result = _equal(left, times, right, spec) if spec.rule is None else _nearest(left, times, right, spec, spec.rule)

@@ -27,7 +27,7 @@ def lower_asof(to: Lowering, node: AsOf) -> Lowered:
     scope = to.innermost(map(to.scope_of, (left, right)))
     if node.locked:
         return _locked(to, node, left, right)
-    if scope:  # of times that are no chain, or no longer the sides' own
+    if scope:  # of times that do not form a chain, or no longer the sides' own
         return to.lower(mixed(node))
     sides = ((left, node.left, node.left_key), (right, node.right, node.right_key))
     inputs = tuple(

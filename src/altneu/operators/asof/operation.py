@@ -24,8 +24,8 @@ class AsofOp(Hosting, tag="AsofOp", kind="as-of join"):
         left, right = here.arranged(0), here.arranged(1)
         if not (len(left.new) or len(right.new)):
             return [None, None]
-        made = asof_join(left, right, self.spec, here.label)
-        return self.finished(made.oks, made.errs)
+        outputs = asof_join(left, right, self.spec, here.label)
+        return self.finished(outputs.oks, outputs.errs)
 
 
 @dataclass(frozen=True)

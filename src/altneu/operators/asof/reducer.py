@@ -1,4 +1,4 @@
-"""An as-of join as a function of groups, where times are no chain."""
+"""An as-of join as a function of groups, where times do not form a chain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from altneu.operators.reduce.node import F_co, Families, Reducer
 
 @dataclass(frozen=True)
 class AsOfReduce(Reducer):
-    """An as-of join of groups that hold rows of both sides: what ``AsOf`` is where times are no chain."""
+    """An as-of join of groups that hold rows of both sides: what ``AsOf`` is where times do not form a chain."""
 
     sides: MixedSides
 

@@ -50,6 +50,8 @@ class AsofSpec:
 
     ``outputs`` lists (name, side, column), side 0 being the left one; with ``keeps`` a left row that meets nothing has
     nulls for the right one's columns.
+
+    It is not the node, which has its inputs, and whose keys are those of the arrangements; a task is sent this.
     """
 
     schema: pa.Schema
@@ -60,7 +62,7 @@ class AsofSpec:
 
 @dataclass(frozen=True)
 class UnionSpec(ReduceSpec):
-    """The same as a function of groups in which rows of both sides are mixed, for times that are no chain."""
+    """The same as a function of groups in which rows of both sides are mixed, for times that do not form a chain."""
 
     schema: pa.Schema
     key: tuple[str, ...]
@@ -206,8 +208,8 @@ def _mixed(groups: Groups, group: tuple[Ints, Ints], chosen: tuple[Mask, Mask]) 
 
 def _without(side: Side, names: Sequence[str]) -> Side:
     """A side without the columns of the other, which are null in its rows."""
-    kept = [n for n in side.rows.schema.names if n not in names]
-    return replace(side, rows=side.rows.select(kept))
+    columns = [n for n in side.rows.schema.names if n not in names]
+    return replace(side, rows=side.rows.select(columns))
 
 
 def _side(old: Matches, new: Matches) -> Side:

@@ -50,8 +50,8 @@ class IntegrateOp(RowByRow, tag="IntegrateOp", kind="moments"):
         updates, moments = here.one(), _moments(here.lattice_of_input(0))
         if updates is None:
             return [None]
-        kept = updates.filter(~moments.is_neu(updates.times))
-        return [replace(kept, times=moments.unwrap(kept.times))]
+        settled = updates.filter(~moments.is_neu(updates.times))
+        return [replace(settled, times=moments.unwrap(settled.times))]
 
 
 def _moments(lattice: Lattice) -> AltNeu:

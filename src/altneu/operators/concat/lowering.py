@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from altneu.operators.concat.node import Concat, Consolidate, Inspect
-from altneu.operators.concat.operation import ConcatOp, ConsolidateOp, TapOp
+from altneu.operators.concat.operation import ConcatOp, ConsolidateOp, InspectOp
 from altneu.operators.lowering import Lowered, Lowering, Port, by_row
 
 
@@ -25,5 +25,5 @@ def lower_consolidate(to: Lowering, node: Consolidate) -> Lowered:
 
 def lower_inspect(to: Lowering, node: Inspect) -> Lowered:
     """The function is shown what readers go on reading of the input."""
-    by_row(to, node.input, TapOp(node.function), f"inspect {node.function.name}")
+    by_row(to, node.input, InspectOp(node.function), f"inspect {node.function.name}")
     return to.lower(node.input)

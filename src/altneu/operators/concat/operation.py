@@ -25,8 +25,8 @@ class ConcatOp(RowByRow, tag="ConcatOp", kind="concat"):
         """All updates, consolidated where a row comes by many ways."""
         schema = here.schema
         parts = [u if u.schema is schema else _conform(u, schema) for u in here.received()]
-        made = Updates.concat(parts, schema, here.lattice.width) if parts else None
-        return [here.summed(made, settle=True)]
+        updates = Updates.concat(parts, schema, here.lattice.width) if parts else None
+        return [here.summed(updates, settle=True)]
 
     @property
     def word(self) -> Kind:
@@ -66,7 +66,7 @@ class ConsolidateOp(Stateless, tag="ConsolidateOp", kind="consolidate"):
 
 
 @dataclass(frozen=True)
-class TapOp(Stateless, tag="TapOp", kind="inspect"):
+class InspectOp(Stateless, tag="TapOp", kind="inspect"):
     """The step's updates, consolidated and handed to a Python function after the commit."""
 
     makes_rows = at_each_time = whole = False
@@ -80,7 +80,7 @@ class TapOp(Stateless, tag="TapOp", kind="inspect"):
         if updates is not None:
             shown = consolidate(updates, here.lattice)
             here.show(shown)
-            here.measure(went=len(shown))
+            here.measure(rows_out=len(shown))
         return [None]
 
     def lies_by(self) -> None:

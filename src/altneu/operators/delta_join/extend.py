@@ -319,8 +319,8 @@ def counted(prefixes: Updates, offer: Offer, number: int, inputs: Sequence[Arran
         least, by = (prefixes.rows.column(n).to_numpy() for n in (LEAST, BY))
         numbers = np.where(counts < least, numbers, by)
         counts = np.minimum(counts, least)
-    kept = [n for n in names if n not in (LEAST, BY)]
-    rows = prefixes.rows.select(kept)
+    columns = [n for n in names if n not in (LEAST, BY)]
+    rows = prefixes.rows.select(columns)
     result = prefixes.with_rows(rows.widened(schema, [pa.array(counts), pa.array(numbers)]))
     return result.filter(counts > 0)
 

@@ -41,9 +41,9 @@ class DeltaJoinOp(Hosting, tag="DeltaJoinOp", kind="delta join"):
     def in_pieces(self, here: Here) -> Iterator[Pieces]:
         """The matches."""
         inputs = [here.arranged(place) for place in range(here.inputs)]
-        here.measure(came=sum(inputs[path.at].new.rows_at_most for path in self.spec.paths))
-        made = delta_join_pieces(inputs, self.spec, self.logic, here.mode.budget)
-        return ((rows, None, failed) for rows, failed in made)
+        here.measure(rows_in=sum(inputs[path.at].new.rows_at_most for path in self.spec.paths))
+        pieces = delta_join_pieces(inputs, self.spec, self.logic, here.mode.budget)
+        return ((rows, None, failed) for rows, failed in pieces)
 
 
 @dataclass(frozen=True)

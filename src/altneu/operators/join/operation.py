@@ -28,5 +28,5 @@ class JoinOp(Hosting, tag="JoinOp", kind="join"):
 
     def in_pieces(self, here: Here) -> Iterator[Pieces]:
         """The matches."""
-        made = join_pieces(here.arranged(0), here.arranged(1), self.spec, self.logic, here.mode.budget)
-        return ((rows, None, failed) for rows, failed in made)
+        pieces = join_pieces(here.arranged(0), here.arranged(1), self.spec, self.logic, here.mode.budget)
+        return ((rows, None, failed) for rows, failed in pieces)

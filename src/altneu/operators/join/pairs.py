@@ -22,7 +22,7 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.linear import BoundLogic
 from altneu.operators.join.matched import MatchedRows, Pairs
-from altneu.operators.join.sweep import Found, sweep
+from altneu.operators.join.sweep import Matches, sweep
 from altneu.operators.join.wave import wave
 from altneu.operators.linear.logic import CHUNK as CHUNK_ROWS
 from altneu.operators.linear.logic import run_logic
@@ -59,7 +59,11 @@ class Meter:
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """Which columns of which side form the output; ``outputs`` holds (name, side, column)."""
+    """Which columns of which side form the output; ``outputs`` holds (name, side, column).
+
+    It is not the node, which has its inputs and keys: a task is sent this, with the times of the scope that the join
+    was lowered into. Delta joins make such joins of their own, for which there is no node.
+    """
 
     schema: pa.Schema
     outputs: tuple[tuple[str, int, str], ...]
@@ -77,10 +81,10 @@ def join(
     """Join the updates that arrive in this step with what is there; return what logic makes of them, and its errors.
 
     Shape:  output columns as ``spec.outputs`` says, then as the logic says; times are joins, diffs products.
-    Cost:   O(d log n + h log h + matches) for d new updates to keys whose histories have h. What came and went before
-            the other side came is no match; over lattices that are not products of chains, every pair is. No exchange,
-            no state beside the two arrangements. Of a match that the logic rejects only the columns are gathered that
-            it read; memory follows what passes.
+    Cost:   O(d log n + h log h + matches) for d new updates to keys whose histories have h. What was added and removed
+            before the other side arrived does not match; over lattices that are not products of chains, every pair is
+            a match. No exchange, no state beside the two arrangements. Of a match that the logic rejects only the
+            columns are gathered that it read; memory follows what passes.
     Law:    at every time the output accumulates to the join of what the inputs accumulate to
             (tests/oracle/test_operators.py); with logic to what that makes of it (tests/operators/test_join_fusion.py).
     Source: McSherry et al., Differential Dataflow, CIDR 2013.
@@ -157,7 +161,7 @@ class Matcher:
         for other, counts, rows in (search or by_key)(batches, hashes, keys):
             result = (starts, ends, counts, rows)
             their_runs = _value_runs(other, rows) if is_columnwise else None
-            for mine, theirs, times, diffs in self._found(block, other, result, (runs, their_runs)):
+            for mine, theirs, times, diffs in self._block_pairs(block, other, result, (runs, their_runs)):
                 self._add(
                     Pairs((other, block), (theirs, mine), times, diffs)
                     if flipped
@@ -165,17 +169,17 @@ class Matcher:
                 )
                 yield
 
-    def _found(
-        self, block: Block, other: Block, found: Found, runs: tuple[Ints | None, Ints | None]
+    def _block_pairs(
+        self, block: Block, other: Block, matches: Matches, runs: tuple[Ints | None, Ints | None]
     ) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """All matches: where values repeat, those whose rows are there at one time."""
         if runs[0] is None and runs[1] is None:
-            yield from self._pairs(block, other, found)
+            yield from self._pairs(block, other, matches)
             return
-        starts, ends, counts, rows = found
+        starts, ends, counts, rows = matches
         numbers = tuple(np.arange(n) if r is None else r for n, r in zip((len(block), len(rows)), runs, strict=True))
         if self.spec.lattice.is_total:
-            yield from self._swept(block, other, found, numbers)
+            yield from self._swept(block, other, matches, numbers)
             return
         upto = np.cumsum(counts)
         repeated = (ends - 1 > starts) & (numbers[0][ends - 1] - numbers[0][starts] < ends - 1 - starts)
@@ -184,29 +188,31 @@ class Matcher:
         repeated[some] |= numbers[1][last] - numbers[1][first] < last - first
         many = repeated & ((ends - starts) * counts > FEW_PAIRS)
         if not many.all():
-            yield from self._pairs(block, other, _those(found, ~many))
+            yield from self._pairs(block, other, _those(matches, ~many))
         if many.any():
-            yield from self._waved(block, other, _those(found, many), (numbers[0], numbers[1][np.repeat(many, counts)]))
+            yield from self._waved(
+                block, other, _those(matches, many), (numbers[0], numbers[1][np.repeat(many, counts)])
+            )
 
-    def _pairs(self, block: Block, other: Block, found: Found) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
+    def _pairs(self, block: Block, other: Block, matches: Matches) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Every pair, at the join of its times."""
-        starts, ends, counts, _ = found
+        starts, ends, counts, _ = matches
         upto = np.cumsum((ends - starts) * counts)
         first, total = 0, int(upto[-1])
         self.meter.allow(total)
         while first < total:
             last = min(first + self._room, total)
-            mine, theirs = _expand(*found, upto, first, last)
+            mine, theirs = _expand(*matches, upto, first, last)
             one = self._inside(block.times_at(mine), block)
             times = self.spec.lattice.join(one, self._inside(other.times_at(theirs), other))
             yield mine, theirs, times, difference.multiply(block.diffs_at(mine), other.diffs_at(theirs))
             first = last
 
     def _swept(
-        self, block: Block, other: Block, found: Found, runs: tuple[Ints, ...]
+        self, block: Block, other: Block, matches: Matches, runs: tuple[Ints, ...]
     ) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Every pair of values as long as both are there, the histories of a key swept together in order of time."""
-        starts, ends, counts, rows = found
+        starts, ends, counts, rows = matches
         mine_history = (runs[0], self._inside(block.times, block)[0], block.diffs)
         their_history = (runs[1], self._inside(other.times_at(rows), other)[0], other.diffs_at(rows))
         places, cursor = (starts, ends, counts, np.arange(len(rows))), np.zeros(5, np.int64)
@@ -216,10 +222,10 @@ class Matcher:
             yield mine, rows[theirs], times.reshape(1, -1), diffs
 
     def _waved(
-        self, block: Block, other: Block, found: Found, runs: tuple[Ints, Ints]
+        self, block: Block, other: Block, matches: Matches, runs: tuple[Ints, Ints]
     ) -> Iterator[tuple[Ints, Ints, Ints, Ints]]:
         """Every pair of values that no later one undoes, the histories of a key walked through together."""
-        starts, ends, counts, theirs = found
+        starts, ends, counts, theirs = matches
         bounds, their_bounds = (np.concatenate([[0], np.cumsum(c)]) for c in (ends - starts, counts))
         mine = np.arange(bounds[-1]) + np.repeat(starts - bounds[:-1], ends - starts)
         left, right = (
@@ -289,11 +295,11 @@ def _probes(block: Block) -> tuple[Ints, Rows]:
     return starts, keys
 
 
-def _those(found: Found, mask: npt.NDArray[np.bool_]) -> Found:
+def _those(matches: Matches, mask: npt.NDArray[np.bool_]) -> Matches:
     """What was found for some of the probes."""
     if mask.all():
-        return found
-    starts, ends, counts, rows = found
+        return matches
+    starts, ends, counts, rows = matches
     return starts[mask], ends[mask], counts[mask], rows[np.repeat(mask, counts)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
 
-Found: TypeAlias = tuple[Ints, Ints, Ints, Ints]
+Matches: TypeAlias = tuple[Ints, Ints, Ints, Ints]
 """Starts and ends of a block's runs of equal key, how many rows match each, and these rows."""
 History: TypeAlias = tuple[Ints, Ints, Ints]
 """The run of equal key and value that each row of a block is in, times and diffs."""
@@ -21,7 +21,7 @@ _LARGEST = 9.3e18
 
 
 @compiled
-def sweep(found: Found, mine: History, theirs: History, cursor: Ints, limit: int) -> Any:
+def sweep(matches: Matches, mine: History, theirs: History, cursor: Ints, limit: int) -> Any:
     """Match each change of either side with what the other holds then: the next pairs, at most ``limit``.
 
     ``cursor``, five zeros to begin with, tells where to go on: probe, first of its matches, how far in either history,
@@ -32,11 +32,11 @@ def sweep(found: Found, mine: History, theirs: History, cursor: Ints, limit: int
     Cost:   O(n log n + pairs) for the n changes of a key's two histories: values that are never there at one time are
             never looked at together. Going on goes through the changes of one key again.
     """
-    starts, ends, counts, rows = found
+    starts, ends, counts, rows = matches
     left, right, room = _side(ends - starts), _side(counts), min(limit, 2 * np.sum((ends - starts) * counts))
     out = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     size, fits = 0, True
-    probe, base, upto_p, upto_q, told = cursor
+    probe, base, upto_p, upto_q, emitted = cursor
     while probe < len(starts):
         many, others = ends[probe] - starts[probe], counts[probe]
         if others > 0:
@@ -47,12 +47,12 @@ def sweep(found: Found, mine: History, theirs: History, cursor: Ints, limit: int
             is_mine = p < many and (q >= others or not _before(right, q, left, p))
             one, other, at = (left, right, p) if is_mine else (right, left, q)
             if p == upto_p and q == upto_q:  # everything before has been told
-                size, met, good = _meet(one, at, other, told, out, size, is_mine)
+                size, met, good = _meet(one, at, other, emitted, out, size, is_mine)
                 fits &= good
-                if told + met < other[_MANY][0]:
-                    cursor[0], cursor[1], cursor[2], cursor[3], cursor[4] = probe, base, p, q, told + met
+                if emitted + met < other[_MANY][0]:
+                    cursor[0], cursor[1], cursor[2], cursor[3], cursor[4] = probe, base, p, q, emitted + met
                     return _cut(out, size), fits
-                told = 0
+                emitted = 0
                 upto_p, upto_q = (p + 1, q) if is_mine else (p, q + 1)
             _apply(one, at)
             p, q = (p + 1, q) if is_mine else (p, q + 1)
@@ -119,14 +119,14 @@ def _apply(side: Any, at: int) -> None:
 
 
 @compiled
-def _meet(one: Any, at: int, other: Any, told: int, out: Any, size: int, is_mine: bool) -> tuple[int, int, bool]:
+def _meet(one: Any, at: int, other: Any, emitted: int, out: Any, size: int, is_mine: bool) -> tuple[int, int, bool]:
     """Match a change with the other side's values from the one numbered ``told`` on, as many as there is room for."""
     first, second = (out[0], out[1]) if is_mine else (out[1], out[0])
     diff = one[_DIFF][at]
     row, time = one[_ROW][one[_VALUE][at]], one[_TIME][at]
-    met = min(other[_MANY][0] - told, len(first) - size)
+    met = min(other[_MANY][0] - emitted, len(first) - size)
     fits = True
-    for i in range(told, told + met):
+    for i in range(emitted, emitted + met):
         facing = other[_THERE][i]
         count = other[_COUNT][facing]
         product = diff * count

@@ -50,7 +50,7 @@ def wave(bounds: Ints, their_bounds: Ints, mine: History, theirs: History, curso
     sides = _buffer(width, np.max(owns)), _buffer(width, np.max(others))
     table = np.empty(_table_size(many), np.int64)
     size, fits = 0, True
-    key, upto, told = cursor
+    key, upto, emitted = cursor
     while key < len(owns):
         own, count = owns[key], owns[key] + others[key]
         _enter(events, 0, mine, bounds[key], own)
@@ -65,13 +65,13 @@ def wave(bounds: Ints, their_bounds: Ints, mine: History, theirs: History, curso
             one, other = (sides[0], sides[1]) if e < own else (sides[1], sides[0])
             fits &= _settle(other, meets[:, i], table)
             if i >= upto:
-                met = min(other[3][0] - told, room - size)
-                fits &= _pair(events, e, other, told, met, out, size, 0 if e < own else 1)
-                size, told = size + met, told + met
-                if told < other[3][0]:
-                    cursor[0], cursor[1], cursor[2] = key, i, told
+                met = min(other[3][0] - emitted, room - size)
+                fits &= _pair(events, e, other, emitted, met, out, size, 0 if e < own else 1)
+                size, emitted = size + met, emitted + met
+                if emitted < other[3][0]:
+                    cursor[0], cursor[1], cursor[2] = key, i, emitted
                     return out[0][:, :size], out[1][:, :size], out[2][:size], fits
-                told = 0
+                emitted = 0
             other[3][1] += other[3][0]
             _add(one, events, e)
         key, upto = key + 1, 0
@@ -176,7 +176,7 @@ def _add(side: Any, events: Any, e: int) -> None:
 def _settle(side: Any, meet: Ints, table: Ints) -> bool:
     """Move what is passed on to a time, and add up what falls together; whether the counts fit int64."""
     names, times, counts, state = side
-    size, fits, kept = state[0], True, 0
+    size, fits, count = state[0], True, 0
     if size == 0 or (size > _SMALL and state[1] < _OFTEN * size):
         return fits
     for i in range(size):
@@ -185,25 +185,29 @@ def _settle(side: Any, meet: Ints, table: Ints) -> bool:
     if size > _FEW:
         table[: _table_size(size)] = -1
     for i in range(size):
-        at = _find(names, times, kept, i, table, _table_size(size)) if size > _FEW else _find_few(names, times, kept, i)
-        if at == kept:
-            _move(side, i, kept)
-            kept += 1
+        at = (
+            _find(names, times, count, i, table, _table_size(size))
+            if size > _FEW
+            else _find_few(names, times, count, i)
+        )
+        if at == count:
+            _move(side, i, count)
+            count += 1
         else:
             before, diff = counts[at], counts[i]
             counts[at] += diff
             fits &= (before < 0) != (diff < 0) or (counts[at] < 0) == (diff < 0)
-    size, kept = kept, 0
+    size, count = count, 0
     for i in range(size):
         if counts[i] != 0:
-            _move(side, i, kept)
-            kept += 1
-    state[0], state[1] = kept, 0
+            _move(side, i, count)
+            count += 1
+    state[0], state[1] = count, 0
     return fits
 
 
 @compiled
-def _find(names: Ints, times: Ints, kept: int, i: int, table: Ints, room: int) -> int:
+def _find(names: Ints, times: Ints, count: int, i: int, table: Ints, room: int) -> int:
     """Which of those kept is of the same value and time; ``kept`` if none is, and then it is in the table as that."""
     mixed = np.uint64(names[0, i])
     for c in range(len(times)):
@@ -214,14 +218,14 @@ def _find(names: Ints, times: Ints, kept: int, i: int, table: Ints, room: int) -
     while table[at] >= 0 and not _same(names, times, table[at], i):
         at = (at + np.uint64(1)) & mask
     if table[at] < 0:
-        table[at] = kept
+        table[at] = count
     return int(table[at])
 
 
 @compiled
-def _find_few(names: Ints, times: Ints, kept: int, i: int) -> int:
+def _find_few(names: Ints, times: Ints, count: int, i: int) -> int:
     at = 0
-    while at < kept and not _same(names, times, at, i):
+    while at < count and not _same(names, times, at, i):
         at += 1
     return at
 
@@ -245,11 +249,11 @@ def _move(side: Any, start: int, to: int) -> None:
 
 
 @compiled
-def _pair(events: Any, e: int, other: Any, told: int, met: int, out: Any, size: int, side: int) -> bool:
+def _pair(events: Any, e: int, other: Any, emitted: int, met: int, out: Any, size: int, side: int) -> bool:
     """Match an update with so many of what the other side has passed, from the one numbered ``told`` on."""
     (pairs, result, products), (names, times, diffs) = out, events
     fits = True
-    for i in range(told, told + met):
+    for i in range(emitted, emitted + met):
         count = other[2][i]
         product = diffs[e] * count
         fits &= abs(float(diffs[e]) * float(count)) <= _LARGEST and product // count == diffs[e]

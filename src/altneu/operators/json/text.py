@@ -27,7 +27,7 @@ def json_fields(schema: pa.Schema, unit: Unit = "", paths: Mapping[str, str] | N
     ('address', 'city')
 
     Raises:
-        UnknownColumnError: a path or a unit for a name that is no field.
+        UnknownColumnError: a path or a unit for a name that is not a field.
         PlanError: a unit that is none, or none of its field.
         TypeMismatchError: a type that JSON is not read as.
     """
@@ -42,9 +42,9 @@ def json_fields(schema: pa.Schema, unit: Unit = "", paths: Mapping[str, str] | N
     if wrong and (not isinstance(unit, str) or unit not in ("d", *UNITS)):
         name = next((n for n in wrong if fitting[n]), wrong[0])
         raise PlanError(_misfit(schema.field(name), units[name], fitting[name]))
-    kept = {n: u for n, u in units.items() if n not in wrong}
+    readable = {n: u for n, u in units.items() if n not in wrong}
     result = tuple(
-        JsonField(f.name, tuple(ways.get(f.name, f.name).split(".")), f.type, kept.get(f.name, "")) for f in schema
+        JsonField(f.name, tuple(ways.get(f.name, f.name).split(".")), f.type, readable.get(f.name, "")) for f in schema
     )
     for field in result:
         try:

@@ -145,22 +145,22 @@ class Reader:
             for k, path in enumerate(ordered)
         }
 
-    def field(self, found: Members, field: JsonField) -> pa.Array:
+    def field(self, members: Members, field: JsonField) -> pa.Array:
         """The column of a field."""
         last = (field.path, *field.fallbacks)[-1]
         for k in range(len(last)):
-            outer = found[last[:k]]
+            outer = members[last[:k]]
             self._check(outer, ~np.isin(outer.first(), (0, ord("{"))), "object")
         if field.fallbacks:
-            return self._read(_first_of([found[p] for p in (field.path, *field.fallbacks)]), field.type, field.unit)
-        return self._member(found, field.path, field.type, field.unit)
+            return self._read(_first_of([members[p] for p in (field.path, *field.fallbacks)]), field.type, field.unit)
+        return self._member(members, field.path, field.type, field.unit)
 
-    def check_needs(self, found: Members, path: Path, names: Sequence[str]) -> None:
+    def check_needs(self, members: Members, path: Path, names: Sequence[str]) -> None:
         """Record the objects at a path that have none of some members."""
-        values = found[path]
+        values = members[path]
         lacking = values.first() == ord("{")
         for name in names:
-            lacking &= found[*path, name].begin < 0
+            lacking &= members[*path, name].begin < 0
         for item in np.flatnonzero(lacking):
             text = (
                 f"{values.where(int(item))} is {values.show(int(item))}, which has none of the fields "
@@ -176,8 +176,8 @@ class Reader:
                 text = f"{values.where(int(item))} is {values.show(int(item))}, which is no {expected}"
                 self.failed[row] = WRONG_TYPE, text
 
-    def _member(self, found: Members, path: Path, data_type: pa.DataType, unit: str) -> pa.Array:
-        values = found[path]
+    def _member(self, members: Members, path: Path, data_type: pa.DataType, unit: str) -> pa.Array:
+        values = members[path]
         if not pt.is_struct(data_type):
             return self._read(values, data_type, unit)
         kinds = values.first()
@@ -186,8 +186,8 @@ class Reader:
         parts = []
         for field in data_type:
             inner = (*path, field.name)
-            result = self._member(found, inner, field.type, unit)
-            parts.append(self._required(found[inner], present, result, field))
+            result = self._member(members, inner, field.type, unit)
+            parts.append(self._required(members[inner], present, result, field))
         return pa.StructArray.from_arrays(parts, fields=list(data_type), mask=pa.array(~present))
 
     def _required(self, values: Values, present: Mask, result: pa.Array, field: pa.Field) -> pa.Array:
@@ -224,8 +224,8 @@ class Reader:
         parents = np.repeat(np.arange(len(values)), counts)
         keys = None
         if is_map:
-            keys, kept = self._keys(values, spans, parents)
-            spans, parents = np.ascontiguousarray(spans[:, kept]), parents[kept]
+            keys, last_ones = self._keys(values, spans, parents)
+            spans, parents = np.ascontiguousarray(spans[:, last_ones]), parents[last_ones]
             offsets = np.searchsorted(parents, np.arange(len(values) + 1))
         where = _item_name(values, parents, offsets, keys)
         items = Values(values.data, spans[2], spans[3], values.rows[parents], where)
@@ -249,8 +249,8 @@ class Reader:
         keys = self._read(names, T.STRING, "").fill_null("")  # null where the row has failed
         codes = np.asarray(keys.dictionary_encode().indices)
         _, last = np.unique((parents * (len(keys) + 1) + codes)[::-1], return_index=True)
-        kept = np.sort(len(keys) - 1 - last)
-        return keys.take(pa.array(kept)), kept
+        last_ones = np.sort(len(keys) - 1 - last)
+        return keys.take(pa.array(last_ones)), last_ones
 
 
 def _something(data_type: pa.DataType) -> object:

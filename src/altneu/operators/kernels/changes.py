@@ -40,7 +40,7 @@ def finals_for(many: int) -> Any:
 
 @compiled
 def emit_change(  # arrays one by one: taking tuples of them apart costs more than the rest
-    states: Ints, valid: Mask, words: Ints, was: int, at: int, lines: Ints, shown: Mask, told: Ints, count: int
+    states: Ints, valid: Mask, words: Ints, was: int, at: int, lines: Ints, shown: Mask, emitted: Ints, count: int
 ) -> int:
     """Write -1 for line ``was`` and +1 for the other if they differ; returns the number of changes written so far."""
     same = states[0] == states[1]
@@ -55,7 +55,7 @@ def emit_change(  # arrays one by one: taking tuples of them apart costs more th
             lines[0, count], lines[1, count], lines[2, count] = at, -1 if line == was else 1, states[line]
             for a in range(valid.shape[1]):
                 shown[a, count] = valid[line, a]
-                told[0, a, count], told[1, a, count] = words[0, line, a], words[1, line, a]
+                emitted[0, a, count], emitted[1, a, count] = words[0, line, a], words[1, line, a]
             count += 1
     return count
 

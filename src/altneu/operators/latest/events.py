@@ -6,7 +6,7 @@ the whole row, and what was taken back is greater than the same row when it happ
 not depend on how often, in which order and in which step events came.
 
 Where the greatest is a row that was taken back the key is an error, for what that row had replaced is not kept; any
-greater event of the key mends it. So a key that is no error has the row that all its updates, retractions included,
+greater event of the key mends it. So a key that is not an error has the row that all its updates, retractions included,
 accumulate to.
 """
 

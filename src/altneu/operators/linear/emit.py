@@ -23,7 +23,7 @@ def emit(step: Emit, spans: Spans, failures: Failures) -> Spans:
     Cost:   one pass an update over the columns it reads.
     """
     schema = step.output(spans.schema)
-    requested = _Asked(spans, failures, np.ones(len(spans), np.bool_))
+    requested = _Evaluation(spans, failures, np.ones(len(spans), np.bool_))
     evaluated = [requested.update(update, schema, step.delay) for update in step.updates]
     return concat([e.spans(spans, requested.good) for e in evaluated], schema, len(spans.updates.times))
 
@@ -53,7 +53,7 @@ class _Evaluated:
 
 
 @dataclass
-class _Asked:
+class _Evaluation:
     """Evaluates expressions of rows; ``good`` are the rows on which nothing has failed yet."""
 
     spans: Spans

@@ -98,16 +98,16 @@ def pieces(logic: BoundLogic, updates: Updates, lattice: Lattice) -> Iterator[tu
         rest = _through(logic.steps, spans, failures)
         return _some(rest), rest, failures
 
-    def put(found: list[Spans], failures: Failures) -> tuple[Updates, Updates]:
+    def put(parts: list[Spans], failures: Failures) -> tuple[Updates, Updates]:
         errors, failures.parts = failures.parts, []
-        oks = Updates.concat([result.closed() for result in found], output, width)
+        oks = Updates.concat([result.closed() for result in parts], output, width)
         return oks, Updates.concat(errors, ERROR_SCHEMA, width)
 
     def drained(one: tuple[list[Spans], Iterator[Spans], Failures]) -> Iterator[tuple[Updates, Updates]]:
-        found, rest, failures = one
-        while found or failures.parts:
-            yield put(found, failures)
-            found = _some(rest)
+        parts, rest, failures = one
+        while parts or failures.parts:
+            yield put(parts, failures)
+            parts = _some(rest)
 
     alone = any(isinstance(s, FunctionStep) for s in logic.steps)
     if len(starts) < FEW_CHUNKS or threads.count() < 2 or alone:
@@ -306,8 +306,8 @@ def _expanded(step: Step, expansion: Expansion, spans: Spans, failures: Failures
     schema = step.output(spans.schema)
     for begin in range(0, expansion.total, SLICE):
         parents, columns = expansion.rows(begin, begin + SLICE)
-        kept = spans.rows.take(parents)
-        yield spans.taken_with(parents, Rows(schema, (*kept.columns, *columns), len(parents)))
+        parent_rows = spans.rows.take(parents)
+        yield spans.taken_with(parents, Rows(schema, (*parent_rows.columns, *columns), len(parents)))
 
 
 Runner = Callable[[Any, Spans, Failures], Spans]

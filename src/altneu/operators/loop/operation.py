@@ -69,10 +69,10 @@ class LeaveOp(RowByRow, tag="LeaveOp", kind="leave"):
         parts = [replace(part, times=part.times[:-1]) for part in here.received()]
         if not parts:
             return [None]
-        made = consolidate(Updates.concat(parts, parts[0].schema, here.lattice.width), here.lattice)
-        if len(made) >= MANY_ROWS:  # it waits for the last round
-            made = made.with_rows(narrow_rows(made.rows))
-        return [made]
+        leaving = consolidate(Updates.concat(parts, parts[0].schema, here.lattice.width), here.lattice)
+        if len(leaving) >= MANY_ROWS:  # it waits for the last round
+            leaving = leaving.with_rows(narrow_rows(leaving.rows))
+        return [leaving]
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class FeedbackOp(Operation, tag="FeedbackOp", kind="variable"):
         state = here.known(self.arrangement)
         if state is None:
             return [None]
-        due, holds = state.holds.take(here.region.rounds, here.region.upper)
+        due, future = state.future.take(here.region.rounds, here.region.upper)
         if not due:
             return [None]
-        here.keep(self.arrangement, ArrangementState(state.spine, holds))
-        found = Updates.concat(due, here.schema, here.lattice.width)
-        return [found if len(due) == 1 else consolidate(found, here.lattice)]  # a run is consolidated
+        here.keep(self.arrangement, ArrangementState(state.spine, future))
+        updates = Updates.concat(due, here.schema, here.lattice.width)
+        return [updates if len(due) == 1 else consolidate(updates, here.lattice)]  # a run is consolidated
 
     @property
     def takes_from(self) -> str:
@@ -103,10 +103,10 @@ class FeedbackOp(Operation, tag="FeedbackOp", kind="variable"):
         return self.arrangement
 
     def lies_by(self) -> None:
-        """There is no input."""
+        """It has no input."""
 
     def exchange_key(self, schema: pa.Schema) -> None:
-        """There is no input."""
+        """It has no input."""
 
 
 @dataclass(frozen=True)
@@ -135,11 +135,11 @@ class FeedOp(Operation, tag="FeedOp", kind="next round"):
         settled = replace(settled, times=times)
         if self.limit is not None:
             settled = settled.filter(times[-1] < self.limit)
-        here.measure(went=len(settled))
+        here.measure(rows_out=len(settled))
         if len(settled):
             state = here.state(self.arrangement, self.layout)
-            _, waiting = state.holds.take(here.region.rounds, here.region.upper)
-            waiting = waiting.add(settled, here.mode.held, settled=True)
+            _, waiting = state.future.take(here.region.rounds, here.region.upper)
+            waiting = waiting.add(settled, here.mode.future_bytes, settled=True)
             here.keep(self.arrangement, ArrangementState(state.spine, waiting))
         return [None]
 

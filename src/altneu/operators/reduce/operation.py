@@ -195,12 +195,12 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
     def _in_round(self, arranged: Arranged, here: Here) -> Outputs:
         """A reduce of times that are no chain; in a loop it looks again where an earlier round asked for it."""
         name, layout = here.pended
-        due, holds = here.state(name, layout).holds.take(here.region.rounds, here.region.upper)
+        due, future = here.state(name, layout).future.take(here.region.rounds, here.region.upper)
         if not len(arranged.new) and not due:
             return [None, None]
         again = Updates.concat(due, layout.schema, layout.lattice.width)
         made = reduce_in_round(arranged, here.region.rounds, again, self.spec, here.label)
         if due or len(made.pended):
-            holds = holds.add(made.pended, here.mode.held)
-            here.keep(name, ArrangementState(Spine.empty(layout), holds))
+            future = future.add(made.pended, here.mode.future_bytes)
+            here.keep(name, ArrangementState(Spine.empty(layout), future))
         return self.finished(made.oks, made.errs)

@@ -244,8 +244,8 @@ def _sweep(group: Ints, times: Ints, kind: Ints, which: Ints, home: Ints, there:
 
 
 @compiled
-def _lines(found: Any, count: int) -> tuple[Ints, Ints, Ints]:
-    return found[0, :count].copy(), found[1, :count].copy(), found[2, :count].copy()
+def _lines(matches: Any, count: int) -> tuple[Ints, Ints, Ints]:
+    return matches[0, :count].copy(), matches[1, :count].copy(), matches[2, :count].copy()
 
 
 def _ints(rows: Rows, name: str) -> Ints:

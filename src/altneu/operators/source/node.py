@@ -26,8 +26,8 @@ class Source(Leaf, tag="Source"):
 
     def describe(self) -> str:
         """The name, whether all rows are retained, the coordinates of its times when they are two, and its key."""
-        kept = f"{self.name} kept" if self.keep else self.name
-        timed = kept if self.coordinates is None else f"{kept} {self.coordinates}"
+        text = f"{self.name} kept" if self.keep else self.name
+        timed = text if self.coordinates is None else f"{text} {self.coordinates}"
         return timed if self.commanded_by is None else f"{timed} {f'key {self.key}' if self.key else 'distinct'}"
 
     @property

@@ -31,10 +31,10 @@ class SourceOp(Stateless, tag="SourceOp", kind="source"):
         return [Updates.concat(parts, here.schema, here.lattice.width) if parts else None]
 
     def lies_by(self) -> None:
-        """There is no input."""
+        """It has no input."""
 
     def exchange_key(self, schema: pa.Schema) -> None:
-        """There is no input."""
+        """It has no input."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class ConstantOp(Stateless, tag="ConstantOp", kind="constant"):
         return [Updates(rows, times, np.ones(rows.count, np.int64))]
 
     def lies_by(self) -> None:
-        """There is no input."""
+        """It has no input."""
 
     def exchange_key(self, schema: pa.Schema) -> None:
-        """There is no input."""
+        """It has no input."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class CommandsOp(Operation, tag="CommandsOp", kind="commands"):
     def step(self, here: Here) -> Outputs:
         """The commands that have come and are due, and those that waited for these times."""
         layout = self.layout
-        parts, held = here.received(), here.state(self.arrangement, layout).holds
-        due, waiting = held.take(here.region.rounds, here.region.upper)
+        parts, future = here.received(), here.state(self.arrangement, layout).future
+        due, waiting = future.take(here.region.rounds, here.region.upper)
         arrived, later = here.region.split(parts, layout.lattice)
         if later:
-            waiting = waiting.add(Updates.concat(later, layout.schema, layout.lattice.width), here.mode.held)
+            waiting = waiting.add(Updates.concat(later, layout.schema, layout.lattice.width), here.mode.future_bytes)
         if due or later:
             here.keep(self.arrangement, ArrangementState(Spine.empty(layout), waiting))
         if not (due or arrived):

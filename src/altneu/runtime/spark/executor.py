@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -24,9 +24,9 @@ from altneu.operators.join.pairs import TooManyMatches
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime import interrupts
 from altneu.runtime.base import begin
+from altneu.runtime.batch_writer import BatchWriter
 from altneu.runtime.contents import contents_reader
 from altneu.runtime.inputs import Inputs, Stamp
-from altneu.runtime.keeper import Keeper
 from altneu.runtime.local import reshard_here, run_here
 from altneu.runtime.memory import shares
 from altneu.runtime.outcome import Outcome
@@ -38,7 +38,7 @@ from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
 from altneu.runtime.spark.worker import Kernel, Task, part_shards, run_stage, start, task_on
 from altneu.runtime.state import StateTable, blob_names, updates_from_batch
-from altneu.runtime.stored import Data, MessageRef
+from altneu.runtime.stored import Data, MessageRef, StoredOutcome
 from altneu.trace.update import Updates
 from altneu.types import quote_name
 
@@ -67,7 +67,7 @@ class SparkExecutor:
     def __init__(self, spark: SparkSession, shards: int, placement: str, memory: int | None = None) -> None:
         self.spark, self.shards, self.placement, self.memory = spark, shards, placement, memory
         self.jobs = Jobs()
-        self.keeper = Keeper() if memory is None else Keeper(shares(memory)[0])
+        self.batch_writer = BatchWriter() if memory is None else BatchWriter(shares(memory)[0])
 
     def close(self) -> None:
         """Nothing to let go of: the Spark session is its owner's."""
@@ -91,7 +91,7 @@ class SparkExecutor:
             if self.is_large(step, segment, frames):
                 return self._on_spark(step, segment, frames)
             try:
-                return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None, self.keeper)
+                return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None, self.batch_writer)
             except TooManyMatches:
                 return self._on_spark(step, segment, {})
         finally:
@@ -237,7 +237,7 @@ class SparkExecutor:
         """Part the state of every shard, by tasks where it is large."""
         rows = sum(map(table.rows, table.layouts))
         if self.placement == "driver" or (self.placement == "auto" and rows <= DRIVER_ROWS):
-            return reshard_here(plan, table, parting, self.keeper)
+            return reshard_here(plan, table, parting, self.batch_writer)
         result = Outcome("spark")
         task = task_on(plan, table, table.layouts, StepMode(parting.before), self.memory)
         with self._job(f"altneu: {parting.before} shards become {parting.after}", own=True), _source_failures([]):
@@ -247,8 +247,8 @@ class SparkExecutor:
 
     def _run_on_shards(self, kernel: Kernel, shards: int, title: str) -> list[bytes]:
         numbers = self.spark.range(0, shards, 1, shards)
-        told = numbers.mapInArrow(titled(kernel, title), SPARK_SCHEMA)
-        return [bytes(r[0]) for r in told.select("payload").collect()]
+        payloads = numbers.mapInArrow(titled(kernel, title), SPARK_SCHEMA)
+        return [bytes(r[0]) for r in payloads.select("payload").collect()]
 
     def frame_of(self, table: pa.Table) -> DataFrame:
         """Rows of the driver as a DataFrame."""
@@ -315,7 +315,7 @@ def _gather(states: StateTable, plan: Plan, payloads: list[bytes], result: Outco
             name, text = value["error"]
             raise getattr(errors, name, StepFailedError)(text)
         states.blobs.update(blobs)
-        result.add(Outcome.from_json(value, opened))
+        result.add(Outcome.from_json(cast(StoredOutcome, value), opened))
 
 
 @contextmanager

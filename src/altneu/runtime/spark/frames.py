@@ -71,11 +71,11 @@ def widened(updates: Updates, schema: pa.Schema) -> Updates:
 
 def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame | None:
     """Let Spark add up a bulk load where that is exact: counts and integer sums of plain columns at one time."""
-    found = pre_aggregation(task.plan, source)
+    operation = pre_aggregation(task.plan, source)
     added = stamp.diff == 1 and stamp.sign == 1 and stamp.event is None
-    if found is None or not isinstance(stamp.time, int) or not added:
+    if operation is None or not isinstance(stamp.time, int) or not added:
         return None
-    accumulator, renames, channel = found
+    accumulator, renames, channel = operation
     partials = accumulator.partials()
     if partials is None:
         return None
@@ -123,12 +123,12 @@ def few_rows(frame: DataFrame, most: int) -> pa.Table | None:
     try:
         expected = _expected_bytes(frame)
         is_small = expected <= _SMALL_BYTES or expected >= _UNKNOWN
-        found = frame.limit(most + 1).toArrow() if is_small else _first_rows(frame, most)
+        table = frame.limit(most + 1).toArrow() if is_small else _first_rows(frame, most)
     except Exception as error:
         if "spark.driver.maxResultSize" in str(error):
             return None
         raise
-    return found if found.num_rows <= most else None
+    return table if table.num_rows <= most else None
 
 
 def _first_rows(frame: DataFrame, most: int) -> pa.Table:
@@ -165,11 +165,11 @@ def columns_to_check(frame: DataFrame, stamp: Stamp) -> set[str]:
     They are read even if the plan does not, so that what is refused does not depend on the plan; and Spark may not add
     them up, for its cast wraps where ANSI is off.
     """
-    found = {f.name: f for f in frame.schema}
+    fields = {f.name: f for f in frame.schema}
     return {
         f.name
         for f in stamp.schema
-        if found[f.name].dataType != _spark_type(f.type) or (found[f.name].nullable and not f.nullable)
+        if fields[f.name].dataType != _spark_type(f.type) or (fields[f.name].nullable and not f.nullable)
     }
 
 
@@ -200,11 +200,11 @@ def pre_aggregation(plan: Plan, source: str) -> tuple[Any, dict[str, str], int] 
     renames = {n: n for n in plan.nodes[number].schema.names}
     operation = plan.nodes[at].operation
     if operation.is_linear:
-        found = operation.applied.plain_columns()
+        columns = operation.applied.plain_columns()
         readers = [i for i, n in enumerate(plan.nodes) if any(p.node == at for p in n.inputs)]
-        if found is None or len(readers) != 1:
+        if columns is None or len(readers) != 1:
             return None
-        renames, at = found, readers[0]
+        renames, at = columns, readers[0]
         operation = plan.nodes[at].operation
     if not isinstance(operation, ExplodeOp):
         return None

@@ -70,7 +70,7 @@ class Jobs:
     def _hear(self) -> None:
         """Take what Spark has told since."""
         for source, observation in [*self._untold]:
-            told = observation._jo.future().value()  # the failure of a job that failed
-            if told.isDefined():
+            value = observation._jo.future().value()  # the failure of a job that failed
+            if value.isDefined():
                 self._untold.remove((source, observation))
-                self.fetched(source, int(observation.get["rows"]) if told.get().isSuccess() else 0)
+                self.fetched(source, int(observation.get["rows"]) if value.get().isSuccess() else 0)

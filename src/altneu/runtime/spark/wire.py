@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -100,15 +100,15 @@ def whole_of(state: ArrangementState, since: Antichain) -> Batch:
     batches = state.spine.batches
     if not batches:
         return state.spine.merged(since)
-    told = [batch.description for batch in batches]
-    for description in told:
+    descriptions = [batch.description for batch in batches]
+    for description in descriptions:
         since = since.join(description.since)
     rows, size = sum(map(len, batches)), sum(batch.nbytes for batch in batches)
 
     def part(lower: int, upper: int) -> tuple[Block, ...]:
         return merge([batch.between(lower, upper) for batch in batches], since).blocks
 
-    description = Description(told[0].lower, told[-1].upper, since)
+    description = Description(descriptions[0].lower, descriptions[-1].upper, since)
     return LazyBatch(state.spine.layout, description, rows, size, part, exact=False)
 
 
@@ -193,7 +193,7 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             yield shard, port, payloads[i].as_py()
 
 
-def pack_meta(meta: dict[str, Any], blobs: dict[str, bytes]) -> bytes:
+def pack_meta(meta: Mapping[str, object], blobs: dict[str, bytes]) -> bytes:
     """What a stage tells the driver: JSON, then the small batches it made."""
     head = json.dumps({**meta, "blobs": {n: len(b) for n, b in blobs.items()}}).encode()
     return b"".join([struct.pack("<Q", len(head)), head, *blobs.values()])

@@ -31,7 +31,7 @@ from altneu.runtime.memory import shares
 from altneu.runtime.outcome import Outcome, Sent
 from altneu.runtime.parts import Inbox, StageRun
 from altneu.runtime.reshard import Parting, parted_states
-from altneu.runtime.segments import Place, TaskKeeper, Writer
+from altneu.runtime.segments import Place, SegmentBatchWriter, Writer
 from altneu.runtime.spark.wire import (
     META,
     SEED,
@@ -86,7 +86,7 @@ class Task:
 
 
 def task_on(plan: Plan, table: StateTable, names: Collection[str], mode: StepMode, memory: int | None) -> Task:
-    """A task that is no part of a step: it has to do with what some arrangements keep now."""
+    """A task outside of steps: it works on the present state of some arrangements."""
     table.settle()
     states = {key: value for key, value in table.stored.items() if key[0] in names}
     blobs = {name: bytes(table.blob(name)) for value in states.values() for name in blob_names(value)}
@@ -153,7 +153,7 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
             for chunk in _chunks(batches, memory.room):
                 updates = stamp.updates(chunk)
                 received += len(updates)
-                for result in _made_of_source(task, source, updates):
+                for result in _outcome_of_source(task, source, updates):
                     measured.add(result.measured.counts)
                     yield from outbox.send(result.sent)
             yield outbox.meta(Outcome(received={source: received}, measured=measured))
@@ -163,7 +163,7 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
     return kernel
 
 
-def _made_of_source(task: Task, source: str, updates: Updates) -> Iterator[Outcome]:
+def _outcome_of_source(task: Task, source: str, updates: Updates) -> Iterator[Outcome]:
     """What stage 0 makes of rows of a source; where memory does not do for all of them, half by half."""
     try:
         result = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
@@ -177,7 +177,7 @@ def _made_of_source(task: Task, source: str, updates: Updates) -> Iterator[Outco
     pa.default_memory_pool().release_unused()
     middle = len(updates) // 2
     for half in (np.arange(middle), np.arange(middle, len(updates))):
-        yield from _made_of_source(task, source, updates.take(half))
+        yield from _outcome_of_source(task, source, updates.take(half))
 
 
 def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, channel: int) -> Kernel:
@@ -269,12 +269,12 @@ def part_shards(task: Task, parting: Parting) -> Kernel:
 def _parted(task: Task, parting: Parting, shard: int) -> Iterator[Row]:
     memory, writer = Memory.of(task), Writer(task.place)
     names, snapshot = Names(writer.write), TaskSnapshot(task, shard, memory)
-    keeper = TaskKeeper(memory.room, memory.mapped, files=snapshot.files, writer=writer)
-    told: dict[int, dict[str, StoredState]] = defaultdict(dict)
+    batch_writer = SegmentBatchWriter(memory.room, memory.mapped, files=snapshot.files, writer=writer)
+    values: dict[int, dict[str, StoredState]] = defaultdict(dict)
     for name in snapshot:
-        for _, target, state in parted_states(task.plan, {name: snapshot[name]}, shard, parting, keeper):
-            told[target][name] = state_to_json(state, names)
-    for target, states in told.items():
+        for _, target, state in parted_states(task.plan, {name: snapshot[name]}, shard, parting, batch_writer):
+            values[target][name] = state_to_json(state, names)
+    for target, states in values.items():
         named = {name: writer.blobs[name] for name in blob_names(states)}
         result = Outcome(stored={(name, target): value for name, value in states.items()})
         yield target, META, pack_meta(result.to_json(names), named)
@@ -302,8 +302,10 @@ class _ShardRun:
             for ref in result:
                 self.inbox.add(port, open_message(plan, port, ref, snapshot, task.region, snapshot.files))
         outbox = _Outbox(task, self.memory, self.shard)
-        keeper = TaskKeeper(self.memory.room, self.memory.mapped, files=snapshot.files, writer=outbox.writer)
-        working = StageRun(plan, self.stage, self.shard, snapshot, self.inbox, task.region, task.mode, keeper)
+        batch_writer = SegmentBatchWriter(
+            self.memory.room, self.memory.mapped, files=snapshot.files, writer=outbox.writer
+        )
+        working = StageRun(plan, self.stage, self.shard, snapshot, self.inbox, task.region, task.mode, batch_writer)
         yield from outbox.send(working.sent())
         for name, state in snapshot.opened.items():
             outbox.names.note(state, task.states[name, self.shard])

@@ -13,7 +13,7 @@ from altneu.runtime.state import StateTable
 STEP_ROWS = 1_000_000  # updates a shard that one step takes up, inserted or held, unless they are all of one time
 
 
-def portion(table: StateTable, pending: Inputs, lower: int, upper: int, shards: int) -> int:
+def step_limit(table: StateTable, pending: Inputs, lower: int, upper: int, shards: int) -> int:
     """The time up to which the next step of an advance from ``lower`` to ``upper`` goes.
 
     It is the latest before which at most ``STEP_ROWS`` updates a shard are due, or one time beyond those before which

@@ -1,4 +1,4 @@
-"""Laws of holds: nothing is lost, nothing comes early, what cancels does not wait."""
+"""Laws of future updates: none is lost, none is early, and updates that cancel do not wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from altneu.columnar.rows import Rows
 from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds
-from altneu.trace.hold import Hold, Holds
+from altneu.trace.future import FutureRuns, FutureUpdates
 from altneu.trace.update import Updates
 
 SCHEMA = pa.schema([("k", pa.int64())])
@@ -61,7 +61,7 @@ def is_beyond(upper, time):
 @pytest.mark.parametrize("lattice", LATTICES, ids=repr)
 @given(actions=st.lists(action, max_size=14))
 def test_what_is_taken_and_what_is_left_add_up_to_what_was_added(lattice, actions):
-    hold, model = Hold(SCHEMA, lattice), Counter()
+    hold, model = FutureRuns(SCHEMA, lattice), Counter()
     for what in actions:
         if isinstance(what, list):
             added = updates_of(lattice, what)
@@ -83,7 +83,7 @@ def test_what_is_taken_and_what_is_left_add_up_to_what_was_added(lattice, action
 @pytest.mark.parametrize("lattice", LATTICES, ids=repr)
 def test_rows_that_come_and_go_do_not_pile_up(lattice):
     """The progress law: a thousand pairs that cancel are hardly anything."""
-    hold = Hold(SCHEMA, lattice)
+    hold = FutureRuns(SCHEMA, lattice)
     hold = hold.add(updates_of(lattice, [(k, [5, 5, 1], 1) for k in range(100)]))
     for i in range(1000):
         hold = hold.add(updates_of(lattice, [(i, [6, 6, 0], 1)])).add(updates_of(lattice, [(i, [6, 6, 0], -1)]))
@@ -92,7 +92,7 @@ def test_rows_that_come_and_go_do_not_pile_up(lattice):
 
 
 def test_few_runs_however_many_updates_wait():
-    hold = Hold(SCHEMA, Epoch())
+    hold = FutureRuns(SCHEMA, Epoch())
     for i in range(2000):
         hold = hold.add(updates_of(Epoch(), [(i, [i % 50, 0, 0], 1)]))
     assert len(hold) == 2000
@@ -111,8 +111,8 @@ change = st.tuples(st.integers(0, 2), st.tuples(st.integers(0, 5), rounds), st.s
         st.one_of(st.lists(change, min_size=1, max_size=6), st.tuples(rounds, st.integers(0, 6))), max_size=12
     )
 )
-def test_holds_of_rounds_give_each_round_what_is_due_in_it(actions):
-    holds, model = Holds(SCHEMA, Rounds(Epoch(), 2)), Counter()
+def test_future_updates_of_rounds_are_due_in_their_round(actions):
+    holds, model = FutureUpdates(SCHEMA, Rounds(Epoch(), 2)), Counter()
     for what in actions:
         if isinstance(what, list):
             added = updates_of(LOOPS, [(k, [e, *r], n) for k, (e, r), n in what])

@@ -6,51 +6,51 @@ from collections.abc import Mapping
 from typing import Any
 
 from altneu.columnar.rows import record_type
-from altneu.operators.concat.operation import TapOp
+from altneu.operators.concat.operation import InspectOp
 from altneu.order import Antichain, Lattice
 from altneu.plan.physical import Plan
-from altneu.trace.hold import Hold, Run
+from altneu.trace.future import FutureRuns, Run
 from altneu.trace.update import Updates
 
 
-class Taps:
-    """Updates that were tapped, kept until their turn comes.
+class Inspections:
+    """Updates of inspected collections, retained until they can be shown in order.
 
-    A step shows its updates in order of time. Of an advance in several steps the first may tap updates of times that
+    A step shows its updates in order of time. Of an advance in several steps the first may see updates of times that
     only a later one closes: they wait for it, so that the order is that of one step.
     """
 
     def __init__(self, lattice: Lattice) -> None:
         self.lattice = lattice
-        self._waiting: dict[str, tuple[TapOp, Hold]] = {}  # by logical node, which a later plan has too
+        self._waiting: dict[str, tuple[InspectOp, FutureRuns]] = {}  # by logical node, which a later plan has too
 
-    def add(self, plan: Plan, tapped: Mapping[int, list[Updates]]) -> None:
+    def add(self, plan: Plan, inspected: Mapping[int, list[Updates]]) -> None:
         """Take what the taps of a plan saw in a step."""
-        for number, parts in tapped.items():
+        for number, parts in inspected.items():
             node = plan.nodes[number]
-            assert isinstance(node.operation, TapOp)
-            _, hold = self._waiting.get(node.logical, (None, Hold(node.schema, self.lattice)))
+            assert isinstance(node.operation, InspectOp)
+            _, runs = self._waiting.get(node.logical, (None, FutureRuns(node.schema, self.lattice)))
             more = Updates.concat(parts, node.schema, self.lattice.width)
-            self._waiting[node.logical] = node.operation, hold.add(more)
+            self._waiting[node.logical] = node.operation, runs.add(more)
 
     def show(self, upper: Antichain, closed: int) -> None:
         """Call the functions with the updates before ``upper``; ``closed`` is the time up to which all is committed.
 
         What a function raises gets a note; the updates that it was to be shown are not shown again.
         """
-        shown: list[tuple[TapOp, Updates]] = []
-        for logical, (operation, hold) in [*self._waiting.items()]:
-            due, rest = hold.take(upper)
+        shown: list[tuple[InspectOp, Updates]] = []
+        for logical, (operation, runs) in [*self._waiting.items()]:
+            due, rest = runs.take(upper)
             self._waiting[logical] = operation, rest
             if not len(rest):
                 del self._waiting[logical]
-            together = Updates.concat(due, hold.schema, self.lattice.width)
+            together = Updates.concat(due, runs.schema, self.lattice.width)
             shown.append((operation, together if len(due) < 2 else Run.of(together, self.lattice).whole))
         for operation, updates in shown:
             _show(operation, updates, closed)
 
 
-def _show(operation: TapOp, updates: Updates, closed: int) -> None:
+def _show(operation: InspectOp, updates: Updates, closed: int) -> None:
     record: Any = record_type(updates.schema.names)
     columns = updates.rows.to_pylist(), updates.times[0].tolist(), updates.diffs.tolist()
     for row, time, diff in zip(*columns, strict=True):

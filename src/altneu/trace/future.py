@@ -153,14 +153,14 @@ class LazyRun(Run):
 
 
 @dataclass(frozen=True)
-class Hold:
+class FutureRuns:
     """Future updates in runs, each less than half as long as the one before it was when added; immutable.
 
     Two runs may have updates that cancel; they cancel when the runs are merged, or when they are due.
 
     Cost:   adding k updates sorts these k, and each update is merged O(log n) times while it waits; runs that are much
             larger than the addition are not touched. Taking reads only the front of each run.
-    Law:    the updates taken and those left accumulate to the updates added (tests/laws/test_hold.py).
+    Law:    the updates taken and those left accumulate to the updates added (tests/laws/test_future.py).
     """
 
     schema: pa.Schema
@@ -170,7 +170,7 @@ class Hold:
     def __len__(self) -> int:
         return sum(map(len, self.runs))
 
-    def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> Hold:
+    def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> FutureRuns:
         """Add updates; runs of similar size are merged, so that a retracted row does not wait for ever.
 
         Merging never makes a run of more than ``most`` bytes. ``settled`` updates are consolidated already.
@@ -195,8 +195,8 @@ class Hold:
             rows += len(self.runs[start])
         return start
 
-    def _of(self, runs: Sequence[Run]) -> Hold:
-        return Hold(self.schema, self.lattice, tuple(run for run in runs if len(run)))
+    def _of(self, runs: Sequence[Run]) -> FutureRuns:
+        return FutureRuns(self.schema, self.lattice, tuple(run for run in runs if len(run)))
 
     def least(self) -> int | None:
         """The least epoch: no update is due before it."""
@@ -212,7 +212,7 @@ class Hold:
             return any(run.begins_before(upper) for run in self.runs)
         return self.due(upper) > 0
 
-    def take(self, upper: Antichain) -> tuple[list[Updates], Hold]:
+    def take(self, upper: Antichain) -> tuple[list[Updates], FutureRuns]:
         """The due updates, which are not at or beyond ``upper``, and the hold of the rest."""
         parts = [run.split(upper) for run in self.runs]
         return [due for due, _ in parts if len(due)], self._of([rest for _, rest in parts])
@@ -226,18 +226,18 @@ Rounds = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Holds:
+class FutureUpdates:
     """The future updates of one scope: a separate hold for each round of loops that has any; immutable.
 
     A round therefore finds its due updates without reading those of other rounds. Outside loops there is one hold.
 
     Shape:  times are those of ``lattice``; inside the holds they are those of ``outer``, ``lattice`` at fixed rounds.
-    Law:    the updates taken and those left accumulate to the updates added (tests/laws/test_hold.py).
+    Law:    the updates taken and those left accumulate to the updates added (tests/laws/test_future.py).
     """
 
     schema: pa.Schema
     lattice: Lattice
-    buckets: Mapping[Rounds, Hold] = field(default_factory=dict)
+    buckets: Mapping[Rounds, FutureRuns] = field(default_factory=dict)
 
     @property
     def outer(self) -> Lattice:
@@ -245,12 +245,12 @@ class Holds:
         return fixed(self.lattice)
 
     @classmethod
-    def of(cls, schema: pa.Schema, lattice: Lattice, runs: Iterable[tuple[Rounds, Run]]) -> Holds:
+    def of(cls, schema: pa.Schema, lattice: Lattice, runs: Iterable[tuple[Rounds, Run]]) -> FutureUpdates:
         """Holds from runs, each of one round."""
         runs_by_rounds: dict[Rounds, tuple[Run, ...]] = {}
         for rounds, run in runs:
             runs_by_rounds[rounds] = (*runs_by_rounds.get(rounds, ()), run)
-        return cls(schema, lattice, {r: Hold(schema, fixed(lattice), some) for r, some in runs_by_rounds.items()})
+        return cls(schema, lattice, {r: FutureRuns(schema, fixed(lattice), some) for r, some in runs_by_rounds.items()})
 
     def __len__(self) -> int:
         return sum(map(len, self.buckets.values()))
@@ -260,14 +260,16 @@ class Holds:
         """Every run with its round; the times of a run are those outside loops."""
         return tuple((rounds, run) for rounds, hold in self.buckets.items() for run in hold.runs)
 
-    def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> Holds:
+    def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> FutureUpdates:
         """Add updates; ``most`` and ``settled`` are as for a hold."""
         if not len(updates):
             return self
         buckets = dict(self.buckets)
         for rounds, part in self._parts(updates):
             hold = buckets.get(rounds)
-            buckets[rounds] = (Hold(self.schema, self.outer) if hold is None else hold).add(part, most, settled=settled)
+            buckets[rounds] = (FutureRuns(self.schema, self.outer) if hold is None else hold).add(
+                part, most, settled=settled
+            )
         return self._of(buckets)
 
     def _parts(self, updates: Updates) -> Iterator[tuple[Rounds, Updates]]:
@@ -283,10 +285,10 @@ class Holds:
             yield tuple(lines[:, 0].tolist()), outer.take(index)
             lines = lines[:, len(index) :]
 
-    def _of(self, buckets: Mapping[Rounds, Hold]) -> Holds:
-        return Holds(self.schema, self.lattice, {r: hold for r, hold in buckets.items() if len(hold)})
+    def _of(self, buckets: Mapping[Rounds, FutureRuns]) -> FutureUpdates:
+        return FutureUpdates(self.schema, self.lattice, {r: hold for r, hold in buckets.items() if len(hold)})
 
-    def take(self, rounds: Rounds, upper: Antichain) -> tuple[list[Updates], Holds]:
+    def take(self, rounds: Rounds, upper: Antichain) -> tuple[list[Updates], FutureUpdates]:
         """The due updates of a round, not at or beyond ``upper`` (of ``outer``), and the holds of the rest."""
         hold = self.buckets.get(rounds)
         if hold is None or not hold.is_due(upper := self._bound(upper)):

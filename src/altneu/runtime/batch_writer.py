@@ -1,7 +1,7 @@
-"""New batches put together out of parts, and batches merged, with no more in memory than there is room for.
+"""New batches put together out of parts, and batches merged, within a bound of memory.
 
-Parts come in order of the key hash, so that mostly one after the other they are the batch. What is kept here stays in
-memory; Spark's tasks put it into segments as it comes.
+Parts arrive in order of the key hash, so that in most cases their concatenation is the batch. Here batches stay in
+memory; Spark's tasks write them into segments as the parts arrive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from altneu.order import Antichain
 from altneu.trace.batch import LARGEST_HASH, Batch, Description, Layout
-from altneu.trace.hold import Run
+from altneu.trace.future import Run
 from altneu.trace.spine import merge
 
 
@@ -20,7 +20,7 @@ from altneu.trace.spine import merge
 class Growing:
     """A batch on its way: what parts of a stage made of one arrangement, each in order."""
 
-    keeper: Keeper
+    batch_writer: BatchWriter
     layout: Layout
     description: Description
     parts: list[Batch] = field(default_factory=list)
@@ -35,12 +35,12 @@ class Growing:
         if ordered or in_order(self.parts):
             blocks = tuple(block for part in self.parts for block in part.blocks)
             return Batch(self.layout, self.description, blocks)
-        return self.keeper.merged(self.parts, Antichain.minimum(self.layout.lattice))
+        return self.batch_writer.merged(self.parts, Antichain.minimum(self.layout.lattice))
 
 
 @dataclass
-class Keeper:
-    """Keeps what a stage makes in memory; ``room`` bounds the bytes that are looked at at once, None if nothing does.
+class BatchWriter:
+    """Puts the batches of a stage together in memory; ``room`` bounds the bytes that are read at once (None: no bound).
 
     ``mapped`` bounds how much state may be open at once, where addresses are scarce.
     """
@@ -53,8 +53,8 @@ class Keeper:
         """A batch to be put together."""
         return Growing(self, layout, description)
 
-    def held(self, run: Run, layout: Layout) -> Run:
-        """A run of updates that are not due yet, where it is to be kept."""
+    def future_run(self, run: Run, layout: Layout) -> Run:
+        """A run of future updates, in memory or written."""
         return run
 
     def merged(self, batches: Sequence[Batch], since: Antichain) -> Batch:
@@ -62,11 +62,13 @@ class Keeper:
         parts = ranges(sum(batch.nbytes for batch in batches), self.room)
         if len(parts) == 1:
             return merge(batches, since)
-        told = batches[0].description
+        description = batches[0].description
         for batch in batches:
-            since_all = told.since.join(batch.description.since)
-            told = Description(told.lower, batch.description.upper, since_all)
-        result = self.growing(batches[0].layout, Description(told.lower, told.upper, told.since.join(since)))
+            since_all = description.since.join(batch.description.since)
+            description = Description(description.lower, batch.description.upper, since_all)
+        result = self.growing(
+            batches[0].layout, Description(description.lower, description.upper, description.since.join(since))
+        )
         for lower, upper in parts:
             result.add(merge([batch.between(lower, upper) for batch in batches], since))
         return result.finish()
