@@ -138,9 +138,10 @@ class NoFixpoint(Exception):  # noqa: N818
     pass
 
 
-def _meaning(
+def _meaning(  # noqa: PLR0911 -- a case for each operator
     node: ir.Node, contents: Callable[[ir.Node, int], Multiset], sources: Sources, errors: Errors, now: int
 ) -> Multiset:
+    """What an operator outside loops makes of the contents of its inputs: the one place with a case for each."""
     match node:
         case ir.Source(name):
             errors.update(_duplicates(node, sources[name]))
@@ -165,11 +166,12 @@ def _meaning(
             return update_times(node, [contents(below, t) for t in range(now + 1)], errors)
         case ir.AsOf(left, right):
             return _as_of(node, contents(left, now), contents(right, now), errors)
-        case ir.Consolidate(below) | ir.Inspect(below) | ir.ArrangedBy(below) | ir.Sample(below):
-            rows = contents(below, now)
-            return sample(node, rows) if isinstance(node, ir.Sample) else rows
+        case ir.Sample(below):
+            return sample(node, contents(below, now))
+        case ir.Consolidate(below) | ir.Inspect(below) | ir.ArrangedBy(below):
+            return contents(below, now)
         case _:
-            raise TypeError(type(node).__name__)
+            raise TypeError(f"no meaning for {type(node).__name__}: add a case to tests/oracle/recompute.py")
 
 
 def _duplicates(source: ir.Source, rows: Multiset) -> Errors:

@@ -202,7 +202,7 @@ def test_explain_says_what_is_kept_and_a_strict_view_takes_it():
         session.maintain("v", L.asof_join(R, time="at", mode="revising"), strict=True)
         session.maintain("w", L.asof_join(R, "k", mode="locked"), strict=True)
         assert "in order of at" in session.explain("v")
-        assert "each row that is there with what it met (at, b)" in session.explain("w")
+        assert "each present row with its match (at, b)" in session.explain("w")
 
 
 @pytest.mark.parametrize("change", [("l", (1, 50_001, "new")), ("r", (1, 50_001, "new")), ("r", (1, 99_999, "last"))])

@@ -385,7 +385,7 @@ def test_reading_is_refused_by_name(session):
 
 
 def test_explain_says_that_nothing_is_kept():
-    nothing = "nothing of (sensor, degrees) but what waits for its time and the history that is asked for"
+    nothing = "nothing of (sensor, degrees) but future updates and retained history"
     with an.Session() as session:
         session.maintain("hot", HOT, contents=False)
         text = session.explain("hot")

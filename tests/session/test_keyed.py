@@ -128,9 +128,9 @@ def test_explain_says_what_is_kept_and_that_it_is_shared():
         session.maintain("joined", USERS.join(USERS.select("id", other="name"), on="id"))
         session.maintain("pairs", PAIRS)
         text = session.explain("users")
-        assert "state: arrangement (id, name), the row of each key that is there, 0 updates, shared with joined" in text
-        assert "state: commands of times to come, and nothing of those that were obeyed" in text
-        assert "state: arrangement (a, b), each row that is there once" in session.explain("pairs")
+        assert "state: arrangement (id, name), the present row of each key, 0 updates, shared with joined" in text
+        assert "state: future commands only, and none that were carried out" in text
+        assert "state: arrangement (a, b), each present row once" in session.explain("pairs")
         plan = session.explained("joined")
         assert [o.label for o in plan.operators if o.state].count("keep users by id") == 1
 

@@ -19,8 +19,8 @@ from altneu.cli.output import Output
 from altneu.errors import AltneuError
 
 INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell gives for SIGINT and SIGPIPE
-FAILED = "the work failed: the standard error (with --json the last line) says why and what to do"
-EXITS: Mapping[int, str] = {0: "fine", 1: FAILED, 2: "the command is not understood"}
+FAILED = "the command failed: the standard error (with --json the last line) gives the reason and a remedy"
+EXITS: Mapping[int, str] = {0: "success", 1: FAILED, 2: "the arguments are invalid"}
 
 _NO_EXITS: Mapping[int, str] = MappingProxyType({})
 
@@ -92,7 +92,7 @@ def path_option(*, required: bool = True) -> Callable[[Any], Any]:
     )
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
 
 
 def reporting(command: Callable[Concatenate[Output, _Options], None]) -> Callable[..., None]:

@@ -23,24 +23,24 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 @click.command(
     cls=Taught,
     examples=[
-        ("everything, with a job of one row on Spark (half a minute)", "altneu doctor"),
-        ("what can be told without starting Spark, and the store", "altneu doctor --quick --path state"),
-        ("only what needs attention, for a program", "altneu doctor --quick --json | grep -v '\"ok\"' || true"),
+        ("all checks, with a one-row job on Spark (half a minute)", "altneu doctor"),
+        ("the checks that do not need Spark, and a store", "altneu doctor --quick --path state"),
+        ("only the problems, as JSON", "altneu doctor --quick --json | grep -v '\"ok\"' || true"),
     ],
-    exits={0: "nothing would stop a run", 1: "something would: a line says fail, and what to do"},
-    shape='an object a check: {"check", "level": "ok" | "warn" | "fail", "message", "remedy"}',
+    exits={0: "no check failed", 1: "a check failed: its line says what to do"},
+    shape='one object for each check: {"check", "level": "ok" | "warn" | "fail", "message", "remedy"}',
 )
 @path_option(required=False)
 @click.option("--quick", is_flag=True, help="Do not start Spark, and do not read all of the store.")
-@click.option("--master", default="local[1]", show_default=True, help="Where the job of one row runs.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of Spark's for that job.")
+@click.option("--master", default="local[1]", show_default=True, help="Where to run the one-row job.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A Spark setting for that job.")
 @reporting
 def doctor(out: Output, path: str | None, master: str, settings: tuple[str, ...], *, quick: bool) -> None:
-    """Check what altneu runs on, and say what to do.
+    """Check the installation and the machine, and suggest remedies.
 
-    Python and packages, Java, memory and cores, compiled kernels, the time zone, room for temporary files; with --path
-    the disk of a store, and the store itself: that it opens, that everything in it is whole, and who has it open.
-    Without --quick Spark is started and takes a step of one row, and its settings are looked at.
+    Checks Python and packages, Java, memory and cores, compiled kernels, the time zone, and room for temporary files;
+    with --path also the disk of a store, and the store itself: whether it opens, whether it is undamaged, and who has
+    it open. Without --quick it starts Spark, runs a step of one row, and checks Spark's settings.
     """
     config = dict(_setting(text) for text in settings)
     failed = False

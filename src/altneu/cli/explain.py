@@ -24,15 +24,15 @@ _SUFFIXES: dict[str, str] = {".txt": "text", **{f".{form}": form for form in FOR
 
 @click.command(
     cls=Taught,
-    short_help="Tell what views, or a query, cost.",
+    short_help="Show the cost of views or of a query.",
     examples=[
-        ("what a view of a store costs", "altneu explain --path state totals"),
+        ("the cost of a view in a store", "altneu explain --path state totals"),
         (
-            "what a query would cost beside what the store keeps, as a picture",
+            "the cost of a query, given the state of the store, as a picture",
             'altneu explain --path state --out plan.svg "SELECT o.item FROM orders o JOIN totals t ON o.item = t.item"',
         ),
         (
-            "what the definitions of a file cost, before it is run (-: the standard input)",
+            "the cost of the definitions in a file, before it is run (-: the standard input)",
             """\
 echo "
   CREATE TABLE clicks (page STRING, at BIGINT);
@@ -44,11 +44,13 @@ echo "
 )
 @click.argument("words", nargs=-1, metavar="[FILE.sql] [NAME|QUERY]")
 @path_option(required=False)
-@click.option("--analyze", is_flag=True, help="Run the whole FILE.sql, in memory, and tell what each operator did.")
-@click.option("--form", "given", type=click.Choice(FORMS), help="Form of the answer (default: that of --out, or text).")
+@click.option("--analyze", is_flag=True, help="Run the whole FILE.sql, in memory, and show what each operator did.")
+@click.option("--form", "given", type=click.Choice(FORMS), help="Form of the output (default: that of --out, or text).")
 @click.option("--out", "file", type=click.Path(dir_okay=False, path_type=Path), help="Write a file.")
-@click.option("--master", help='With FILE.sql: plan for Spark, such as "local[*]"; its tables and streams need it.')
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting, as of altneu run.")
+@click.option(
+    "--master", help='With FILE.sql: plan for Spark, such as "local[*]"; required for its tables and streams.'
+)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting, as for altneu run.")
 @reporting
 def explain(
     out: Output,
@@ -61,10 +63,10 @@ def explain(
     *,
     analyze: bool,
 ) -> None:
-    """Tell what views, or a query, cost: operators, keys, exchanges, state that is kept, and what bounds a step.
+    """Show the cost of views or of a query: operators, keys, exchanges, stored state, and what bounds a step.
 
-    Of a store (--path), also while another process writes it; or of the definitions in FILE.sql, none of which is run
-    or reads a row. NAME is a view, QUERY a SELECT over what is there; without either it is all views in one graph.
+    Explains the views of a store (--path), even while another process writes it, or the definitions in FILE.sql, which
+    are not run and read no rows. NAME is a view, QUERY a SELECT over views; without either, all views are explained.
     """
     form = _form(given, file, as_json=out.as_json)
     if path is not None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from altneu.cli.command import nearest
 from altneu.errors import StoreError
+from altneu.runtime import interrupts
 from altneu.session import Session
 from altneu.store import Folder, LocalFolder, folder_of
 from altneu.views.reader import Reader, StoreReadings
@@ -56,13 +58,21 @@ def open_session(path: str | None, master: str | None, settings: tuple[str, ...]
     return Session(spark_session(master=master, config=config), path, **options)
 
 
-def open_reader(path: str, *, since: int | None = None) -> Reader:
-    """A store, read beside whoever writes it.
+@contextmanager
+def open_reader(path: str, *, since: int | None = None) -> Iterator[Reader]:
+    """A reader of a store, which is closed at the end; a Ctrl-C while it takes its lease waits until it has it.
 
     Raises:
-        StoreError: there is none; says what is there instead.
+        StoreError: there is no store at ``path``; the message says what is there instead.
     """
-    return Reader(StoreReadings(store_folder(path), since=since))
+    folder, reader = store_folder(path), None
+    try:
+        with interrupts.Lock(), interrupts.deferred():
+            reader = Reader(StoreReadings(folder, since=since))
+        yield reader
+    finally:
+        if reader is not None:
+            reader.close()
 
 
 def store_folder(path: str) -> Folder:

@@ -43,14 +43,17 @@ class TimeType(click.ParamType["Time"]):
 @click.command(
     cls=Taught,
     examples=[
-        ("what is in a view now, for people", 'altneu query --path state "SELECT * FROM totals ORDER BY total DESC"'),
-        ("the same as it was at time 0, as CSV", 'altneu query --path state --at 0 --format csv "TABLE totals"'),
         (
-            "into a Parquet file",
+            "the present contents of a view, as a table",
+            'altneu query --path state "SELECT * FROM totals ORDER BY total DESC"',
+        ),
+        ("its contents at time 0, as CSV", 'altneu query --path state --at 0 --format csv "TABLE totals"'),
+        (
+            "write a Parquet file",
             'altneu query --path state --out dear.parquet "SELECT * FROM orders WHERE price > 3"',
         ),
     ],
-    shape='an object a row, as with --format json: {"column": value, …}',
+    shape='one object for each row, as with --format json: {"column": value, …}',
 )
 @click.argument("query")
 @path_option(required=False)
@@ -59,17 +62,24 @@ class TimeType(click.ParamType["Time"]):
     "sources",
     multiple=True,
     metavar="NAME=FILE",
-    help="Files to ask too, or instead: .parquet, .csv (with a header), .json (an object a line).",
+    help="Also query files: .parquet, .csv (with a header), .json (one object per line).",
 )
-@click.option("--at", type=TimeType(), metavar="TIME", help="Read at this time, which must be retained (default: now).")
-@click.option("--format", "form", type=click.Choice(FORMS), help="Form of the rows (default: that of --out, or table).")
+@click.option(
+    "--at",
+    type=TimeType(),
+    metavar="TIME",
+    help="Read at this time, which must be retained (default: the last closed time).",
+)
+@click.option(
+    "--format", "form", type=click.Choice(FORMS), help="Form of the output (default: that of --out, or table)."
+)
 @click.option(
     "--out",
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write a file: .csv, .json, .parquet.",
 )
-@click.option("--ignore-errors", is_flag=True, help="Read views that have errors; what they say may then be wrong.")
+@click.option("--ignore-errors", is_flag=True, help="Read views that have errors; their contents may then be wrong.")
 @reporting
 def query(
     out: Output,
@@ -84,9 +94,9 @@ def query(
 ) -> None:
     """Answer a query over the views of a store.
 
-    Names in FROM are views that the store keeps, tables and sources with KEEP included, whether SQL or Python defined
-    them. The store is read at its last commit, without a lock: another process may be writing it. Nothing is kept of
-    the query.
+    Names in FROM are views of the store, including tables and sources with KEEP, whether SQL or Python defined
+    them. The store is read at its last commit, without a lock: another process may be writing it. The query leaves
+    nothing in the store.
     """
     form = _form(form, file, as_json=out.as_json)
     if path is None and not sources:

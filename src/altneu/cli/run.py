@@ -24,7 +24,7 @@ LOOKS_EVERY = 0.2  # seconds between two looks at streams that are followed
     cls=Taught,
     examples=[
         (
-            "make a store, or go on with the one that is there",
+            "create a store, or continue with an existing one",
             """\
 echo "
   CREATE TABLE orders (item STRING, price INT);
@@ -33,31 +33,32 @@ echo "
 " | altneu run - --path state""",
         ),
         (
-            "change rows, and see what has changed",
+            "change rows, and print the changes of a view",
             """\
 echo "
   SUBSCRIBE totals WITH (SNAPSHOT = false);
   INSERT INTO orders VALUES ('tea', 3), ('jam', 5), ('tea', 4);
 " | altneu run - --path state --set retain=all""",
         ),
-        ("ask, and keep nothing", """echo "VALUES (1, 'tea'), (2, 'jam')" | altneu run - --json"""),
+        ("answer a query, without a store", """echo "VALUES (1, 'tea'), (2, 'jam')" | altneu run - --json"""),
     ],
-    exits={1: "a statement failed; those before it are done", 130: "stopped by Ctrl-C; what was committed stays"},
-    shape='an object a statement: {"statement", "message"} or, of a query, {"statement", "columns", "rows"}; an object '
-    'a change of a subscription: {"statement", "change": {…}}; at the end perhaps {"error", "message", "notes"}',
+    exits={1: "a statement failed; those before it stay in effect", 130: "stopped by Ctrl-C; committed steps stay"},
+    shape='for each statement {"statement", "message"} or, for a query, {"statement", "columns", "rows"}; for each '
+    'change of a subscription {"statement", "change": {…}}; if a statement fails, at the end {"error", "message", '
+    '"notes"}',
 )
 @click.argument("pipeline", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--path", help="Folder or address of the store; without it nothing lasts.")
+@click.option("--path", help="Folder or address of the store; without it nothing is stored.")
 @click.option("--master", help='Run on Spark, such as "local[*]"; without it everything runs in this process.')
 @click.option(
     "--follow/--once",
     "follows",
     default=False,
-    help="Follow streams until they are stopped (Ctrl-C), or take what there is and end (the default).",
+    help="Follow streams until stopped (Ctrl-C), or process the available rows and end (the default).",
 )
-@click.option("--serve", "serves", is_flag=True, help="Show a page of it in the browser, until Ctrl-C (altneu serve).")
+@click.option("--serve", "serves", is_flag=True, help="Show the live page in the browser, until Ctrl-C (altneu serve).")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting: retain=all, spark.ui.port=0 …")
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
 def run(
     pipeline: str,
     path: str | None,
@@ -70,8 +71,8 @@ def run(
 ) -> None:
     """Run the statements of a file ("-": of the standard input).
 
-    Definitions that a store has already are taken up where they were left; sources are read once, streams go on where
-    they were. What SELECT, SHOW, EXPLAIN and SUBSCRIBE give is printed. Ctrl-C stops it; what was committed stays.
+    Definitions that the store has already are reused; sources are read once, and streams continue from their position.
+    The results of SELECT, SHOW, EXPLAIN and SUBSCRIBE are printed. Ctrl-C stops the run; committed steps stay.
     """
     out = Output(as_json=as_json)
     with stopped_cleanly():

@@ -25,13 +25,13 @@ _BUSY = (
     cls=Taught,
     short_help="Show a store, or a running pipeline, in a browser.",
     examples=[
-        ("a store in the browser; the first line is the address (Ctrl-C ends it)", "altneu serve --path state"),
+        ("show a store in the browser; the first line is the address (Ctrl-C ends it)", "altneu serve --path state"),
         (
-            "at a port of one's choice, with INSERT and DELETE too",
+            "choose the port, and allow INSERT and DELETE",
             "altneu serve --path state --port 8080 --allow-writes",
         ),
         (
-            "the page of a pipeline while it runs, and after that",
+            "the page of a pipeline, while it runs and afterwards",
             """\
 echo "
   CREATE TABLE clicks (page STRING, at BIGINT);
@@ -39,19 +39,26 @@ echo "
 " | altneu serve - --allow-writes""",
         ),
     ],
-    exits={0: "it was ended by Ctrl-C or a SIGTERM"},
-    shape='first {"url", "store"}; then what altneu run writes of the statements of FILE.sql',
+    exits={0: "ended by Ctrl-C or SIGTERM"},
+    shape='first {"url", "store"}; then the output of altneu run for the statements of FILE.sql',
 )
 @click.argument("pipeline", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @path_option(required=False)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Who can reach it; by default this machine alone.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: a free one.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on; by default only this machine can connect.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: a free port.")
 @click.option("--allow-writes", is_flag=True, help="Let the page run statements that change something.")
-@click.option("--token", help="What the address has to tell; a host that others reach needs one, or --open-to-all.")
-@click.option("--open-to-all", is_flag=True, help="Let everybody who reaches the host see all rows.")
-@click.option("--master", help='Run on Spark, such as "local[*]", which streams need.')
-@click.option("--follow/--once", "follows", default=True, help="Follow streams, or take what there is.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting, as of altneu run.")
+@click.option(
+    "--token", help="A secret in the address of the page; a host that others can reach needs it, or --open-to-all."
+)
+@click.option("--open-to-all", is_flag=True, help="Let everybody who can reach the host see all rows.")
+@click.option("--master", help='Run on Spark, such as "local[*]"; required for streams.')
+@click.option("--follow/--once", "follows", default=True, help="Follow streams, or process the available rows once.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting, as for altneu run.")
 @reporting
 def serve(  # noqa: PLR0913  # options, each by its name
     out: Output,
@@ -69,9 +76,9 @@ def serve(  # noqa: PLR0913  # options, each by its name
 ) -> None:
     """Show a store, or a pipeline while it runs, in a browser: the graph, steps, views, changes, a box for queries.
 
-    Of a store it takes up what SQL has defined; views that a Python program maintains are on that program's own page
-    (session.serve()). It opens the store as a session does, so none may have it open. Without --allow-writes it only
-    looks.
+    For a store it shows the definitions made in SQL; views that a Python program maintains are on that program's own
+    page (session.serve()). It opens the store as a session does, so no other session may have it open. Without
+    --allow-writes the page is read-only.
     """
     if path is None and pipeline is None:
         raise click.UsageError("name a store with --path, or a FILE.sql, or both")

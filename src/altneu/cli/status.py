@@ -11,17 +11,17 @@ import click
 from altneu.cli.command import Taught, path_option, reporting
 from altneu.cli.opening import store_folder
 from altneu.cli.output import Output, in_bytes
-from altneu.cli.survey import Json, status_of
+from altneu.cli.survey import Report, status_of
 
 
 @click.command(
     cls=Taught,
     examples=[
-        ("what is there, and whether somebody writes it", "altneu status --path state"),
-        ("what each arrangement keeps too", "altneu status --path state --verbose"),
-        ("read every byte of it, for a program", "altneu status --path state --check --json"),
+        ("the contents of a store, and the process that writes it", "altneu status --path state"),
+        ("also the state of each arrangement", "altneu status --path state --verbose"),
+        ("verify every byte, as JSON", "altneu status --path state --check --json"),
     ],
-    exits={1: "the store cannot be read, or something of it is damaged"},
+    exits={1: "the store cannot be read, or a part of it is damaged"},
     shape="one object: store, format, id, health, checked, problems, lock {held, by}, commit {number, at, by, info}, "
     "times {lower, since, events}, shards, views [{name, kind, since, updates, errors, bytes, arrangements}], sources "
     "[{name, kind, from, columns, filled, retained}], sinks [{name, from, into}], arrangements [{name, views, shards, "
@@ -29,15 +29,15 @@ from altneu.cli.survey import Json, status_of
     "rows, late, seen, frontier, behind}]",
 )
 @path_option()
-@click.option("--check", is_flag=True, help="Read every byte and compare its checksum; else sizes are compared.")
-@click.option("-v", "--verbose", is_flag=True, help="Tell of arrangements too.")
+@click.option("--check", is_flag=True, help="Read every byte and verify checksums; otherwise only sizes are compared.")
+@click.option("-v", "--verbose", is_flag=True, help="Show arrangements, too.")
 @reporting
 def status(out: Output, path: str, *, check: bool, verbose: bool) -> None:
-    """What a store holds, how far it is, and who uses it.
+    """Show the contents of a store, its progress, and its users.
 
-    Views, with the updates and bytes that are kept for them; sources and streams, and how far these are; files;
-    readers that hold a lease; the process that writes it. It takes no lock: a session may have the store open. What
-    only a running session knows, such as its subscriptions and how long its steps take, its page shows (altneu serve).
+    Lists views, with the updates and bytes of their state; sources and streams, with their positions; files; readers
+    with a lease; the process that writes the store. It takes no lock: a session may have the store open. The live page
+    (altneu serve) shows what only a running session knows, such as subscriptions and the duration of steps.
     """
     with out.busy("reading the store"):
         report = status_of(store_folder(path), check=check)
@@ -49,7 +49,7 @@ def status(out: Output, path: str, *, check: bool, verbose: bool) -> None:
         sys.exit(1)
 
 
-def _show(out: Output, status: Json, *, verbose: bool) -> None:
+def _show(out: Output, status: Report, *, verbose: bool) -> None:
     out.line(f"store    {status['store']}, format {status['format']}")
     out.line(f"health   {status['health']} ({status['checked']} compared)")
     for problem in status["problems"]:
@@ -80,7 +80,7 @@ def _show(out: Output, status: Json, *, verbose: bool) -> None:
         _grid(out, "arrangement", status["arrangements"], ["name", "views", "shards", "updates", "waiting", "bytes"])
 
 
-def _removable(files: Json) -> str:
+def _removable(files: Report) -> str:
     removable = files["removable"]["bytes"]
     return f"; a vacuum would free {in_bytes(removable)}" if removable else ""
 
@@ -94,7 +94,7 @@ def _ago(at: str) -> str:
     return f"{at}, {max(seconds, 0):.0f} seconds ago"
 
 
-def _grid(out: Output, what: str, rows: list[Json], columns: list[str]) -> None:
+def _grid(out: Output, what: str, rows: list[Report], columns: list[str]) -> None:
     if not rows:
         return
     out.line()

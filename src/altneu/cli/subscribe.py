@@ -21,35 +21,41 @@ EVERY = 0.2  # seconds between two looks at the log
 
 @click.command(
     cls=Taught,
-    short_help="Print changes as another process commits them.",
+    short_help="Print the changes of a view as another process commits them.",
     examples=[
         (
-            "what is in a view, then every change as it is committed (Ctrl-C ends it)",
+            "the contents of a view, then every change as it is committed (Ctrl-C ends it)",
             "altneu subscribe --path state totals",
         ),
-        ("what is there now, and no more", "altneu subscribe --path state --once totals"),
+        ("the present contents only", "altneu subscribe --path state --once totals"),
         (
-            "what a query gave at time 0, and what has changed since, for a program",
+            "the result of a query at time 0 and its changes since, as JSON",
             ('altneu subscribe --path state --once --since 0 --json \\\n  "SELECT max(total) AS most FROM totals"'),
         ),
     ],
-    shape='an object a change: {"time": 3, "diff": -1, "row": {"column": value, …}}; "time" is a list where a '
-    'view has two; with --progress also {"complete": 3}',
+    shape='one object for each change: {"time": 3, "diff": -1, "row": {"column": value, …}}; "time" is a list if '
+    'the view has two times; with --progress also {"complete": 3}',
 )
 @click.argument("view", metavar="VIEW|QUERY")
 @path_option()
-@click.option("--since", type=click.IntRange(min=0), metavar="TIME", help="Begin at this time (default: the last one).")
+@click.option(
+    "--since", type=click.IntRange(min=0), metavar="TIME", help="Begin at this time (default: the last closed one)."
+)
 @click.option("--until", type=click.IntRange(min=0), metavar="TIME", help="End before this time.")
 @click.option(
     "--snapshot/--no-snapshot",
     default=None,
-    help="First what is there at that time (the default, but for a view without contents), or only what changes after "
-    "it.",
+    help="Begin with the contents at that time (the default, except for a view without contents), or only with later "
+    "changes.",
 )
-@click.option("--follow/--once", "follows", default=True, help="Go on with every commit, or end at the last one.")
-@click.option("--progress", is_flag=True, help="Tell when a time is complete.")
+@click.option("--follow/--once", "follows", default=True, help="Continue with every commit, or end at the last one.")
+@click.option("--progress", is_flag=True, help="Also print when a time is complete.")
 @click.option(
-    "--every", type=click.FloatRange(min=0.01), default=EVERY, show_default=True, help="Seconds between looks."
+    "--every",
+    type=click.FloatRange(min=0.01),
+    default=EVERY,
+    show_default=True,
+    help="Seconds between checks for a new commit.",
 )
 @reporting
 def subscribe(
@@ -66,9 +72,9 @@ def subscribe(
 ) -> None:
     """Print the changes of a view, or of a query over views, as another process commits them.
 
-    Each line has a time, a count (1: the row came, -1: it went) and the row. The store is read without a lock; a lease
-    keeps the history that is still to be printed. A query is maintained in this process, from the changes of the
-    views that it reads. Ctrl-C is how it ends, and is fine.
+    Each line has a time, a diff (1: the row was added, -1: it was removed) and the row. The store is read without a
+    lock; a lease retains the history that is still to be printed. A query is maintained in this process, from the
+    changes of the views that it reads. Ctrl-C ends it normally.
     """
     with stopped_cleanly(), open_reader(path, since=since) as reader, suppress(KeyboardInterrupt):
         show = _Shown(out, progress=progress)

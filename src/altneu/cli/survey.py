@@ -4,35 +4,46 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from altneu.errors import AltneuError, StoreCorruptError, StoreError
 from altneu.runtime.described import schema_from_text
+from altneu.runtime.stored import (
+    State,
+    StoredDefinition,
+    StoredStream,
+    StoredView,
+    arrangements_in,
+    definitions_in,
+    lower_in,
+    session_in,
+    sources_in,
+    streams_in,
+    views_in,
+)
 from altneu.sql.statements import parse
 from altneu.sql.statements.tree import CreateSink, CreateSource
-from altneu.store import Folder, Leases, LocalFolder, Snapshot, StoreReader, check_store, holder_of, vacuum_store
+from altneu.store import Folder, Json, Leases, LocalFolder, Snapshot, StoreReader, check_store, holder_of, vacuum_store
 from altneu.store.identity import read_identity
 from altneu.store.references import References, admit
 from altneu.streams.record import Record
 from altneu.types import to_ddl
 
-Json = dict[str, Any]
+Report = dict[str, Any]
+"""A part of what ``altneu status --json`` writes."""
 _ATTEMPTS = 10
 
 
-def status_of(folder: Folder, *, check: bool) -> Json:
+def status_of(folder: Folder, *, check: bool) -> Report:
     """Everything; the members are those that ``altneu status --json`` writes."""
     version, identity = read_identity(folder)
     snapshot = StoreReader(folder, lease=None).snapshot
-    state: Mapping[str, Any] = snapshot.state
-    known = state.get("session", {})
-    frontier: Any = snapshot.frontier
-    lower = int(frontier[0][0]) if frontier else 0
+    state = snapshot.state
+    known, lower = session_in(state), lower_in(snapshot.frontier)
     arrangements = _arrangements(snapshot)
-    definitions = [value for key, value in state.items() if key.startswith("sql/")]
+    definitions = [*definitions_in(state).values()]
     return {
         "store": folder.where(),
         "format": version,
@@ -48,11 +59,11 @@ def status_of(folder: Folder, *, check: bool) -> Json:
         "arrangements": list(arrangements.values()),
         "files": _files(folder),
         "leases": _leases(folder),
-        "streams": [_stream(key[7:], value, lower) for key, value in state.items() if key.startswith("stream/")],
+        "streams": [_stream(name, value, lower) for name, value in streams_in(state).items()],
     }
 
 
-def _health(folder: Folder, snapshot: Snapshot, *, check: bool) -> Json:
+def _health(folder: Folder, snapshot: Snapshot, *, check: bool) -> Report:
     """Whether everything that the last commit names is there, with its size; with ``check`` every byte of the store."""
     if check:
         checked = check_store(folder)
@@ -81,14 +92,14 @@ def references(snapshot: Snapshot) -> References:
     return referenced
 
 
-def _lock(folder: Folder) -> Json:
+def _lock(folder: Folder) -> Report:
     if not isinstance(folder, LocalFolder):
         return {"held": None, "by": None}  # an object store has no locks
     by = holder_of(folder.path / "lock")
     return {"held": by is not None, "by": by}
 
 
-def _commit(folder: Folder, snapshot: Snapshot) -> Json | None:
+def _commit(folder: Folder, snapshot: Snapshot) -> Report | None:
     """The last commit; who made it is known where nobody has opened the store since."""
     history = snapshot.history(1)
     if not history:
@@ -105,44 +116,41 @@ def _time(seconds: float) -> str:
     return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="seconds")
 
 
-def _arrangements(snapshot: Snapshot) -> dict[str, Json]:
+def _arrangements(snapshot: Snapshot) -> dict[str, Report]:
     """What each arrangement keeps, over its shards: updates, those among them that are not due yet, and bytes."""
-    arrangements: dict[str, Json] = {}
-    state: Mapping[str, Any] = snapshot.state
+    arrangements: dict[str, Report] = {}
     used: dict[str, list[str]] = {}
-    for key, value in state.items():
-        if key.startswith("view/"):
-            for name in value["arrangements"]:
-                used.setdefault(name, []).append(key[5:])
-    for key, value in state.items():
-        if not key.startswith("arrangement/"):
-            continue
-        _, name, _ = key.split("/")
+    for view, stored in views_in(snapshot.state).items():
+        for name in stored["arrangements"]:
+            used.setdefault(name, []).append(view)
+    for name, _, value in arrangements_in(snapshot.state):
         blank = {"name": name, "views": used.get(name, []), "shards": 0, "updates": 0, "waiting": 0, "bytes": 0}
         arrangement = arrangements.setdefault(name, blank)
         arrangement["shards"] += 1
         arrangement["updates"] += sum(int(batch["rows"]) for batch in value["batches"])
         arrangement["waiting"] += sum(int(run["run"]["rows"]) - int(run["skip"]) for run in value["hold"])
         names = References()
-        admit(value, names)
+        admit(cast(Json, value), names)
         arrangement["bytes"] += sum(ref.bytes for ref in names.segments.values())
         arrangement["bytes"] += sum(snapshot.blob(blob).nbytes for blob in names.blobs)
     return arrangements
 
 
-def _views(state: Mapping[str, Any], arrangements: dict[str, Json], definitions: list[Json], since: int) -> list[Json]:
+def _views(
+    state: State, arrangements: dict[str, Report], definitions: list[StoredDefinition], since: int
+) -> list[Report]:
     kinds = {entry["name"]: entry["kind"] for entry in definitions}
     return [
-        _view(key[5:], value, arrangements, kinds.get(key[5:]), since)
-        for key, value in state.items()
-        if key.startswith("view/") and not key.startswith("view/#")
+        _view(name, view, arrangements, kinds.get(name), since)
+        for name, view in views_in(state).items()
+        if not name.startswith("#")
     ]
 
 
-def _view(name: str, value: Json, arrangements: dict[str, Json], kind: str | None, since: int) -> Json:
+def _view(name: str, value: StoredView, arrangements: dict[str, Report], kind: str | None, since: int) -> Report:
     described = value.get("kept")  # absent in the first stores
     contents = {} if described is None else arrangements.get(described["contents"]["arrangement"], {"updates": 0})
-    errors = [arrangements.get(encoded["arrangement"], {}) for encoded in (described or {}).get("errors", ())]
+    errors = [] if described is None else [arrangements.get(e["arrangement"], {}) for e in described["errors"]]
     return {
         "name": name,
         "kind": kind or "PYTHON",
@@ -154,14 +162,13 @@ def _view(name: str, value: Json, arrangements: dict[str, Json], kind: str | Non
     }
 
 
-def _sources(state: Mapping[str, Any], arrangements: dict[str, Json], definitions: list[Json]) -> list[Json]:
+def _sources(state: State, arrangements: dict[str, Report], definitions: list[StoredDefinition]) -> list[Report]:
     """Sources of statements, and those of programs that ever had rows or whose rows are kept."""
-    filled = state.get("session", {}).get("filled", [])
-    retained = {key[5:]: value for key, value in state.items() if key.startswith("kept/")}
-    sources = []
+    filled, retained = session_in(state).get("filled", []), sources_in(state)
+    sources: list[Report] = []
     for definition in definitions:
         if definition["kind"] in ("SOURCE", "TABLE"):
-            statement: Any = parse(definition["text"])[0]
+            (statement,) = parse(definition["text"])
             assert isinstance(statement, CreateSource)
             sources.append(
                 {
@@ -172,34 +179,34 @@ def _sources(state: Mapping[str, Any], arrangements: dict[str, Json], definition
                     "filled": definition["name"] in filled,
                 }
             )
-    mine = {definition["name"] for definition in sources}
+    mine = {source["name"] for source in sources}
     for name in dict.fromkeys([*filled, *retained]):
         if name not in mine:
             columns = to_ddl(schema_from_text(retained[name]["schema"])) if name in retained else None
             sources.append(
                 {"name": name, "kind": "PYTHON", "from": "INSERT", "columns": columns, "filled": name in filled}
             )
-    for definition in sources:
-        definition["retained"] = None
-        if definition["name"] in retained:
-            definition["retained"] = arrangements.get(retained[definition["name"]]["arrangement"], {}).get("updates", 0)
+    for source in sources:
+        source["retained"] = None
+        if source["name"] in retained:
+            source["retained"] = arrangements.get(retained[source["name"]]["arrangement"], {}).get("updates", 0)
     return sources
 
 
-def _sinks(definitions: list[Json]) -> list[Json]:
+def _sinks(definitions: list[StoredDefinition]) -> list[Report]:
     sinks = []
     for definition in definitions:
         if definition["kind"] == "SINK":
-            statement: Any = parse(definition["text"])[0]
+            (statement,) = parse(definition["text"])
             assert isinstance(statement, CreateSink)
             sinks.append({"name": definition["name"], "from": statement.view, "into": statement.kind.upper()})
     return sinks
 
 
-def _files(folder: Folder) -> Json:
+def _files(folder: Folder) -> Report:
     """What is on the disk, by folder, and what of it a vacuum would remove."""
     places = {place: _sizes(folder.child(place)) for place in ("log", "segments", "scratch")}
-    status: Json = {place: {"files": len(sizes), "bytes": sum(sizes)} for place, sizes in places.items()}
+    status: Report = {place: {"files": len(sizes), "bytes": sum(sizes)} for place, sizes in places.items()}
     try:
         status["removable"] = {"bytes": vacuum_store(folder, dry_run=True).bytes}
     except StoreError as error:  # a damaged log, which health tells of
@@ -228,7 +235,7 @@ def _sizes_of(path: Path) -> list[int]:
     return sizes
 
 
-def _leases(folder: Folder) -> list[Json]:
+def _leases(folder: Folder) -> list[Report]:
     leases = folder.child("readers")
     if isinstance(leases, LocalFolder) and not leases.path.is_dir():
         return []
@@ -245,7 +252,7 @@ def _leases(folder: Folder) -> list[Json]:
     return encoded_leases
 
 
-def _stream(name: str, value: Json, lower: int) -> Json:
+def _stream(name: str, value: StoredStream, lower: int) -> Report:
     """How far a stream is, and how far what it has seen lies before the session's clock."""
     record = Record.from_json(value)
     return {

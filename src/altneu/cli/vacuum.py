@@ -21,31 +21,31 @@ _KINDS = {
 @click.command(
     cls=Taught,
     examples=[
-        ("what would be removed, also beside a session", "altneu vacuum --path state --dry-run"),
-        ("remove it, and list every file", "altneu vacuum --path state --verbose"),
-        ("for a program", "altneu vacuum --path state --json"),
+        ("what would be removed, even while a session runs", "altneu vacuum --path state --dry-run"),
+        ("remove the files, and list them", "altneu vacuum --path state --verbose"),
+        ("the result as JSON", "altneu vacuum --path state --json"),
     ],
     shape="one object: store, dry_run, bytes, and for each of commits, segments, scratch, temporary and leases "
     "{files, bytes, names}",
 )
 @path_option()
-@click.option("--dry-run", is_flag=True, help="Remove nothing, and say what would be.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @click.option(
     "--keep",
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help="Commits that a damaged store can go back to.",
+    help="The number of commits to which a damaged store can go back.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Name every file.")
+@click.option("-v", "--verbose", is_flag=True, help="List every file.")
 @reporting
 def vacuum(out: Output, path: str, keep: int, *, dry_run: bool, verbose: bool) -> None:
-    """Remove the files of a store that nobody needs.
+    """Remove files of a store that are no longer needed.
 
-    These are segments that no commit refers to, scratch, files that a process which died left half written, commits
-    before those that are kept, and leases that ran out. What a reader with a lease may still read stays. A session
-    vacuums its store by itself, every two hundred commits; this is for a store that no session has open, as after a
-    kill, and it is refused while one has.
+    These are segments that no commit refers to, temporary files of killed processes, commits older than the retained
+    ones, and expired leases. Files that a reader with a lease may still read stay. A session vacuums its store by
+    itself, every two hundred commits; this command is for a store that no session has open, for example after a
+    kill, and is refused while a session has it open.
     """
     folder = store_folder(path)
     with out.busy("looking through the store" if dry_run else "vacuuming"):

@@ -20,6 +20,7 @@ from altneu.plan.rewrite.earlier import without_needs
 from altneu.plan.rewrite.transform import replaced
 from altneu.runtime.described import Described, is_changes_only, schema_from_text, schema_to_text
 from altneu.runtime.journal import Journal
+from altneu.runtime.stored import StoredSource
 from altneu.types import to_ddl
 
 
@@ -305,7 +306,7 @@ def _source(
     return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct)
 
 
-def _source_of(name: str, encoded: dict[str, Any]) -> ir.Source:
+def _source_of(name: str, encoded: StoredSource) -> ir.Source:
     """A stored source, from its record in a commit."""
     key = tuple(encoded.get("key", ()))
     return _source(
@@ -320,28 +321,30 @@ def _declared(source: ir.Source) -> str:
     return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by})"
 
 
-def retained_sources(node: ir.Node) -> dict[str, dict[str, Any]]:
+def retained_sources(node: ir.Node) -> dict[str, StoredSource]:
     """The records of the stored sources that a view's plan reads, by name."""
     sources = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
     return {source.name: retained_source(source) for source in sources}
 
 
-def retained_source(source: ir.Source) -> dict[str, Any]:
+def retained_source(source: ir.Source) -> StoredSource:
     """The record of a source whose rows are stored, also of one that is declared without ``keep``."""
-    description = {
+    name = arrangement_name(source, source.commanded_by or tuple(source.schema.names))
+    assert name is not None  # no source is in a loop
+    description: StoredSource = {
         "schema": schema_to_text(source.schema),
         "coordinates": list(source.coordinates or ()),
-        "arrangement": arrangement_name(source, source.commanded_by or tuple(source.schema.names)),
-        **_commands_of(source),
+        "arrangement": name,
     }
-    return description if source.keep else {**description, "keep": False}
-
-
-def _commands_of(source: ir.Source) -> dict[str, Any]:
-    """The additional record of a stored source with a key, or a set."""
-    if source.commanded_by is None:
-        return {}
-    return {"commands": commands_name(source)} | ({"key": list(source.key)} if source.key else {"distinct": True})
+    if source.commanded_by is not None:
+        description["commands"] = commands_name(source)
+        if source.key:
+            description["key"] = list(source.key)
+        else:
+            description["distinct"] = True
+    if not source.keep:
+        description["keep"] = False
+    return description
 
 
 def _sources_of(collection: Collection) -> list[ir.Source]:

@@ -57,6 +57,7 @@ from altneu.runtime.reshard import Parting
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.state import StateTable
 from altneu.runtime.step_limit import step_limit
+from altneu.runtime.stored import StoredDefinition, StoredStream
 from altneu.store import (
     DirectoryStore,
     Lease,
@@ -188,16 +189,18 @@ class Engine(Closing):
         return {**sources, **self.catalogue.collections}
 
     @property
-    def definitions(self) -> Mapping[str, Any]:
+    def definitions(self) -> Mapping[str, StoredDefinition]:
         """The definitions of statements, by name, as of the last commit."""
         return self.journal.definitions
 
-    def defining(self, definitions: Mapping[str, Any], forgotten: Iterable[str] = ()) -> AbstractContextManager[None]:
+    def defining(
+        self, definitions: Mapping[str, StoredDefinition | None], forgotten: Iterable[str] = ()
+    ) -> AbstractContextManager[None]:
         """A context whose first commit records definitions by name (None deletes one) and forgets sources."""
         return self.journal.defining(definitions, tuple(forgotten))
 
     @property
-    def streams_stored(self) -> Mapping[str, Any]:
+    def streams_stored(self) -> Mapping[str, StoredStream]:
         """The position of each stream, as of the last commit."""
         return self.journal.streams
 
@@ -517,7 +520,7 @@ class Engine(Closing):
             self.check_open()
             self._advance(self.lower, {})
 
-    def take(self, inputs: Inputs, upper: int, streams: Mapping[str, Any]) -> Step:
+    def take(self, inputs: Inputs, upper: int, streams: Mapping[str, StoredStream]) -> Step:
         """Process micro-batches together with the inserted rows, and advance to ``upper``, at least ``lower``.
 
         The positions of the ``streams`` are in the same commit as their rows. If the step fails, the inserted rows are
@@ -534,7 +537,7 @@ class Engine(Closing):
                     self.pending = own
                 raise
 
-    def _advance(self, upper: int, streams: Mapping[str, Any]) -> Step:
+    def _advance(self, upper: int, streams: Mapping[str, StoredStream]) -> Step:
         started, before = clock.perf_counter(), self.lower
         self.make_ready()
         received, placements = 0, dict[str, None]()
@@ -570,7 +573,7 @@ class Engine(Closing):
         undone = f"nothing of the step is committed, lower is {self.lower}, and what was inserted is still there"
         return f"{undone}: advance() takes the step again, session.discard() forgets the rows"
 
-    def _steps(self, before: int, upper: int, streams: Mapping[str, Any]) -> Iterator[Outcome]:
+    def _steps(self, before: int, upper: int, streams: Mapping[str, StoredStream]) -> Iterator[Outcome]:
         """The steps of an advance, each committed before the next: one, unless more updates are due than one may have.
 
         The first step processes all inputs, also those at times that a later step closes.
@@ -597,7 +600,7 @@ class Engine(Closing):
             self.subscribers.deliver(f"the step is committed, lower is {self.lower}")
             yield outcome
 
-    def _step(self, before: int, upper: int, streams: Mapping[str, Any], *, further: bool) -> Outcome:
+    def _step(self, before: int, upper: int, streams: Mapping[str, StoredStream], *, further: bool) -> Outcome:
         """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance.
 
         A step from a time to the same time closes none: it stores the inputs as future updates.

@@ -72,5 +72,6 @@ def _check(statement: Statement, *, allow_writes: bool) -> None:
 def _answer(monitor: Monitor, text: str, statements: list[Statement]) -> Result:
     if all(isinstance(s, Select | Show | Explain) for s in statements):
         return [monitor.statements.look(statement) for statement in statements][-1]  # type: ignore[arg-type]
-    result: Result = monitor.statements.run(text)
+    result = monitor.statements.run(text)
+    assert isinstance(result, Result)
     return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from altneu.linear import Function
 from altneu.linear.checked import Checked
@@ -16,7 +16,15 @@ MOST_TOLD = 4
 MOST_RECORDED = 200
 
 Change = Callable[[Function], Function]
-Recorded = Mapping[str, Any]
+
+
+class Recorded(TypedDict):
+    """What a store remembers of a Python function; ``parts`` has a digest of each object that it read, by name."""
+
+    name: str
+    digest: str
+    parts: dict[str, str]
+    python: str
 
 
 def functions_of(root: ir.Node) -> list[Function]:
@@ -54,10 +62,10 @@ def titles(records: Sequence[Recorded]) -> list[str]:
 # what a store knows of them -------------------------------------------------------------------------------------------
 
 
-def recorded(root: ir.Node) -> list[dict[str, Any]]:
+def recorded(root: ir.Node) -> list[Recorded]:
     """What a store remembers of a plan's functions: what each read when its view was computed, and its digest there."""
     return [
-        {"name": f.title, "digest": f.digest, "parts": _bounded(f.parts), "python": running_python()}
+        Recorded(name=f.title, digest=f.digest, parts=_bounded(f.parts), python=running_python())
         for f in functions_of(root)
     ]
 

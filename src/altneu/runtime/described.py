@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -14,6 +13,7 @@ from altneu.errors import StoreCorruptError
 from altneu.order import Epoch, Lattice, Product
 from altneu.plan.physical import ViewPorts
 from altneu.runtime.state import StateTable
+from altneu.runtime.stored import StoredContents, StoredLayout, StoredOrder
 from altneu.trace.batch import Layout
 
 
@@ -28,20 +28,22 @@ class Described:
     layouts: Mapping[str, Layout]
     coordinates: tuple[str, str] | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> StoredContents:
         """Its form in a commit.
 
         Law:    ``from_json`` reads it back (tests/executor/test_described.py).
         """
-        return {
+        contents: StoredContents = {
             "schema": schema_to_text(self.ports.schema),
             "contents": self._arrangement_to_json(self.ports.contents),
             "errors": [self._arrangement_to_json(name) for name in self.ports.errors],
             "coordinates": list(self.coordinates) if self.coordinates else None,
-            **({"changes_only": True} if self.ports.changes_only else {}),
         }
+        if self.ports.changes_only:
+            contents["changes_only"] = True
+        return contents
 
-    def _arrangement_to_json(self, name: str) -> dict[str, Any]:
+    def _arrangement_to_json(self, name: str) -> StoredLayout:
         layout = self.layouts[name]
         return {
             "arrangement": name,
@@ -52,7 +54,7 @@ class Described:
         }
 
     @classmethod
-    def from_json(cls, value: Any) -> Described:
+    def from_json(cls, value: StoredContents) -> Described:
         """Read what ``to_json`` wrote.
 
         Raises:
@@ -75,26 +77,26 @@ class Described:
         table.layouts.update(self.layouts)
 
 
-def _layout(value: Mapping[str, Any]) -> Layout:
+def _layout(value: StoredLayout) -> Layout:
     lattice: Lattice = Epoch() if value["times"] == 1 else Product(*(Epoch() for _ in range(value["times"])))
     return Layout(schema_from_text(value["schema"]), tuple(value["key"]), lattice, order_from_json(value["order"]))
 
 
-def order_to_json(order: tuple[Order, ...]) -> str | list[list[Any]] | None:
+def order_to_json(order: tuple[Order, ...]) -> StoredOrder:
     """An order of columns as a commit says it: of one column, ascending, nulls first, its name."""
     if not order or order == ((order[0][0], False, True),):
         return order[0][0] if order else None
     return [list(column) for column in order]
 
 
-def order_from_json(value: str | list[list[Any]] | None) -> tuple[Order, ...]:
+def order_from_json(value: StoredOrder) -> tuple[Order, ...]:
     """The order that ``order_to_json`` wrote."""
     if isinstance(value, str):
         return ((value, False, True),)
     return tuple((str(name), bool(descending), bool(first)) for name, descending, first in value or ())
 
 
-def is_changes_only(value: Mapping[str, Any] | None) -> bool:
+def is_changes_only(value: StoredContents | None) -> bool:
     """Whether a view was made without contents, by its description in a commit."""
     return value is not None and value.get("changes_only") is True
 

@@ -8,18 +8,34 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from altneu.errors import StoreError
 from altneu.order import Lattice
+from altneu.plan.functions import Recorded
 from altneu.runtime import interrupts
 from altneu.runtime.described import Described
 from altneu.runtime.outcome import Outcome, batch_rows
 from altneu.runtime.state import StateTable, batch_from_json, blob_names
-from altneu.runtime.stored import StoredBatch, StoredChanges, state_of
-from altneu.store import MemoryStore, Store
+from altneu.runtime.stored import (
+    StoredBatch,
+    StoredChanges,
+    StoredDefinition,
+    StoredSource,
+    StoredStream,
+    StoredView,
+    arrangements_in,
+    changes_of,
+    definitions_in,
+    lower_in,
+    session_in,
+    sources_in,
+    streams_in,
+    views_in,
+)
+from altneu.store import Json, MemoryStore, Store
 from altneu.store.release import __version__
 from altneu.trace.batch import Batch, Layout
 from altneu.trace.update import Updates
@@ -48,27 +64,23 @@ class Journal:
         self.table = StateTable(store, lattice, durable=not isinstance(store, MemoryStore))
         self.steps = self.commits = 0
         self._recall()
-        for key, value in store.state.items():
-            if key.startswith("arrangement/"):
-                _, name, shard = key.split("/")
-                self.table.put_stored(name, int(shard), state_of(value))
+        for name, shard, value in arrangements_in(store.state):
+            self.table.put_stored(name, shard, value)
         self.table.committed()
 
     def _recall(self) -> None:
         """Take the frontier and the views from the last commit."""
-        known: Any = self.store.state.get("session", {})
-        frontier: Any = self.store.frontier
-        self.lower = int(frontier[0][0]) if frontier else 0
+        state = self.store.state
+        known = session_in(state)
+        self.lower = lower_in(self.store.frontier)
         self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
         self.shards = int(known.get("shards", 0))
         self.began = int(known.get("began", self.lower))
         self.is_open = bool(known.get("open", False))
         self.filled: set[str] = set(known.get("filled", []))
-        self.views: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("view/")}
-        self.streams: dict[str, Any] = {k[7:]: v for k, v in self.store.state.items() if k.startswith("stream/")}
-        self.definitions: dict[str, Any] = {k[4:]: v for k, v in self.store.state.items() if k.startswith("sql/")}
-        self.kept: dict[str, Any] = {k[5:]: v for k, v in self.store.state.items() if k.startswith("kept/")}
-        self._defining: dict[str, Any] = {}  # definitions that the next commit tells; None for one that goes
+        self.views, self.streams = views_in(state), streams_in(state)
+        self.definitions, self.kept = definitions_in(state), sources_in(state)
+        self._defining: dict[str, StoredDefinition | None] = {}  # by name, for the next commit
         self._forgotten: set[str] = set()  # sources of which the next commit tells nothing more
         self._new: Outputs | None = None
         self._views_to_describe: set[str] = set()  # views of which the next commit tells more than the last one did
@@ -112,8 +124,8 @@ class Journal:
         events: int,
         filled: Collection[str],
         new: Outputs | None,
-        info: dict[str, Any],
-        streams: Mapping[str, Any] = MappingProxyType({}),
+        info: Mapping[str, object],
+        streams: Mapping[str, StoredStream] = MappingProxyType({}),
         *,
         further: bool = False,
     ) -> None:
@@ -158,17 +170,24 @@ class Journal:
         arrangements: list[str],
         delta: list[str],
         described: Described,
-        functions: list[dict[str, Any]],
-        sources: Mapping[str, Any] = MappingProxyType({}),
+        functions: list[Recorded],
+        sources: Mapping[str, StoredSource] = MappingProxyType({}),
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it.
 
         With it come the sources it is made of whose rows are ``kept`` from now on, as ``kept_sources`` tells them.
         """
-        view = {"fingerprint": fingerprint, "since": self.since, "lower": self.lower, "versions": _versions()}
-        view |= {"arrangements": arrangements, "delta": delta, "kept": described.to_json()}
-        view["functions"] = functions
-        view["added"] = self.store.next_number
+        view: StoredView = {
+            "fingerprint": fingerprint,
+            "since": self.since,
+            "lower": self.lower,
+            "versions": _versions(),
+            "arrangements": arrangements,
+            "delta": delta,
+            "kept": described.to_json(),
+            "functions": functions,
+            "added": self.store.next_number,
+        }
         if self.table.durable:
             values = self._session() | {f"view/{name}": view}
             values |= {f"kept/{source}": value for source, value in sources.items() if source not in self.kept}
@@ -178,7 +197,9 @@ class Journal:
         self.commits += 1
 
     @contextmanager
-    def defining(self, definitions: Mapping[str, Any], forgotten: Collection[str] = ()) -> Iterator[None]:
+    def defining(
+        self, definitions: Mapping[str, StoredDefinition | None], forgotten: Collection[str] = ()
+    ) -> Iterator[None]:
         """Have the first commit inside tell definitions, by name, None for one that goes; or one of its own at the end.
 
         Of sources that are ``forgotten`` it tells that they never had rows, and nothing of their streams; what is kept
@@ -195,9 +216,9 @@ class Journal:
         finally:
             self._defining, self._forgotten = {}, set()
 
-    def _definition_changes(self) -> tuple[dict[str, Any], list[str]]:
+    def _definition_changes(self) -> tuple[dict[str, object], list[str]]:
         """The values that a commit sets for them, and the keys that it deletes."""
-        values = {f"sql/{name}": value for name, value in self._defining.items() if value is not None}
+        values: dict[str, object] = {f"sql/{name}": value for name, value in self._defining.items() if value}
         removed = [f"sql/{name}" for name, value in self._defining.items() if value is None]
         if self._forgotten:
             values |= self._session(filled=sorted(self.filled - self._forgotten))
@@ -217,14 +238,14 @@ class Journal:
         self._sources_to_describe -= self._forgotten
         self._defining, self._forgotten = {}, set()
 
-    def describe(self, name: str, described: Described, functions: list[dict[str, Any]]) -> None:
+    def describe(self, name: str, described: Described, functions: list[Recorded]) -> None:
         """Have the next commit tell how a view is kept and what its functions read, where that is not told yet."""
-        values = {"kept": described.to_json(), "functions": functions}
-        if any(self.views[name].get(key) != value for key, value in values.items()):
-            self.views[name] = {**self.views[name], **values}
+        view, kept = self.views[name], described.to_json()
+        if (view.get("kept"), view.get("functions")) != (kept, functions):
+            self.views[name] = {**view, "kept": kept, "functions": functions}
             self._views_to_describe.add(name)
 
-    def keep(self, sources: Mapping[str, Any]) -> None:
+    def keep(self, sources: Mapping[str, StoredSource]) -> None:
         """Have the next commit tell which sources are kept, where an earlier altneu did not."""
         for name in sources.keys() - self.kept.keys():
             self.kept[name] = sources[name]
@@ -248,11 +269,12 @@ class Journal:
     def drop(self, name: str, needed: Collection[str]) -> None:
         """Commit that a view is forgotten, and the state that is not needed by others."""
         others = {a for n, v in self.views.items() if n != name for a in v["arrangements"]} | set(needed)
-        mine = {*self.views.get(name, {}).get("arrangements", ()), *self._states_of_sources(self._forgotten)} - others
+        own = self.views[name]["arrangements"] if name in self.views else ()
+        mine = {*own, *self._states_of_sources(self._forgotten)} - others
         self._remove(mine, [f"view/{name}"], {"dropped": name})
         self.views.pop(name, None)
 
-    def commit_source(self, name: str, value: dict[str, Any]) -> None:
+    def commit_source(self, name: str, value: StoredSource) -> None:
         """Commit that the rows of a source are kept from now on, with the state that was filled for it."""
         if self.table.durable:
             self._commit(self.lower, self._session() | {f"kept/{name}": value}, [], {"kept": name})
@@ -287,7 +309,7 @@ class Journal:
     def _states_of_sources(self, sources: Iterable[str]) -> list[str]:
         return [state for name in sources if name in self.kept for state in _states_of(self.kept[name])]
 
-    def _remove(self, arrangements: Collection[str], keys: list[str], info: dict[str, Any]) -> None:
+    def _remove(self, arrangements: Collection[str], keys: list[str], info: Mapping[str, object]) -> None:
         """Commit that arrangements are there no more, and what else is deleted."""
         with self.undoing():
             removed = [f"arrangement/{n}/{s}" for a in arrangements for n, s in self.table.remove(a)]
@@ -298,7 +320,7 @@ class Journal:
                 self._defined()
             self.commits += 1
 
-    def _session(self, **changed: Any) -> dict[str, Any]:
+    def _session(self, **changed: object) -> dict[str, object]:
         """What a commit tells of the session, with what it changes of that."""
         known = {"shards": self.shards, "since": self.since, "events": self.events, "filled": sorted(self.filled)}
         return {"session": {**known, "began": self.began, "open": self.is_open, **changed}}
@@ -306,7 +328,7 @@ class Journal:
     def _name(self, batch: Batch | StoredBatch) -> StoredBatch:
         return self.table.names.of(batch) if isinstance(batch, Batch) else batch
 
-    def _commit(self, lower: int, values: dict[str, Any], delete: list[str], info: dict[str, Any]) -> None:
+    def _commit(self, lower: int, values: dict[str, object], delete: list[str], info: Mapping[str, object]) -> None:
         self.table.settle()
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
         views = {f"view/{n}": self.views[n] for n in self._views_to_describe if f"view/{n}" not in delete}
@@ -316,7 +338,8 @@ class Journal:
         values, delete = {**values, **defined}, [*delete, *removed]
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
-        self.store.commit([[lower]], values, delete, blobs, info)
+        stored, described = cast(dict[str, Json], values), cast(dict[str, Json], info)
+        self.store.commit([[lower]], stored, delete, blobs, described)
         self._views_to_describe.clear()
         self._sources_to_describe.clear()
         self._defined()
@@ -361,7 +384,7 @@ class Journal:
 
 def stored_outputs(store: Store, name: str, lower: int) -> list[StoredBatch]:
     """The updates of a view's contents in the last advance, as the store names them; ``lower`` is its frontier."""
-    stored: Any = store.state.get(f"new/{name}")
+    stored = changes_of(store.state.get(f"new/{name}"))
     return stored["batches"] if stored is not None and stored["upper"] == lower else []
 
 
@@ -369,7 +392,7 @@ def _changes(upper: int, batches: list[StoredBatch]) -> StoredChanges:
     return {"upper": upper, "batches": batches}
 
 
-def _states_of(source: Mapping[str, Any]) -> list[str]:
+def _states_of(source: StoredSource) -> list[str]:
     """The arrangement of a kept source, and where commands to it wait."""
     return [source["arrangement"], *([source["commands"]] if "commands" in source else ())]
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 from altneu.operators.base import ArrangementState, Message
 from altneu.runtime.measured import Counted
 from altneu.runtime.state import Names, state_to_json, updates_to_batch
-from altneu.runtime.stored import Data, MessageRef, StoredBatch, StoredState
+from altneu.runtime.stored import Data, MessageRef, StoredBatch, StoredMessage, StoredOutcome, StoredState
 from altneu.trace.batch import Batch
 from altneu.trace.update import Updates
 
@@ -76,13 +76,13 @@ class Outcome:
 
     # from a task to the driver --------------------------------------------------------------------------------------
 
-    def to_json(self, names: Names) -> dict[str, Any]:
+    def to_json(self, names: Names) -> StoredOutcome:
         """As a task of Spark sends it: everything by the name under which ``names`` has written it.
 
         The messages are written by then (``wire.written``).
         """
         live = {key: state_to_json(state, names) for key, state in self.states.items()}
-        return {
+        encoded = {
             "states": [[name, shard, value] for (name, shard), value in {**self.stored, **live}.items()],
             "new": {name: [_named(b, names) for b in batches if batch_rows(b)] for name, batches in self.new.items()},
             "inspected": {str(node): _written(parts, names) for node, parts in self.inspected.items() if parts},
@@ -91,15 +91,16 @@ class Outcome:
             "passed": self.passed,
             "measured": self.measured.counts,
         }
+        return cast(StoredOutcome, encoded)  # JSON has lists where the type has tuples
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any], opened: Callable[[int, Data], list[Updates]]) -> Outcome:
+    def from_json(cls, value: StoredOutcome, opened: Callable[[int, Data], list[Updates]]) -> Outcome:
         """What ``to_json`` wrote; the updates that a node shows are ``opened`` at once."""
         return cls(
             "spark",
             {},
             {(name, shard): state for name, shard, state in value["states"]},
-            value["new"],
+            cast(dict[str, list[Batch | StoredBatch]], value["new"]),
             {int(node): opened(int(node), data) for node, data in value["inspected"].items()},
             value["received"],
             [(shard, channel, MessageRef.from_json(message)) for shard, channel, message in value["sent"]],
@@ -117,7 +118,7 @@ def _named(batch: Batch | StoredBatch, names: Names) -> StoredBatch:
     return names.of(batch) if isinstance(batch, Batch) else batch
 
 
-def _ref(message: Message | MessageRef) -> dict[str, Any]:
+def _ref(message: Message | MessageRef) -> StoredMessage:
     assert isinstance(message, MessageRef)
     return message.to_json()
 

@@ -6,11 +6,14 @@ are written down are objects, so that they are told from messages in memory by t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypeAlias, TypedDict, cast, final
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, cast, final
 
-from altneu.store import SegmentRef
+from altneu.plan.functions import Recorded
+from altneu.store import Json, SegmentRef
 
+StoredOrder: TypeAlias = str | list[list[Any]] | None
 Frontier: TypeAlias = list[list[int]]
 """Times, each a list of coordinates."""
 
@@ -82,6 +85,153 @@ class StoredChanges(TypedDict):
     batches: list[StoredBatch]
 
 
+class StoredLayout(TypedDict):
+    """How an arrangement is laid out, for readers that do not have its plan."""
+
+    arrangement: str
+    schema: str
+    key: list[str]
+    order: StoredOrder
+    times: int
+
+
+class StoredContents(TypedDict):
+    """Where a view's contents and errors are, and what its times are called."""
+
+    schema: str
+    contents: StoredLayout
+    errors: list[StoredLayout]
+    coordinates: list[str] | None
+    changes_only: NotRequired[bool]
+
+
+class StoredView(TypedDict):
+    """What a store knows of a view; the keys that are not required are absent in the first stores."""
+
+    fingerprint: str
+    since: int
+    arrangements: list[str]
+    delta: list[str]
+    versions: dict[str, str]
+    lower: NotRequired[int]
+    kept: NotRequired[StoredContents]
+    functions: NotRequired[list[Recorded]]
+    added: NotRequired[int]
+
+
+class StoredSource(TypedDict):
+    """A source whose rows are retained; with ``key`` or ``distinct`` also the state where commands to it wait."""
+
+    schema: str
+    coordinates: list[str]
+    arrangement: str
+    keep: NotRequired[bool]
+    commands: NotRequired[str]
+    key: NotRequired[list[str]]
+    distinct: NotRequired[bool]
+
+
+class StoredStream(TypedDict):
+    """How far a stream was read."""
+
+    query: str | None
+    batch: int
+    plan: str | None
+    piece: int
+    of: int
+    rows: int
+    late: int
+    seen: int | None
+    whole: int | None
+    delay: int | None
+
+
+class StoredDefinition(TypedDict):
+    """What a statement has defined; ``columns`` and ``raw`` of sources."""
+
+    kind: Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK"]
+    name: str
+    text: str
+    order: int
+    columns: NotRequired[str]
+    raw: NotRequired[str]
+    indexes: NotRequired[dict[str, list[list[str]]]]
+
+
+class StoredSession(TypedDict, total=False):
+    """What a store knows of a session as a whole."""
+
+    shards: int
+    since: int
+    events: int
+    filled: list[str]
+    began: int
+    open: bool
+
+
+State: TypeAlias = Mapping[str, Json]
+"""All values of a commit, by key."""
+
+
+def views_in(state: State) -> dict[str, StoredView]:
+    """The views of a commit, by name."""
+    return {key[5:]: cast(StoredView, value) for key, value in state.items() if key.startswith("view/")}
+
+
+def sources_in(state: State) -> dict[str, StoredSource]:
+    """The sources of a commit whose rows are retained, by name."""
+    return {key[5:]: cast(StoredSource, value) for key, value in state.items() if key.startswith("kept/")}
+
+
+def streams_in(state: State) -> dict[str, StoredStream]:
+    """The streams of a commit, by name."""
+    return {key[7:]: cast(StoredStream, value) for key, value in state.items() if key.startswith("stream/")}
+
+
+def definitions_in(state: State) -> dict[str, StoredDefinition]:
+    """The definitions of a commit, by name in lower case."""
+    return {key[4:]: cast(StoredDefinition, value) for key, value in state.items() if key.startswith("sql/")}
+
+
+def arrangements_in(state: State) -> Iterator[tuple[str, int, StoredState]]:
+    """The arrangements of a commit, by name and shard."""
+    for key, value in state.items():
+        if key.startswith("arrangement/"):
+            _, name, shard = key.split("/")
+            yield name, int(shard), state_of(value)
+
+
+def session_in(state: State) -> StoredSession:
+    """What a commit says of the session; nothing before the first step."""
+    return cast(StoredSession, state.get("session", {}))
+
+
+def lower_in(frontier: Json) -> int:
+    """The frontier of a commit, as the least time that is not closed."""
+    return cast(Frontier, frontier)[0][0] if frontier else 0
+
+
+class StoredMessage(TypedDict):
+    """What a ``MessageRef`` has, by name."""
+
+    rows: int
+    data: NotRequired[Data]
+    part: NotRequired[int]
+    old: NotRequired[list[StoredBatch]]
+
+
+class StoredOutcome(TypedDict):
+    """What a task of Spark has done (``Outcome``); nodes are texts, because they are keys."""
+
+    states: list[tuple[str, int, StoredState]]
+    new: dict[str, list[StoredBatch]]
+    inspected: dict[str, Data]
+    received: dict[str, int]
+    sent: list[tuple[int, int, StoredMessage]]
+    passed: int
+    measured: dict[int, list[float]]
+
+
 @dataclass(frozen=True)
 class MessageRef:
     """A message by the names of what it consists of; how many ``rows`` it brings is known without opening it.
@@ -95,17 +245,17 @@ class MessageRef:
     part: int | None = None
     old: tuple[StoredBatch, ...] | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> StoredMessage:
         """What it has, by name.
 
         >>> MessageRef(3, {"blob": "b1"}, part=0).to_json()
         {'data': {'blob': 'b1'}, 'part': 0, 'rows': 3}
         """
         given = {"old": None if self.old is None else list(self.old), "data": self.data, "part": self.part}
-        return {**{key: value for key, value in given.items() if value is not None}, "rows": self.rows}
+        return cast(StoredMessage, {**{k: v for k, v in given.items() if v is not None}, "rows": self.rows})
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> MessageRef:
+    def from_json(cls, value: StoredMessage) -> MessageRef:
         """What ``to_json`` wrote.
 
         >>> MessageRef.from_json({"rows": 3})
@@ -123,3 +273,8 @@ def in_segment(ref: SegmentRef) -> InSegment:
 def state_of(value: object) -> StoredState:
     """A value of a commit, under the key of an arrangement, as what it is."""
     return cast(StoredState, value)
+
+
+def changes_of(value: object) -> StoredChanges | None:
+    """A value of a commit, under the key of a view's last changes, as what it is; None where there are none."""
+    return cast(StoredChanges | None, value)

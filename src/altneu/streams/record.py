@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import Self, cast
 
 from altneu.errors import StreamError
+from altneu.runtime.stored import StoredStream
 
 REWIND = "rewind"
 
@@ -39,13 +40,13 @@ class Record:
     delay: int | None = None
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
+    def from_json(cls, value: StoredStream) -> Self:
         """The record from the result of ``to_json``."""
         return cls(**value)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> StoredStream:
         """The record as the store keeps it."""
-        return asdict(self)
+        return cast(StoredStream, asdict(self))
 
     @property
     def mark(self) -> str:

@@ -11,6 +11,7 @@ from altneu.collections.sources import is_spark_frame
 from altneu.engine.engine import Engine
 from altneu.errors import InputError
 from altneu.runtime.inputs import Inputs, whole_number
+from altneu.runtime.stored import StoredStream
 from altneu.streams import checkpoint
 from altneu.streams.following import Following
 from altneu.streams.record import Record, target
@@ -140,7 +141,7 @@ class Streams:
         stored = {name: self.stored(name) for name in self._engine.streams_stored}
         return stored | {name: stream.record for name, stream in self._followed.items()}
 
-    def encoded_records(self, changed: Mapping[str, Record]) -> dict[str, Any]:
+    def encoded_records(self, changed: Mapping[str, Record]) -> dict[str, StoredStream]:
         """The part of a commit about streams: those that changed, and those that are not in the store yet.
 
         The watermarks of the latter count after a restart too.

@@ -21,7 +21,15 @@ from altneu.runtime.interrupts import Lock
 from altneu.runtime.journal import stored_outputs
 from altneu.runtime.pieces import Piece
 from altneu.runtime.state import StateTable
-from altneu.runtime.stored import Data, state_of
+from altneu.runtime.stored import (
+    Data,
+    StoredDefinition,
+    arrangements_in,
+    definitions_in,
+    lower_in,
+    session_in,
+    views_in,
+)
 from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, lease_end, lease_seconds
 from altneu.trace.update import Updates
 from altneu.views.view import View
@@ -57,10 +65,8 @@ class SnapshotTable(StateTable):
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot, Epoch(), durable=False)
-        for key, value in snapshot.state.items():
-            if key.startswith("arrangement/"):
-                _, name, shard = key.split("/")
-                self.stored[name, int(shard)] = {"batches": state_of(value)["batches"], "hold": []}
+        for name, shard, value in arrangements_in(snapshot.state):
+            self.stored[name, shard] = {"batches": value["batches"], "hold": []}
 
     @property
     def files(self) -> Files:
@@ -74,12 +80,10 @@ class CommitViews:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        known: Any = snapshot.state.get("session", {})
-        frontier: Any = snapshot.frontier
-        self.lower = int(frontier[0][0]) if frontier else 0
+        known, self.lower = session_in(snapshot.state), lower_in(snapshot.frontier)
         self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
         self.began = int(known.get("began", self.lower))
-        self.views: Mapping[str, Any] = {k[5:]: v for k, v in snapshot.state.items() if k.startswith("view/")}
+        self.views = views_in(snapshot.state)
         self.table = SnapshotTable(snapshot)
         self._described: dict[str, Described] = {}
 
@@ -163,9 +167,9 @@ class StoreReadings(Closing):
         return list(self._commit_views.views)
 
     @property
-    def definitions(self) -> Mapping[str, Any]:
+    def definitions(self) -> Mapping[str, StoredDefinition]:
         """The definitions that SQL statements made, by name (docs/format.md)."""
-        return {k[4:]: v for k, v in self._commit_views.snapshot.state.items() if k.startswith("sql/")}
+        return definitions_in(self._commit_views.snapshot.state)
 
     @property
     def table(self) -> StateTable:

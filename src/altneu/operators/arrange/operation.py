@@ -123,7 +123,7 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
         layout = self.layout
         if layout.changes_only:
             columns = ", ".join(layout.schema.names)
-            return f"nothing of ({columns}) but what waits for its time and the history that is asked for"
+            return f"nothing of ({columns}) but future updates and retained history"
         names, rows = self.retention.described(layout)
         order = f", in order of {order_text(layout.order)}" if layout.order else ""
         return f"arrangement ({', '.join(names)}){rows}{order}"

@@ -51,6 +51,10 @@ class LockSpec:
     ``rule`` the nearest right row by these columns is met, else all rows of the key. With ``keeps`` a row that meets
     nothing has nulls. ``simultaneous`` says whether right changes of the left row's own time count. With ``times``
     there is no right side, and the outputs are the left row's columns and when it came.
+
+    It is one class for two nodes, ``AsOf`` and ``UpdateTime``, and for two operations: the arrangement that retains
+    what was met, and ``LockedOp`` above it. Unlike ``AsofSpec`` it has the keys of both sides: it looks matches up
+    itself, and the state it writes is laid out by them.
     """
 
     schema: pa.Schema

@@ -49,6 +49,6 @@ class LockedMatches:
     def described(self, layout: Layout) -> tuple[tuple[str, ...], str]:
         """The left row, and what is retained with it."""
         if self.spec.times:
-            return layout.key, ", each row that is there with when it came"
+            return layout.key, ", each present row with its time of arrival"
         met = ", ".join(self.spec.met) or "nothing but its key"
-        return layout.key, f", each row that is there with what it met ({met})"
+        return layout.key, f", each present row with its match ({met})"

@@ -50,6 +50,8 @@ class AsofSpec:
 
     ``outputs`` lists (name, side, column), side 0 being the left one; with ``keeps`` a left row that meets nothing has
     nulls for the right one's columns.
+
+    It is not the node, which has its inputs, and whose keys are those of the arrangements; a task is sent this.
     """
 
     schema: pa.Schema

@@ -59,7 +59,11 @@ class Meter:
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """Which columns of which side form the output; ``outputs`` holds (name, side, column)."""
+    """Which columns of which side form the output; ``outputs`` holds (name, side, column).
+
+    It is not the node, which has its inputs and keys: a task is sent this, with the times of the scope that the join
+    was lowered into. Delta joins make such joins of their own, for which there is no node.
+    """
 
     schema: pa.Schema
     outputs: tuple[tuple[str, int, str], ...]

@@ -70,7 +70,7 @@ class CommandsOp(Operation, tag="CommandsOp", kind="commands"):
     starts = looks_again = makes_rows = at_each_time = whole = False
     reads = None
     bound = CHANGE
-    retained = "commands of times to come, and nothing of those that were obeyed"
+    retained = "future commands only, and none that were carried out"
 
     arrangement: str
     layout: Layout

@@ -38,5 +38,5 @@ class CommandedRows:
     def described(self, layout: Layout) -> tuple[tuple[str, ...], str]:
         """All columns, by key or by row."""
         by_row = set(layout.key) == set(layout.schema.names)
-        rows = ", each row that is there once" if by_row else ", the row of each key that is there"
+        rows = ", each present row once" if by_row else ", the present row of each key"
         return tuple(layout.schema.names), rows

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -38,7 +38,7 @@ from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
 from altneu.runtime.spark.worker import Kernel, Task, part_shards, run_stage, start, task_on
 from altneu.runtime.state import StateTable, blob_names, updates_from_batch
-from altneu.runtime.stored import Data, MessageRef
+from altneu.runtime.stored import Data, MessageRef, StoredOutcome
 from altneu.trace.update import Updates
 from altneu.types import quote_name
 
@@ -315,7 +315,7 @@ def _gather(states: StateTable, plan: Plan, payloads: list[bytes], result: Outco
             name, text = value["error"]
             raise getattr(errors, name, StepFailedError)(text)
         states.blobs.update(blobs)
-        result.add(Outcome.from_json(value, opened))
+        result.add(Outcome.from_json(cast(StoredOutcome, value), opened))
 
 
 @contextmanager

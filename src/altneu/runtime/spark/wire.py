@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -193,7 +193,7 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             yield shard, port, payloads[i].as_py()
 
 
-def pack_meta(meta: dict[str, Any], blobs: dict[str, bytes]) -> bytes:
+def pack_meta(meta: Mapping[str, object], blobs: dict[str, bytes]) -> bytes:
     """What a stage tells the driver: JSON, then the small batches it made."""
     head = json.dumps({**meta, "blobs": {n: len(b) for n, b in blobs.items()}}).encode()
     return b"".join([struct.pack("<Q", len(head)), head, *blobs.values()])

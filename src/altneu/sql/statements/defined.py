@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot.tokens import TokenType
 
 from altneu.collections.collection import Collection
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
+from altneu.runtime.stored import StoredDefinition
 from altneu.sql.statements.parser import SparkStatements, parse
-from altneu.sql.statements.tree import Creation, Kind
+from altneu.sql.statements.tree import CreateIndex, Creation, Kind
 
 if TYPE_CHECKING:
     from altneu.engine.subscription import Subscription
 
+C = TypeVar("C", bound=Creation)
 Indexes = dict[str, list[list[str]]]
 """The columns of the indexes of a name, of each in the order in which they were made."""
 
@@ -36,7 +38,7 @@ class Defined:
 
     name: str
     kind: Kind
-    statement: Any
+    statement: Creation
     order: int
     columns: str = ""
     raw: str = ""
@@ -49,17 +51,23 @@ class Defined:
     fed: bool = False
     error: Exception | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def stated(self, kind: type[C]) -> C:
+        """The statement, which is of this kind."""
+        assert isinstance(self.statement, kind)
+        return self.statement
+
+    def to_json(self) -> StoredDefinition:
         """The definition as a commit stores it."""
-        encoded = {"kind": self.kind, "name": self.name, "text": self.statement.text, "order": self.order}
+        text = self.statement.text
+        encoded: StoredDefinition = {"kind": self.kind, "name": self.name, "text": text, "order": self.order}
         if self.kind in ("SOURCE", "TABLE"):
-            encoded |= {"columns": self.columns, "raw": self.raw}
+            encoded["columns"], encoded["raw"] = self.columns, self.raw
         if self.indexes:
             encoded["indexes"] = self.indexes
         return encoded
 
     @classmethod
-    def from_json(cls, encoded: Mapping[str, Any]) -> Defined:
+    def from_json(cls, encoded: StoredDefinition) -> Defined:
         """The definition that a commit stores, parsed."""
         (statement,) = parse(encoded["text"])
         assert isinstance(statement, Creation)
@@ -142,8 +150,9 @@ class Definitions(Mapping[str, Collection]):
         """The columns of each index of a name."""
         if self._indexes is not None:
             return self._indexes.get(name.lower(), [])
-        indexes = [d for d in self.all.values() if d.kind == "INDEX" and d.statement.of.lower() == name.lower()]
-        return [list(d.statement.columns) for d in sorted(indexes, key=lambda d: d.order) if d.error is None]
+        indexes = [(d, d.stated(CreateIndex)) for d in self.all.values() if d.kind == "INDEX"]
+        of_name = [(d, index) for d, index in indexes if index.of.lower() == name.lower() and d.error is None]
+        return [list(index.columns) for _, index in sorted(of_name, key=lambda pair: pair[0].order)]
 
     def _indexed(self, name: str, collection: Collection) -> Collection:
         for columns in self.indexes_of(name):

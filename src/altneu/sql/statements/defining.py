@@ -128,7 +128,7 @@ class Definer:
 
     def _check_origin(self, defined: Defined) -> None:
         """Refuse at once an origin that cannot be read."""
-        statement: CreateSource = defined.statement
+        statement = defined.stated(CreateSource)
         if statement.origin.kind == "insert":
             return
         if self._engine.spark is not None:
@@ -148,7 +148,7 @@ class Definer:
             self._put(new)
             return
         while_new = f"{TEMPORARY}{new.name}"
-        self._maintain(while_new, collection, new.statement)
+        self._maintain(while_new, collection, new.stated(CreateView))
         self._engine.drop(old.view or old.name)
         self._put(new)
         self._engine.drop(while_new)
@@ -189,7 +189,7 @@ class Definer:
 
     def _view(self, defined: Defined) -> Collection:
         """A view's query, with the column names of the statement."""
-        statement: CreateView = defined.statement
+        statement = defined.stated(CreateView)
         reading = self.known.reading(defined.indexes)
         collection = sql.query(statement.query, reading)
         defined.depends, defined.indexes = reading.names_read, reading.indexes_read
@@ -209,7 +209,7 @@ class Definer:
         self._engine.maintain(name, collection, **options, contents=statement.options.get("CONTENTS", True))
 
     def _index(self, defined: Defined) -> None:
-        statement: CreateIndex = defined.statement
+        statement = defined.stated(CreateIndex)
         plain = self.known.reading({})
         if statement.of not in plain:
             raise StatementError(

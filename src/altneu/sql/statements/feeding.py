@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from altneu.engine.engine import Engine
 from altneu.errors import AltneuError, StatementError
@@ -12,6 +12,9 @@ from altneu.sql.statements.origins import batch_of, frame_of, needs_spark, stamp
 from altneu.sql.statements.tree import CreateSource
 from altneu.streams import Following, Streams
 from altneu.views.view import View
+
+if TYPE_CHECKING:
+    from altneu.streams.stream import OnStep
 
 _BY_STREAM = {"WATERMARK": "watermark", "LATE": "late", "MAX_ROWS": "max_rows", "RESTART": "restart"}
 
@@ -33,7 +36,7 @@ class Feeds:
     def live(self, *kinds: str) -> list[Defined]:
         """The sources of some kinds of origin that views read."""
         sources = [d for d in self._known.all.values() if d.kind == "SOURCE" and d.error is None]
-        return [d for d in sources if d.statement.origin.kind in kinds and d.name in self._engine.sources]
+        return [d for d in sources if d.stated(CreateSource).origin.kind in kinds and d.name in self._engine.sources]
 
     def insert(self, *, noted: bool = False) -> None:
         """Insert the rows of batch sources that views have begun to read.
@@ -59,13 +62,13 @@ class Feeds:
         self.insert()
 
     def _insert(self, source: Defined, *, sign: int = 1) -> None:
-        statement: CreateSource = source.statement
+        statement = source.stated(CreateSource)
         data, options = self._stamped(source, batch_of(statement, source.raw, self._engine.spark))
         self._engine.insert(source.name, data, sign=sign, **options)
 
     def _stamped(self, source: Defined, data: Any) -> tuple[Any, dict[str, Any]]:
         """The rows with columns for their times and diffs, and the options of ``insert`` that name these."""
-        statement: CreateSource = source.statement
+        statement = source.stated(CreateSource)
         texts = {f"time{i}": text for i, (text, _) in enumerate(statement.times) if text is not None}
         if statement.diff is not None and not statement.diff.lstrip("-").isdigit():
             texts["diff"] = statement.diff
@@ -110,15 +113,20 @@ class Feeds:
         self._drained |= {s.name for s in sources}
 
     def follow(
-        self, sources: list[Defined], *, available_now: bool = False, trigger: str | None = None, on_step: Any = None
+        self,
+        sources: list[Defined],
+        *,
+        available_now: bool = False,
+        trigger: str | None = None,
+        on_step: OnStep | None = None,
     ) -> Following:
         """Follow streams together: each knows the times of all others."""
         if self._engine.spark is None:
-            raise StatementError(needs_spark(sources[0].statement))
-        frames = {s.name: frame_of(s.statement, s.raw, self._engine.spark) for s in sources}
+            raise StatementError(needs_spark(sources[0].stated(CreateSource)))
+        frames = {s.name: frame_of(s.stated(CreateSource), s.raw, self._engine.spark) for s in sources}
         options: dict[str, dict[str, Any]] = {}
         for source in sources:
-            for option, value in _follow_options(source.statement).items():
+            for option, value in _follow_options(source.stated(CreateSource)).items():
                 options.setdefault(option, {})[source.name] = value
         following = self._streams.follow(
             frames,
@@ -152,7 +160,7 @@ class Feeds:
         Raises:
             StatementError: new rows cannot be recognised.
         """
-        statement: CreateSource = source.statement
+        statement = source.stated(CreateSource)
         if source.name not in self._engine.sources:
             return  # what nothing reads is not taken
         if statement.origin.kind == "stream":
@@ -188,7 +196,7 @@ def _follow_options(statement: CreateSource) -> dict[str, Any]:
 
 
 def _checkpoint(sources: list[Defined]) -> str | None:
-    checkpoints = {s.statement.options.get("CHECKPOINT") for s in sources}
+    checkpoints = {s.stated(CreateSource).options.get("CHECKPOINT") for s in sources}
     if len(checkpoints) > 1:
         raise StatementError(
             f"streams that are followed together have one CHECKPOINT, and {', '.join(s.name for s in sources)} have "

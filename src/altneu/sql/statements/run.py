@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
 
 from altneu.collections.collection import Collection
 from altneu.engine.engine import Engine
+from altneu.engine.reading import Time
 from altneu.errors import AltneuError, StatementError
 from altneu.explain import Explained, rendered
 from altneu.sql.statements.assigning import assigned
@@ -48,6 +49,13 @@ from altneu.types import quote_name
 from altneu.views.peek import explained, peek
 from altneu.views.view import View
 
+if TYPE_CHECKING:
+    from altneu.streams.stream import OnStep
+
+Answer: TypeAlias = Result | Subscribed | Following
+"""What a statement answers: rows or a message, or what goes on after it."""
+S = TypeVar("S", bound=Statement)
+
 
 class Statements:
     """The statements of one session, and what they have defined.
@@ -66,12 +74,12 @@ class Statements:
         self._changed: set[str] = set()  # tables that DELETE and UPDATE have changed there
         self._subscribed = count(1)
 
-    def run(self, text: str) -> Any:
+    def run(self, text: str) -> Answer:
         """Execute all statements of a text; the result of the last one."""
         results = [result for _, result in self.results(text)]
         return results[-1] if results else Result(None, "no statement")
 
-    def results(self, text: str) -> Iterator[tuple[Statement, Any]]:
+    def results(self, text: str) -> Iterator[tuple[Statement, Answer]]:
         """Execute the statements of a text one by one, as the iterator advances; each with its result.
 
         Nothing of a text that does not parse is executed. Statements of several threads run one after the other,
@@ -98,20 +106,20 @@ class Statements:
         with self._engine.lock:
             self.definer.restore()
 
-    def _done(self, statement: Statement) -> Any:
+    def _done(self, statement: Statement) -> Answer:
         if self._failed is not None and not (isinstance(statement, Transaction) and statement.word != "BEGIN"):
             raise StatementError(
                 f"the transaction was given up at an error, and nothing counts before ROLLBACK ends it: {self._failed}"
             )
         if isinstance(statement, _WITH_STREAMS):
-            return _DO[type(statement)](self, statement)
+            return _DO.execute(self, statement)
         if _settles(statement) and not self._open:
             self.definer.check()
             self.feeds.drain()
         with self._engine.lock:
             waiting, steps = self._engine.waiting(), self._engine.steps
             try:
-                return _DO[type(statement)](self, statement)
+                return _DO.execute(self, statement)
             except AltneuError:
                 if isinstance(statement, Insert | Delete | Update) and self._engine.steps == steps:
                     self._engine.wait_again(waiting)  # a statement that failed has not happened
@@ -220,7 +228,7 @@ class Statements:
     def _bind(self, tree: exp.Expr) -> Collection:
         return self.definer.bind(tree)
 
-    def _rows(self, tree: exp.Expr, at: Any = None) -> pa.Table:
+    def _rows(self, tree: exp.Expr, at: Time = None) -> pa.Table:
         query = ordered(tree, self.definer.shown)
         return query.apply(peek(self._engine, query.shown.collection, at))
 
@@ -233,7 +241,7 @@ class Statements:
         """Answer from the current state: no step is taken for pending rows, and nothing changes."""
         if isinstance(statement, Select):
             return self._table(self._rows(statement.query, statement.at))
-        return _DO[type(statement)](self, statement)
+        return self._show(statement) if isinstance(statement, Show) else self._explain(statement)
 
     def _show(self, statement: Show) -> Result:
         return self._table(show(statement, self._engine, self.known))
@@ -301,8 +309,10 @@ class Statements:
         defined = self.known.defined(name, "TABLE", "SOURCE")
         if defined.error is not None:
             raise defined.error
-        if defined.statement.origin.kind != "insert":
-            raise StatementError(f"{name!r} is fed from {defined.statement.origin}; INSERT goes into a TABLE")
+        if defined.stated(CreateSource).origin.kind != "insert":
+            raise StatementError(
+                f"{name!r} is fed from {defined.stated(CreateSource).origin}; INSERT goes into a TABLE"
+            )
         if defined.name not in self._engine.sources:
             raise StatementError(f"no view reads source {name!r} and it has no KEEP, so that its rows would be lost")
         return defined
@@ -367,12 +377,18 @@ class Statements:
 
     def _refresh(self, statement: Refresh) -> Result:
         self._outside("REFRESH")
-        sources = [d for d in self.known.all.values() if d.kind == "SOURCE" and d.statement.origin.kind != "insert"]
+        sources = [
+            d for d in self.known.all.values() if d.kind == "SOURCE" and d.stated(CreateSource).origin.kind != "insert"
+        ]
         if statement.name is not None:
             sources = [self.known.defined(statement.name, "SOURCE")]
         self.settle()  # pending rows are counted first, so that the comparison does not take them for new
         for source in sources:
-            if statement.name is not None or source.view is not None or source.statement.origin.kind == "stream":
+            if (
+                statement.name is not None
+                or source.view is not None
+                or source.stated(CreateSource).origin.kind == "stream"
+            ):
                 self.feeds.refresh(source)
         self.settle()
         return self._message("REFRESH " + (", ".join(s.name for s in sources) or "of nothing"))
@@ -380,7 +396,7 @@ class Statements:
     def _follow(self, statement: Follow) -> Following:
         return self.follow(statement)
 
-    def follow(self, statement: Follow, on_step: Any = None) -> Following:
+    def follow(self, statement: Follow, on_step: OnStep | None = None) -> Following:
         """Follow streams, by name or all that views read and nobody follows."""
         self._outside("FOLLOW")
         self.definer.check()
@@ -389,8 +405,10 @@ class Statements:
         if statement.names:
             sources = [self.known.defined(name, "SOURCE") for name in statement.names]
             for source in sources:
-                if source.statement.origin.kind != "stream":
-                    raise StatementError(f"source {source.name!r} is not a stream: {source.statement.origin}")
+                if source.stated(CreateSource).origin.kind != "stream":
+                    raise StatementError(
+                        f"source {source.name!r} is not a stream: {source.stated(CreateSource).origin}"
+                    )
         if not sources:
             raise StatementError("there is no stream to follow: CREATE SOURCE … FROM STREAM, and a view that reads it")
         if self._engine.has_pending:
@@ -413,21 +431,37 @@ def _all_of(name: str, where: exp.Expr | None) -> exp.Select:
 
 _WITH_STREAMS = (Drop, Follow, Refresh, Subscribe)
 """These may wait for streams, which take their turn with the session's lock."""
-_DO: dict[type[Statement], Callable[[Statements, Any], Any]] = {
-    Advance: Statements._advance,
-    CreateIndex: Statements._create,
-    CreateSink: Statements._create,
-    CreateSource: Statements._create,
-    CreateView: Statements._create,
-    Delete: Statements._delete,
-    Drop: Statements._drop,
-    Explain: Statements._explain,
-    Follow: Statements._follow,
-    Insert: Statements._insert,
-    Refresh: Statements._refresh,
-    Select: Statements._select,
-    Show: Statements._show,
-    Subscribe: Statements._subscribe,
-    Transaction: Statements._transaction,
-    Update: Statements._update,
-}
+
+
+class _Table:
+    """By the class of a statement, the method that executes it."""
+
+    def __init__(self) -> None:
+        self._by_class: dict[type[Statement], Callable[[Statements, Any], Answer]] = {}
+
+    def add(self, method: Callable[[Statements, S], Answer], *kinds: type[S]) -> _Table:
+        """With a method, and the classes of statements that it takes."""
+        self._by_class |= dict.fromkeys(kinds, method)
+        return self
+
+    def execute(self, statements: Statements, statement: Statement) -> Answer:
+        """What a statement answers."""
+        return self._by_class[type(statement)](statements, statement)
+
+
+_DO = (
+    _Table()
+    .add(Statements._advance, Advance)
+    .add(Statements._create, CreateIndex, CreateSink, CreateSource, CreateView)
+    .add(Statements._delete, Delete)
+    .add(Statements._drop, Drop)
+    .add(Statements._explain, Explain)
+    .add(Statements._follow, Follow)
+    .add(Statements._insert, Insert)
+    .add(Statements._refresh, Refresh)
+    .add(Statements._select, Select)
+    .add(Statements._show, Show)
+    .add(Statements._subscribe, Subscribe)
+    .add(Statements._transaction, Transaction)
+    .add(Statements._update, Update)
+)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError
 from altneu.sql.statements.defined import Defined, Definitions
-from altneu.sql.statements.tree import Kind, Show
+from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, Kind, Show
 from altneu.types import type_name
 
 Row = tuple[Any, ...]
@@ -42,7 +42,7 @@ def _pattern(like: str) -> str:
 
 
 def _source(defined: Defined, engine: Engine) -> Row:
-    statement = defined.statement
+    statement = defined.stated(CreateSource)
     envelope = statement.envelope.kind
     return defined.name, str(statement.origin), envelope, "yes" if defined.view else "no", _state(defined)
 
@@ -57,12 +57,12 @@ def _materialized(defined: Defined, engine: Engine) -> Row:
 
 
 def _index(defined: Defined, engine: Engine) -> Row:
-    statement = defined.statement
+    statement = defined.stated(CreateIndex)
     return defined.name, statement.of, ", ".join(statement.columns)
 
 
 def _sink(defined: Defined, engine: Engine) -> Row:
-    statement = defined.statement
+    statement = defined.stated(CreateSink)
     target = f"{statement.kind.upper()} {statement.place}" + (f" TABLE {statement.table}" if statement.table else "")
     return defined.name, statement.view, target, _state(defined)
 
@@ -71,7 +71,7 @@ def _state(defined: Defined) -> str:
     return "ready" if defined.error is None else f"waits: {defined.error}"
 
 
-_LISTS: dict[str, tuple[Kind, tuple[str, ...], Callable[[Defined, Any], Row]]] = {
+_LISTS: dict[str, tuple[Kind, tuple[str, ...], Callable[[Defined, Engine], Row]]] = {
     "SOURCES": ("SOURCE", ("name", "from", "envelope", "keep", "state"), _source),
     "TABLES": ("TABLE", ("name", "state"), _plain),
     "VIEWS": ("VIEW", ("name", "state"), _plain),

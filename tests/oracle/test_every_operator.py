@@ -1,0 +1,69 @@
+"""Every operator has a meaning in the oracle, and random plans with it; the few that have none are listed with where
+they are drawn or stated instead."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import pytest
+
+from altneu import Collection
+from altneu.plan import ir
+from tests.oracle import (
+    asof_cases,
+    calculus_cases,
+    delta_joins_cases,
+    latest_cases,
+    locked_cases,
+    loops_cases,
+    queries,
+    update_time_cases,
+)
+from tests.oracle.plans import SOURCES, VERBS
+
+OF_OTHER_COLLECTIONS: dict[type[ir.Node], dict[str, Collection]] = {
+    ir.AsOf: {**asof_cases.plans(), **locked_cases.plans()},  # timestamps and rules of both sides
+    ir.UpdateTime: update_time_cases.plans(),  # depends on the steps, and so on the runner
+    ir.Latest: latest_cases.plans(),  # takes a log without retractions
+    ir.Differentiate: calculus_cases.plans(calculus_cases.ORDERS, calculus_cases.PRICES),  # has to be integrated
+    ir.Integrate: calculus_cases.plans(calculus_cases.ORDERS, calculus_cases.PRICES),
+    ir.ToNeu: calculus_cases.plans(calculus_cases.ORDERS, calculus_cases.PRICES),
+    ir.Result: loops_cases.PLANS,  # a body that comes to an end
+    ir.Loop: loops_cases.PLANS,
+    ir.Variable: loops_cases.PLANS,
+    ir.EnterAt: loops_cases.PLANS,
+    ir.Inspect: queries.queries(),  # shows rows and changes none
+}
+"""Operators that a plan of random verbs over collections of one shape cannot have, and the plans that have them."""
+MADE_BY_RULES = {ir.MultiJoin: delta_joins_cases.PLANS, ir.ArrangedBy: {}}
+"""``MultiJoin`` is made of joins; ``ArrangedBy`` says where rows lie, and is lowered to nothing."""
+
+
+def concrete(kind: type) -> set[type]:
+    below: set[type] = set().union(*map(concrete, kind.__subclasses__()))
+    return below or {kind}
+
+
+def kinds(plans: Iterable[Collection]) -> set[type]:
+    """The classes of the nodes of plans, and of the reducers in them."""
+    nodes = [node for plan in plans for node in ir.walk(plan.node)]
+    return {type(n) for n in nodes} | {type(n.reducer) for n in nodes if isinstance(n, ir.Reduce)}
+
+
+def drawn() -> set[type]:
+    def of(name: str, seed: int) -> Collection:
+        rng = random.Random(seed)
+        return VERBS[name](rng, lambda: rng.choice([*SOURCES.values()]))
+
+    return kinds(of(name, seed) for name in VERBS for seed in range(8))
+
+
+def test_every_operator_is_in_random_plans_or_said_to_be_elsewhere() -> None:
+    assert concrete(ir.Node) - drawn() == {*OF_OTHER_COLLECTIONS, *MADE_BY_RULES}
+    assert concrete(ir.Reducer) - drawn() == {ir.AsOfReduce}  # an as-of join over two times, made by its lowering
+
+
+@pytest.mark.parametrize("kind", OF_OTHER_COLLECTIONS, ids=lambda kind: kind.__name__)
+def test_operators_of_other_collections_are_in_their_plans(kind: type[ir.Node]) -> None:
+    assert kind in kinds(OF_OTHER_COLLECTIONS[kind].values())
