@@ -46,7 +46,7 @@ def read(message: object) -> list[Update] | Progress:
     Progress(lower=0, upper=4, counts={3: 1})
 
     Raises:
-        Refused: it is no message.
+        Refused: it is not a message.
     """
     document = _parsed(message) if isinstance(message, str | bytes | bytearray) else message
     if not isinstance(document, Mapping) or ("updates" in document) == ("progress" in document):

@@ -33,7 +33,7 @@ MODES = {
 
 @dataclass(frozen=True)
 class AsOfOptions:
-    """The arguments beside the two sides and their key, as they were given."""
+    """The arguments other than the two sides and their key."""
 
     mode: AsOfMode | None
     times: tuple[str, str] | None

@@ -1,4 +1,4 @@
-"""The time at which rows came, as a column beside theirs: what ``update_time()`` is."""
+"""``update_time()``: the time at which a row arrived, as a further column."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def narrowed(words: Ints) -> Narrow | None:
 
 
 class NarrowRows(Rows):
-    """Rows of which some columns are narrow; a column is built whenever it is asked for, and not kept."""
+    """Rows with some narrow columns; a column is built whenever it is read, and not stored."""
 
     __slots__ = ("stored",)
 

@@ -53,7 +53,7 @@ class BeyondPython(str):
 def python_values(column: pa.Array) -> list[Any]:
     """The values of a column, with ``BeyondPython`` where Python has none, at any depth.
 
-    Bytes of a string that are no UTF-8 become the replacement character.
+    Bytes of a string that are not valid UTF-8 become the replacement character.
 
     Cost:   that of ``to_pylist``, and some microseconds a value in a column that has one beyond Python.
     """
@@ -217,7 +217,7 @@ def beyond_python(text: str, kind: pa.DataType) -> BeyondPython:
 
 
 def exception_text(error: BaseException) -> str:
-    r"""The type and the message of what a function raised, as a text that a column can hold.
+    r"""The type and the message of an exception, as a string that a column can hold.
 
     >>> exception_text(ValueError("no \ud800"))
     'ValueError: no \\ud800'
@@ -235,7 +235,7 @@ def reason(error: BaseException) -> str:
 
 
 def value_text(value: object) -> str:
-    """The ``repr`` of what a function gave, cut to what a message has room for.
+    """The ``repr`` of a function's result, shortened to fit into a message.
 
     >>> value_text("x" * 5000)[-8:]
     "xxxx'..."

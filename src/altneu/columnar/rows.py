@@ -212,7 +212,7 @@ def _no_rows(schema: pa.Schema) -> Rows:
 
 
 class Record(tuple[object, ...]):
-    """One row as Python functions see it: a tuple whose values also answer to their column names.
+    """One row as Python functions see it: a tuple whose values are also attributes, named as the columns.
 
     >>> Flight = record_type(["carrier", "delay"])
     >>> row = Flight(("UA", 12))

@@ -29,7 +29,7 @@ class _Part:
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Run it, and note what it raises."""
+        """Run it, and store the exception that it raises."""
         try:
             self._call()
         except BaseException as error:  # noqa: BLE001  # raised where the loop was started
@@ -55,7 +55,7 @@ class _Threads:
         self.forget()
 
     def forget(self) -> None:
-        """Start anew: a process that was forked has none of its parent's threads."""
+        """Start again: a forked process has none of its parent's threads."""
         self._parts: SimpleQueue[_Part] = SimpleQueue()
         self._started = 0
 

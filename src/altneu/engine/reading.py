@@ -33,8 +33,8 @@ ASKED = "the query"  # what is answered once has no name of its own
 class Known:
     """What is known and kept of a view.
 
-    Shape:  it can be read at times from ``since`` up to but not including ``lower``; its changes are told apart after
-            ``since``, and from ``began`` on, where the last advance began; of a second time from ``events`` on.
+    Shape:  it can be read at times from ``since`` up to but not including ``lower``; its changes are distinguished
+            after ``since``, and from ``began`` on, where the last advance began; of a second time from ``events`` on.
     """
 
     view: str
@@ -48,7 +48,7 @@ class Known:
 
     @property
     def doubt(self) -> str:
-        """What else than rows that were never inserted may have made a count negative; "" where nothing can."""
+        """Another cause of a negative count than a retraction of a missing row; "" if there is none."""
         if not self.functions:
             return ""
         which = "one of the Python functions" if len(self.functions) > 1 else "the Python function"
@@ -60,13 +60,13 @@ class Known:
         return self.view if self.view == ASKED else f"view {self.view!r}"
 
     def readable(self, at: Time) -> At:
-        """The time to read at, coordinate by coordinate, checked against what is known and kept.
+        """The time to read at, coordinate by coordinate, checked against the readable times.
 
         Of a view with two times the first is the one that is closed; of the second, all are there that are kept apart.
 
         Raises:
-            HistoryGoneError: before ``since``, or about an event time that is no longer kept apart.
-            NotYetKnownError: at or beyond the frontier.
+            HistoryGoneError: the time is before ``since``, or the event time is no longer retained.
+            NotYetKnownError: the time is at or beyond the frontier.
         """
         rest: At = ()
         if self.coordinates is not None:
@@ -109,11 +109,11 @@ class Known:
         return since + 1, max(until, since) + 1
 
     def distinguishes(self, start: int) -> bool:
-        """Whether the contents tell the changes at ``start`` and later from those before."""
+        """Whether the contents distinguish the changes at ``start`` and later from earlier ones."""
         return self.since < max(start, 1)
 
     def history_gone(self, start: int) -> HistoryGoneError:
-        """The error of asking for changes that are folded together."""
+        """The error for changes that are compacted."""
         return HistoryGoneError(
             f"changes since {start - 1} are no longer retained: {self.title} has them since "
             f"{min(self.since, self.lower - 1)}, up to {self.lower - 1}; {self.remedy}"
@@ -136,7 +136,7 @@ class Readable(Protocol):
 
 
 class StateOfViews(Protocol):
-    """What contents and errors of views are read from."""
+    """The state from which contents and errors of views are read."""
 
     @property
     def lock(self) -> Lock:
@@ -154,24 +154,24 @@ class StateOfViews(Protocol):
 
 
 class Readings(StateOfViews, Protocol):
-    """What views are read and followed from: a session, or a reader of its store."""
+    """The source for reading and following views: a session, or a reader of its store."""
 
     @property
     def store_id(self) -> str:
-        """What tells this store from every other one."""
+        """An id of the store."""
 
     def history_id(self, name: str) -> str:
-        """What tells the history of a view from every other one: the store's, and the commit that added the view."""
+        """An id of the history of a view: that of the store, and the commit that added the view."""
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
-        """Have the history after a time kept for somebody outside, under a name, as long as the lease holds."""
+        """Retain the history after a time for an external reader, under a name, while the lease is valid."""
 
     @property
     def subscribers(self) -> Subscribers:
-        """Who is told of changes."""
+        """The subscribers to changes."""
 
     def coordinates(self, name: str) -> tuple[str, str] | None:
-        """What the two times of a view are called, None when it has one."""
+        """The names of the two times of a view; None if it has one time."""
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""
@@ -184,7 +184,7 @@ class Readings(StateOfViews, Protocol):
 
 
 def refuse_without_contents(ports: ViewPorts, name: str) -> None:
-    """Refuse to read the contents of a view that keeps none.
+    """Refuse to read the contents of a view without contents.
 
     Raises:
         ReadError: naming it, and what can be read.
@@ -201,10 +201,10 @@ def changes(table: StateTable, name: str, known: Known, start: int, end: int, la
     """The updates of an arrangement from ``start`` up to but not including ``end``, each at its own time.
 
     ``last`` gives those of the last advance.
-    Cost:   what the last advance did, or a look at the times in batches that reach beyond ``start``.
+    Cost:   the changes of the last advance, or the times in all batches that reach beyond ``start``.
 
     Raises:
-        HistoryGoneError: they are no longer told apart.
+        HistoryGoneError: they are compacted.
     """
     if start >= known.began:
         return between(last(), start, end)
@@ -214,7 +214,7 @@ def changes(table: StateTable, name: str, known: Known, start: int, end: int, la
 
 
 def history(table: StateTable, name: str, start: int, end: int) -> Updates:
-    """The updates that an arrangement keeps of these times, over all shards."""
+    """The updates of an arrangement at these times, over all shards."""
     layout = table.layouts[name]
     parts = []
     for shard in table.shards_of(name):
@@ -225,7 +225,7 @@ def history(table: StateTable, name: str, start: int, end: int) -> Updates:
 
 
 def snapshot(table: StateTable, name: str, time: int) -> Updates:
-    """What an arrangement holds at a time, over all shards, as updates at that time."""
+    """The contents of an arrangement at a time, over all shards, as updates at that time."""
     layout = table.layouts[name]
     states = [state for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
     parts = [at_once(state.spine.batches, layout, time) for state in states]
@@ -237,7 +237,7 @@ def _upper(batch: Batch) -> Ints:
 
 
 class Followed:
-    """A view as what follows it sees it: its updates between times, and how they are told."""
+    """A view as its followers see it: its updates between times, and the form in which they are delivered."""
 
     def __init__(self, readings: Readings, name: str) -> None:
         self._readings, self.name = readings, name
@@ -249,7 +249,7 @@ class Followed:
 
     @property
     def history_id(self) -> str:
-        """What tells the view's history from every other one, also of another view that had its name."""
+        """An id of the view's history, which differs from that of another view that had its name."""
         return self._readings.history_id(self.name)
 
     @property
@@ -259,7 +259,7 @@ class Followed:
 
     @property
     def changes_only(self) -> bool:
-        """Whether the view keeps no contents, so that there is no snapshot of it."""
+        """Whether the view has no contents, and so no snapshot."""
         return self._readings.ports(self.name).changes_only
 
     @property
@@ -275,13 +275,13 @@ class Followed:
         """The updates at times from ``start`` up to but not including ``end``, in no order.
 
         Raises:
-            HistoryGoneError: they are folded together.
+            HistoryGoneError: they are compacted.
         """
         with self.lock:
             return self._readings.updates(self.name, start, end)
 
     def snapshot(self, time: int) -> Updates:
-        """What there is at a time, as updates at that time; of two times the second is kept apart."""
+        """The contents at a time, as updates at that time; the second of two times is retained."""
         with self.lock:
             ports = self._readings.ports(self.name)
             refuse_without_contents(ports, self.name)
@@ -289,7 +289,7 @@ class Followed:
             return snapshot(self._readings.table, ports.contents, time)
 
     def time_names(self, time_column: str | None = None) -> tuple[str, ...]:
-        """What the columns of times are called beside the view's own."""
+        """The names of the time columns."""
         names: tuple[str, ...] = self._readings.coordinates(self.name) or ("time",)
         return names if time_column is None else (time_column, f"{time_column}_event")[: len(names)]
 

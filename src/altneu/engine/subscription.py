@@ -21,12 +21,12 @@ OnTimeEnd = Callable[[int], object]
 
 
 class Subscription(Closing):
-    """What a view changes, from a time on; made by ``view.subscribe``.
+    """The changes of a view from a time on; created by ``view.subscribe``.
 
-    Times come in order, each whole. Inside a time what goes comes before what is new; beyond that there is no order.
-    ``position`` is the least time that has not been given. What is given and not taken, because a function raised or
-    a loop was left, is given again: at least once. As long as a subscription is open, its session keeps the history
-    after what it has given; a session's subscription ends with it.
+    Times are delivered in order, each one completely. Within a time, removed rows come before added rows; their order
+    is otherwise undefined. ``position`` is the least time that has not been delivered. If a function raises, or a loop
+    ends early, that time is delivered again: every update is delivered at least once. While a subscription is open, its
+    session retains the history after ``position``; a session's subscription ends with the session.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Subscription(Closing):
     def __iter__(self) -> Iterator[pa.Table]:
         """What has been closed since, a table a time that changed anything: ``changes()`` of that time.
 
-        It ends where nothing more is closed yet; iterating again goes on from there.
+        It ends when no further time is closed; iterating again continues from there.
         """
         for _, updates in self._due():
             if len(updates):

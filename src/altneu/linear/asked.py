@@ -28,7 +28,7 @@ def parts_of(test: Test) -> Iterator[Filter | Temporal]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is found of one more test of what comes out of a logic.
+    """The answer for one more test of the output of a logic.
 
     ``before``: the test as it is asked of the rows that come in, where that may be. ``known``: it drops nothing that
     the logic would not drop without it.
@@ -65,7 +65,7 @@ class Cut:
         return Asked(before, known)
 
     def with_test(self, test: Filter | Temporal) -> Cut:
-        """The logic with one more test of what comes out; itself where that drops nothing more."""
+        """The logic with one more test of its output; the same logic if the test drops nothing more."""
         if self.ask(test).known:
             return self
         cutter = self._cutter.copy()

@@ -71,7 +71,7 @@ class Block:
         self.tests.insert(at, test)
 
     def prune(self, needed: frozenset[str]) -> frozenset[str]:
-        """Leave out what nobody reads of what comes out; returns the columns that are read of what comes in."""
+        """Drop output columns that nobody reads; returns the input columns that are still read."""
         self.closing, names_read = _pruned(self.closing, needed, frozenset(self.outputs))
         self.outputs = {n: e for n, e in self.outputs.items() if n in names_read}
         read = [t.columns_read(pa.schema([])) for t in self.tests]

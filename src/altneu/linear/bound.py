@@ -1,4 +1,4 @@
-"""Bound logic: what a linear operator does to one row, as a value.
+"""Bound logic: the logic of a linear operator, as a value.
 
 Linear operators act update by update, so a run of them is one value: a delay of the times that come in, and steps
 applied in order. This package only describes them; ``altneu.operators.linear`` evaluates them over column batches.
@@ -57,7 +57,7 @@ class BoundLogic:
         return BoundLogic(tuple(steps), self.delay.then(after.delay))
 
     def output(self, schema: pa.Schema) -> pa.Schema:
-        """Schema of what comes out when rows of ``schema`` go in."""
+        """The schema of the output for an input with ``schema``."""
         for step in self.steps:
             schema = step.output(schema)
         return schema

@@ -14,9 +14,9 @@ _SHOWN = 300
 
 
 class Checked:
-    """A function that says so when two calls with equal arguments differ in what they give or raise.
+    """A function that is called twice and raises an error if the two results or exceptions differ.
 
-    Cost:   every call twice, and a comparison of what came of them.
+    Cost:   two calls for one, and a comparison of the results.
 
     Raises:
         ImpureFunctionError: they differ; names the function, the row and both results.

@@ -202,5 +202,5 @@ def _value_text(value: object) -> str:
 
 
 def running_python() -> str:
-    """The Python whose code functions are compiled to: another one compiles them to other code."""
+    """The version of Python, which decides the code to which functions are compiled."""
     return f"{sys.version_info[0]}.{sys.version_info[1]}"

@@ -65,7 +65,7 @@ def _update(update: Update, change: Change) -> Update:
 
 
 def parts_of(expression: Expr) -> Iterator[Expr]:
-    """An expression and everything inside it, what is equal as often as it stands there."""
+    """An expression and all its parts; equal parts are repeated."""
     yield expression
     inner = expression.args if isinstance(expression, Call) else ()
     for part in (expression.body,) if isinstance(expression, Lambda) else inner:

@@ -85,7 +85,7 @@ class TooMuch(Exception):  # noqa: N818 -- a signal to the plan, which makes an 
 
 
 def parts_of(call: Callable[..., Any]) -> dict[str, str]:
-    """What a callable reads: a short digest of each part, by what the part is called.
+    """Everything that a callable reads: a short digest of each part, by the name of the part.
 
     Cost:   one look at every value that is read: about a microsecond for a plain one, tens of them for an object; the
             bytes of arrays.

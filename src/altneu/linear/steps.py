@@ -32,7 +32,7 @@ class Step:
         raise NotImplementedError(type(self).__name__)
 
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
-        """Columns that decide what this step does, beside those it hands on."""
+        """Columns that this step reads, except those that it only passes on."""
         return frozenset(schema.names)
 
     @property
@@ -47,7 +47,7 @@ class Step:
 
     @property
     def digest(self) -> str:
-        """What tells this step from any other, beside its text: fingerprints are made of it."""
+        """What distinguishes this step from others with the same text; fingerprints contain it."""
         return ""
 
     @property
@@ -521,7 +521,7 @@ class FilterFunction(FunctionStep):
 
 @dataclass(frozen=True)
 class MakingStep(FunctionStep):
-    """A step whose Python function makes rows of ``schema``."""
+    """A step whose Python function returns rows of ``schema``."""
 
     schema: pa.Schema
 

@@ -58,7 +58,7 @@ class Antichain:
         """The frontier at Python values; without values, the closed frontier.
 
         Raises:
-            TimeRangeError: a value is no time of the lattice.
+            TimeRangeError: a value is not a time of the lattice.
         """
         if lattice.is_total:
             return cls._chain(lattice, min((lattice.encode(value)[0] for value in values), default=None))

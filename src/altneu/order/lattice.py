@@ -86,7 +86,7 @@ class Lattice(ABC):
         return value
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what is worked out of the others, which another process does anew."""
+        """Without derived attributes, which another process computes again."""
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def less_equal(self, a: Times, b: Times) -> Mask:
@@ -137,7 +137,7 @@ class Lattice(ABC):
         """Python values as times ``(width, n)``.
 
         Raises:
-            TimeRangeError: a value is no time of this lattice.
+            TimeRangeError: a value is not a time of this lattice.
         """
         columns = [self.encode(value) for value in values]
         return np.array(columns, np.int64).reshape(len(columns), self.width).T
@@ -146,7 +146,7 @@ class Lattice(ABC):
         """One Python value as a time ``(width, 1)``: an int, a tuple, ``alt(t)`` or ``neu(t)``, as the lattice nests.
 
         Raises:
-            TimeRangeError: the value is no time of this lattice.
+            TimeRangeError: the value is not a time of this lattice.
         """
         return np.array(self.encode(value), np.int64).reshape(self.width, 1)
 

@@ -81,7 +81,7 @@ class App:
     # what is there --------------------------------------------------------------------------------------------------
 
     def addresses(self, _: Request) -> dict[str, str]:
-        """Every address, and what it answers."""
+        """All addresses and their handlers."""
         return ADDRESSES
 
     def session(self, _: Request) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The graph of the views: operators with what they keep and did, and the picture that is brought up to date."""
+"""The graph of the views: operators with their state and work, and the picture, which is updated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
 
 
 def explained_of(snapshot: Snapshot, view: str | None, known: Facts) -> Explained:
-    """The operators of a view, or of all, as of a snapshot, with what was measured."""
+    """The operators of one view or of all views as of a snapshot, with measurements."""
     sizes, none = snapshot.sizes, (0, 0)
     rows, size = (lambda name: sizes.get(name, none)[0]), (lambda name: sizes.get(name, none)[1])
     facts = replace(known, rows=rows, bytes=size, event_times=None)

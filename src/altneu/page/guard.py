@@ -1,4 +1,4 @@
-"""Who is let in: only names of this machine, only pages of this page, and with a token whoever has it."""
+"""Access control: requests for names of this machine, from pages of this server, and with the token if there is one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def names_us(header: str, host: str) -> bool:
 
 
 class Guard:
-    """Lets requests through that may be answered, and says on every answer what a browser may do with it."""
+    """Passes on permitted requests, and adds the headers that restrict the browser to every response."""
 
     def __init__(self, app: ASGIApp, host: str, port: int, token: str | None) -> None:
         self._app, self._host, self._token, self._cookie = app, host, token, f"altneu_{port}"

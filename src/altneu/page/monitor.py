@@ -28,7 +28,7 @@ WANTED = 60.0  # seconds after somebody has asked what operators did
 
 @dataclass(frozen=True)
 class Change:
-    """What a step changed in a view: ``total`` updates, of which the first are ``shown``."""
+    """The changes of a view in a step: ``total`` updates, the first of which are ``shown``."""
 
     past: Past
     total: int

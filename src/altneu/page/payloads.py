@@ -1,4 +1,4 @@
-"""A session in JSON: what it is, its steps, views, sources and streams."""
+"""A session as JSON: its state, steps, views, sources and streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of the page and how it answers: parameters read with care, errors told as JSON."""
+"""Requests and responses of the page: validated parameters, and errors as JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Json(Response):
 
 
 def refusal(status: int, message: str, kind: str = "Refused") -> Json:
-    """An answer that says why there is no other."""
+    """An error response with the reason."""
     return Json({"error": {"kind": kind, "message": message}}, status)
 
 
@@ -86,7 +86,7 @@ async def body(request: Request, most: int = 1 << 20) -> dict[str, Any]:
 
 
 def field(posted: dict[str, Any], name: str) -> str:
-    """A text of what was posted.
+    """A string of the request's body.
 
     Raises:
         Refused: it is missing, or no text.

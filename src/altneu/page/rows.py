@@ -52,7 +52,7 @@ class Selection:
     whole: bool
 
     def window(self, offset: int, limit: int) -> dict[str, Any]:
-        """Some of the rows, as the page is told them; ``id`` finds one again."""
+        """Some of the rows, as JSON; ``id`` identifies a row."""
         part = self.updates.take(np.arange(offset, min(offset + limit, len(self.updates))))
         ids = [f"{h:016x}" for h in hash_rows(part.rows).tolist()] if len(part) else []
         return {

@@ -1,4 +1,4 @@
-"""A session as of a commit, which can be read while it goes on."""
+"""A session as of a commit, which can be read while the session continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and what the operating system says, as altneu's errors."""
+"""Files that appear completely or not at all; errors of the operating system as altneu's errors."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def discard(path: Path) -> None:
 
 
 def clear_temporaries(folder: Path) -> None:
-    """Remove what a writer that died left in a folder; only for the holder of the store's lock."""
+    """Remove temporary files of a killed writer from a folder; only for the holder of the store's lock."""
     with naming(folder, "list"):
         for path in folder.iterdir():
             if path.name.startswith(".") and path.name.endswith(TEMPORARY):

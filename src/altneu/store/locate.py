@@ -1,4 +1,4 @@
-"""From what a user says about where a store is to a folder."""
+"""Find the folder of a store from the path that a user gives."""
 
 from __future__ import annotations
 

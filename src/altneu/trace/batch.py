@@ -104,7 +104,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a batch tells about the collection it was cut from.
+    """What a batch says about its part of a collection.
 
     Let C be all updates of a collection, and write F <= t when some element of the antichain F is <= t. A batch with
     ``lower``, ``upper`` and ``since`` holds a set U of updates with:
@@ -539,7 +539,7 @@ class Batch:
 
 
 class LazyBatch(Batch):
-    """A batch whose blocks are brought when they are touched, or those of some keys alone.
+    """A batch whose blocks are loaded when they are used, all of them or those of some keys.
 
     ``part`` brings what there is from one key hash on and before another; ``rows`` counts updates, ``size`` their
     bytes. Where not ``exact`` there may be fewer. ``stored`` is what whoever made it calls its data.

@@ -1,4 +1,4 @@
-"""Views: what a session keeps right, and how it is read."""
+"""Views: collections that a session maintains, and how they are read."""
 
 from __future__ import annotations
 
