@@ -486,9 +486,9 @@ class _Scheduling:
         self.counter = count()
         self.loops: dict[int, list[int]] = {}  # of the root and of each loop, the loops right inside
         self.members: dict[int, list[int]] = {}  # of the same the nodes inside, also those in loops in it
-        for i, found in enumerate(scopes):
-            if found.kind == "loop":
-                self.loops.setdefault(self.home[found.parent], []).append(i)
+        for i, result in enumerate(scopes):
+            if result.kind == "loop":
+                self.loops.setdefault(self.home[result.parent], []).append(i)
         for i, node in enumerate(nodes):
             at = self.home[node.scope]
             self.members.setdefault(at, []).append(i)

@@ -21,9 +21,9 @@ class DifferentiateOp(RowByRow, tag="DifferentiateOp", kind="moments"):
         if updates is None:
             return [None]
         updates = here.present(updates, moments.inner)
-        gone = replace(updates, times=moments.neu(updates.times), diffs=difference.negate(updates.diffs))
+        removed = replace(updates, times=moments.neu(updates.times), diffs=difference.negate(updates.diffs))
         there = replace(updates, times=moments.alt(updates.times))
-        return [Updates.concat([there, gone], updates.schema, moments.width)]
+        return [Updates.concat([there, removed], updates.schema, moments.width)]
 
 
 @dataclass(frozen=True)

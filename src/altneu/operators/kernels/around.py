@@ -21,7 +21,7 @@ from altneu.columnar.lookup import first_at
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.ends import Found, NewRows, has_below_zero, joined_runs, no_matches, places_in, ranked
+from altneu.operators.kernels.ends import Located, NewRows, has_below_zero, joined_runs, no_matches, places_in, ranked
 from altneu.operators.kernels.groups import Groups, number_new
 from altneu.operators.reduce.node import Around
 from altneu.trace.batch import Arranged, Layout, Matches, matches_of
@@ -55,7 +55,7 @@ def _old_of(given: Arranged, around: Around, negative: Arranged, new: NewRows) -
     layout = given.layout
     if not any(len(batch) for batch in given.old):
         return no_matches(layout)
-    result = Found.of(given.old, new.hashes, new.keys)
+    result = Located.of(given.old, new.hashes, new.keys)
     count = new.keys.count
     size = np.zeros(count, np.int64)
     np.add.at(size, result.hits[:, 0], result.hits[:, 3] - result.hits[:, 2])

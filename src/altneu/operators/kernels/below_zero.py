@@ -10,7 +10,7 @@ from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import DiffOverflowError
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.ends import Found
+from altneu.operators.kernels.ends import Located
 from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import number_new
@@ -44,7 +44,7 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
     if not len(some):
         return Updates.empty(layout.key_schema, layout.lattice.width)
     number, values, words, times, diffs = number[some], values.take(some), words[some], times[0, some], diffs[some]
-    result = Found.of([b for b in given.old if len(b)], hashes, keys)
+    result = Located.of([b for b in given.old if len(b)], hashes, keys)
     old = matches_of(result.with_words(number, words), result.used, layout)
     both = Rows.concat([old.values, values], layout.value_schema)
     group = np.concatenate([old.probe, number])

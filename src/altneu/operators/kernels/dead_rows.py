@@ -2,7 +2,7 @@
 
 A row whose updates cancel can be passed over for ever: an update that comes later is an update of its own. But they
 cancel across batches, which may not meet for long, and who reads a group from its front would read them all again at
-every step. So what one step found is noted: *gaps* in the order of a group's words, between which nothing is left of
+every step. So what one step located is noted: *gaps* in the order of a group's words, between which nothing is left of
 the batches that there are. A new update closes the gap at its word. This is a hint and not state: it lies with the
 largest of the batches, and is lost with it.
 """

@@ -72,7 +72,7 @@ def ends_of(given: Arranged, ends: Ends, negative: Arranged, new: NewRows) -> Ma
     layout = given.layout
     if not any(len(batch) for batch in given.old):
         return no_matches(layout)
-    result = Found.of(given.old, new.hashes, new.keys)
+    result = Located.of(given.old, new.hashes, new.keys)
     dead = DeadRows.of(given)
     old = _old_of(result, layout, ends, new, has_below_zero(negative, new.hashes, new.keys), dead)
     dead.close(given, new.keys, new.number, new.words)
@@ -87,7 +87,7 @@ def no_matches(layout: Layout) -> Matches:
 
 
 @dataclass(frozen=True)
-class Found:
+class Located:
     """Where some keys are in batches: runs of rows as lines (key, block, start, stop).
 
     Of each block ``batch`` says which it is of, and ``words`` is the address of its words.
@@ -99,7 +99,7 @@ class Found:
     words: Ints
 
     @classmethod
-    def of(cls, batches: Sequence[Batch], hashes: Words, keys: Rows) -> Found:
+    def of(cls, batches: Sequence[Batch], hashes: Words, keys: Rows) -> Located:
         """Look keys up."""
         hits, used, batch = chains_of(batches, hashes, keys)
         return cls(hits, used, batch, np.array([b.addresses[0, 0] for b in used], np.int64))
@@ -109,25 +109,25 @@ class Found:
         return joined_runs(_runs_of_words(self.hits, self.words, number, words))
 
 
-def _old_of(found: Found, layout: Layout, ends: Ends, new: NewRows, broken: Mask, dead: DeadRows) -> Matches:
+def _old_of(located: Located, layout: Layout, ends: Ends, new: NewRows, broken: Mask, dead: DeadRows) -> Matches:
     """The old updates that are needed, by group."""
     count = new.keys.count
     size = np.zeros(count, np.int64)
-    np.add.at(size, found.hits[:, 0], found.hits[:, 3] - found.hits[:, 2])
+    np.add.at(size, located.hits[:, 0], located.hits[:, 3] - located.hits[:, 2])
     take = max(ends.first, ends.last) + np.bincount(new.number, minlength=count)
     whole = broken | (size <= np.maximum(_MORE * take, _SMALL))
     if whole.all():
-        return matches_of(found.hits, found.used, layout)
+        return matches_of(located.hits, located.used, layout)
     names = encode(new.keys) if count <= MOST_KEYS else []
-    hits = dead.passed_over(names, found.hits, found.words)
-    behind = _behind_nulls(found, hits, layout.order[0][0]) if ends.valued else hits
+    hits = dead.passed_over(names, located.hits, located.words)
+    behind = _behind_nulls(located, hits, layout.order[0][0]) if ends.valued else hits
     some = ~whole[new.number]
-    touched = found.with_words(new.number[some], new.words[some])
+    touched = located.with_words(new.number[some], new.words[some])
     while True:
-        front, fronts = _cut_ends(behind, found.batch, np.where(whole, 0, take if ends.first else 0), False)
-        back, backs = _cut_ends(hits, found.batch, np.where(whole, 0, take if ends.last else 0), True)
-        runs = joined_runs(np.concatenate([front, back, touched, found.hits[whole[found.hits[:, 0]]]]))
-        read = _Read.of(matches_of(runs, found.used, layout), new, layout, valued=ends.valued)
+        front, fronts = _cut_ends(behind, located.batch, np.where(whole, 0, take if ends.first else 0), False)
+        back, backs = _cut_ends(hits, located.batch, np.where(whole, 0, take if ends.last else 0), True)
+        runs = joined_runs(np.concatenate([front, back, touched, located.hits[whole[located.hits[:, 0]]]]))
+        read = _Read.of(matches_of(runs, located.used, layout), new, layout, valued=ends.valued)
         read.leave(ends, places_in(runs, fronts), places_in(runs, backs))
         short = read.short(ends) & ~whole
         if not short.any():
@@ -218,10 +218,10 @@ class _Read:
                     ranks = np.flatnonzero(inside & (self.owner == key))
                     self._note(dead, name, ranks, removed, at_front=at_front)
 
-    def _note(self, dead: DeadRows, name: bytes, ranks: Ints, gone: Ints, *, at_front: bool) -> None:
+    def _note(self, dead: DeadRows, name: bytes, ranks: Ints, cancelled: Ints, *, at_front: bool) -> None:
         """Between two rows of which something is left; before the first at the front, behind the last at the back."""
         live = np.flatnonzero(self.copies[ranks] != 0)
-        sums = np.concatenate([[0], np.cumsum(gone[ranks])])
+        sums = np.concatenate([[0], np.cumsum(cancelled[ranks])])
         edges = np.concatenate([[0], live, [len(ranks)]])
         words = [self.word[ranks[at]].item() for at in live]
         for i in np.flatnonzero(np.diff(sums[edges]) >= LEAST).tolist():
@@ -253,13 +253,13 @@ def has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
     return result > 0
 
 
-def _behind_nulls(found: Found, hits: Ints, column: str) -> Ints:
+def _behind_nulls(located: Located, hits: Ints, column: str) -> Ints:
     """Runs without the rows at their front that have a null in the first column of the order."""
     hits = hits.copy()
-    ends = _first_words(hits, found.words)
+    ends = _first_words(hits, located.words)
     for h in np.flatnonzero(ends > hits[:, 2]).tolist():
         start = int(hits[h, 2])
-        values = found.used[hits[h, 1]].values.column(column)
+        values = located.used[hits[h, 1]].values.column(column)
         hits[h, 2] = start + values.slice(start, int(ends[h]) - start).null_count  # a value may have the word of nulls
     return hits[hits[:, 2] < hits[:, 3]]
 

@@ -40,7 +40,7 @@ _LARGEST_COUNT = 2**62
 _OVERFLOW_MESSAGE = "a sum of the group left the signed 64-bit range of a slot; the step is not committed"
 
 
-Made = tuple[list[Updates], list[Updates]]  # rows and errors
+RowsAndErrors = tuple[list[Updates], list[Updates]]  # rows and errors
 
 
 class AccumulableSpec(ReduceSpec):
@@ -111,10 +111,10 @@ class CountedSpec(AccumulableSpec):
 
     def reduced(self, groups: Groups, operator: str) -> ReduceOutput:
         """Of each row, where its count changes."""
-        return output(self.schema, *self.made(groups, _count(groups), operator))
+        return output(self.schema, *self.results(groups, _count(groups), operator))
 
     @abstractmethod
-    def made(self, groups: Groups, counts: Counts, operator: str) -> Made:
+    def results(self, groups: Groups, counts: Counts, operator: str) -> RowsAndErrors:
         """Rows and errors of what counts were and are."""
 
 
@@ -129,7 +129,7 @@ class DistinctSpec(CountedSpec):
         """That of the rows."""
         return self.rows
 
-    def made(self, groups: Groups, counts: Counts, operator: str) -> Made:
+    def results(self, groups: Groups, counts: Counts, operator: str) -> RowsAndErrors:
         """Rows whose count became positive, or is so no more; errors for counts below zero."""
         return _distinct(groups, counts, self, operator)
 
@@ -164,7 +164,7 @@ class CountOfSpec(CountedSpec):
     rows: pa.Schema
     column: str = "count"
 
-    def made(self, groups: Groups, counts: Counts, operator: str) -> Made:
+    def results(self, groups: Groups, counts: Counts, operator: str) -> RowsAndErrors:
         """Rows with the counts that they had and have."""
         return _count_of(groups, counts, self)
 
@@ -186,7 +186,7 @@ class ThresholdSpec(CountedSpec):
         """That of the rows."""
         return self.rows
 
-    def made(self, groups: Groups, counts: Counts, operator: str) -> Made:
+    def results(self, groups: Groups, counts: Counts, operator: str) -> RowsAndErrors:
         """The difference of what the function says; errors where it fails."""
         return _threshold(groups, counts, self, operator)
 
@@ -273,7 +273,7 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, w
     order, starts, groups, slots, amounts = new
     old_starts, old_slots, old_amounts = old
     sums, magnitude = np.zeros(width, np.int64), np.zeros(SCRATCH, np.int64)
-    lines, shown, told = room_for(len(starts) - 1, len(finishing))
+    lines, shown, final_words = room_for(len(starts) - 1, len(finishing))
     states, valid, words = finals_for(len(finishing))
     result, current, line = 0, -1, 0
     overflow = False
@@ -289,8 +289,8 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, w
             overflow |= bump(sums, slots[order[p]], amounts[order[p]])
         line = 1 - line
         _finals(finishing, kinds, sums, default_row, states, valid, words, line, magnitude)
-        result = emit_change(states, valid, words, 1 - line, at, lines, shown, told, result)
-    return (lines[:, :result], shown[:, :result], told[:, :, :result]), overflow
+        result = emit_change(states, valid, words, 1 - line, at, lines, shown, final_words, result)
+    return (lines[:, :result], shown[:, :result], final_words[:, :, :result]), overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +341,7 @@ def _counted(groups: Groups, at: Ints, diffs: Ints, schema: pa.Schema, counts: I
     return Updates(Rows(schema, columns, keys.count), groups.new_times[at[some]].reshape(1, -1), diffs[some])
 
 
-def _distinct(groups: Groups, counts: Counts, spec: DistinctSpec, operator: str) -> Made:
+def _distinct(groups: Groups, counts: Counts, spec: DistinctSpec, operator: str) -> RowsAndErrors:
     shown = (counts.after > 0).astype(np.int64) - (counts.before > 0)
     wrong = (counts.after < 0).astype(np.int64) - (counts.before < 0)
     bad = np.flatnonzero(wrong)
@@ -350,7 +350,7 @@ def _distinct(groups: Groups, counts: Counts, spec: DistinctSpec, operator: str)
     return [_counted(groups, counts.at, shown, spec.schema)], [errs]
 
 
-def _count_of(groups: Groups, counts: Counts, spec: CountOfSpec) -> Made:
+def _count_of(groups: Groups, counts: Counts, spec: CountOfSpec) -> RowsAndErrors:
     was, is_ = -(counts.before != 0).astype(np.int64), (counts.after != 0).astype(np.int64)
     return [
         _counted(groups, counts.at, was, spec.schema, counts.before),
@@ -358,7 +358,7 @@ def _count_of(groups: Groups, counts: Counts, spec: CountOfSpec) -> Made:
     ], []
 
 
-def _threshold(groups: Groups, counts: Counts, spec: ThresholdSpec, operator: str) -> Made:
+def _threshold(groups: Groups, counts: Counts, spec: ThresholdSpec, operator: str) -> RowsAndErrors:
     requested = {count: _ask(spec.function, count) for count in {*counts.before.tolist(), *counts.after.tolist()}}
     before, after = ([requested[count] for count in c.tolist()] for c in (counts.before, counts.after))
     shown = [_number_or_0(b) - _number_or_0(a) for a, b in zip(before, after, strict=True)]

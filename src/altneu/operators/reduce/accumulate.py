@@ -68,13 +68,13 @@ class Accumulator:
     threshold.
 
     >>> from altneu.order import Epoch
-    >>> made = Accumulator(
+    >>> accumulator = Accumulator(
     ...     ("k",),
     ...     (Aggregate("sum", ("x",), pa.int64()),),
     ...     pa.schema([("k", pa.string()), ("x", pa.int64())]),
     ... )
-    >>> rows = Rows.from_pylist([("a", 5), ("a", -7)], made.schema)
-    >>> slots = made.explode(Updates(rows, np.zeros((1, 2), np.int64), np.array([1, 1])), Epoch())
+    >>> rows = Rows.from_pylist([("a", 5), ("a", -7)], accumulator.schema)
+    >>> slots = accumulator.explode(Updates(rows, np.zeros((1, 2), np.int64), np.array([1, 1])), Epoch())
     >>> sorted(zip(slots.rows.to_pylist(), slots.diffs.tolist()))
     [(('a', 0), 2), (('a', 5), -2)]
 
@@ -258,12 +258,12 @@ class Accumulator:
 
         Counts and integer sums have them; sums of floats and decimals do not add up exactly in SQL, nor do products.
 
-        >>> made = Accumulator(
+        >>> accumulator = Accumulator(
         ...     ("k",),
         ...     (Aggregate("sum", ("x",), pa.int64()),),
         ...     pa.schema([("k", pa.string()), ("x", pa.int64())]),
         ... )
-        >>> for name, expression in made.partials():
+        >>> for name, expression in accumulator.partials():
         ...     print(name, "=", expression)
         #rows = count(1)
         #nulls0 = count_if(`x` is null)
@@ -335,7 +335,7 @@ def valid_of(column: pa.Array) -> Mask:
 
 
 def whole(column: pa.Array) -> Ints:
-    """A signed integer column as int64; what stands under a null is not told."""
+    """A signed integer column as int64; the value under a null is undefined."""
     type_ = np.dtype(f"i{column.type.bit_width // 8}")
     return _buffer(column, type_).astype(np.int64, copy=False)
 

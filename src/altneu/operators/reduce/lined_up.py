@@ -116,7 +116,7 @@ class Ordered:
     row: Ints
     peer: Ints
     starts: Ints
-    made: dict[tuple[object, ...], Ints] = field(default_factory=dict)
+    computed: dict[tuple[object, ...], Ints] = field(default_factory=dict)
 
     @classmethod
     def of(cls, held: Contents, order: Sequence[Order]) -> Ordered:
@@ -156,9 +156,9 @@ class Ordered:
 
     def _once(self, key: tuple[object, ...], make: Callable[[], Ints]) -> Ints:
         """What every piece asks for is made for the first one."""
-        if key not in self.made:
-            self.made[key] = make()
-        return self.made[key]
+        if key not in self.computed:
+            self.computed[key] = make()
+        return self.computed[key]
 
     def _bound(self, name: str, *, after: bool) -> Ints:
         ((order, descending, nulls_first),) = self.order

@@ -132,8 +132,8 @@ class CollateOp(Hosting, tag="CollateOp", kind="reduce"):
         given = [here.arranged(place) for place in range(here.inputs)]
         if not any(len(one.new) for one in given):
             return [None, None]
-        made = collate(given, self.collation, here.label)
-        return self.finished(made.oks, made.errs)
+        result = collate(given, self.collation, here.label)
+        return self.finished(result.oks, result.errs)
 
     def described(self, label: str, *, event_times: bool) -> str:
         """That it has parts."""
@@ -161,8 +161,8 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
             return self._in_round(arranged, here)
         if not len(arranged.new):
             return [None, None]
-        made = self.spec.reduce(self._read(arranged, here), here.label)
-        return self.finished(made.oks, made.errs)
+        result = self.spec.reduce(self._read(arranged, here), here.label)
+        return self.finished(result.oks, result.errs)
 
     def _read(self, arranged: Arranged, here: Here) -> Arranged | Groups:
         """All that is needed of the groups."""
@@ -199,8 +199,8 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         if not len(arranged.new) and not due:
             return [None, None]
         again = Updates.concat(due, layout.schema, layout.lattice.width)
-        made = reduce_in_round(arranged, here.region.rounds, again, self.spec, here.label)
-        if due or len(made.pended):
-            future = future.add(made.pended, here.mode.future_bytes)
+        result = reduce_in_round(arranged, here.region.rounds, again, self.spec, here.label)
+        if due or len(result.pended):
+            future = future.add(result.pended, here.mode.future_bytes)
             here.keep(name, ArrangementState(Spine.empty(layout), future))
-        return self.finished(made.oks, made.errs)
+        return self.finished(result.oks, result.errs)

@@ -192,7 +192,7 @@ def sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart cost
     stale, number, magnitude = np.ones(many, np.bool_), np.zeros(many, np.int64), np.zeros(SCRATCH, np.int64)
     flat, lists_made = np.empty(64, np.int64), 0
     ends = np.zeros((count + len(old_starts)) * lists_read + 1, np.int64)
-    lines, shown, told = room_for(count, many)
+    lines, shown, written = room_for(count, many)
     states, valid, final_words = finals_for(many)
     built, current, line, negatives, noted = 0, -1, 0, 0, 0
     overflow = False
@@ -280,6 +280,6 @@ def sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart cost
                     states[line] = NEGATIVE if result == NEGATIVE else OVERFLOW + a
                     break
                 valid[line, a], final_words[0, line, a], final_words[1, line, a] = some, low_word, high_word
-        built = emit_change(states, valid, final_words, 1 - line, m, lines, shown, told, built)
-    changes = lines[:, :built], shown[:, :built], told[:, :, :built]
+        built = emit_change(states, valid, final_words, 1 - line, m, lines, shown, written, built)
+    changes = lines[:, :built], shown[:, :built], written[:, :, :built]
     return changes, flat[: ends[lists_made]], ends[: lists_made + 1], overflow

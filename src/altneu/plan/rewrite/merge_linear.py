@@ -49,9 +49,9 @@ def _in_normal_form(node: Linear) -> Node:
     logic = normalise(node.logic, node.input.schema)
     if not logic:
         return node.input
-    made = node if logic is node.logic else Linear(node.input, logic)
-    made.__dict__[_NORMAL] = True
-    return made
+    result = node if logic is node.logic else Linear(node.input, logic)
+    result.__dict__[_NORMAL] = True
+    return result
 
 
 def _long_runs(root: Node, counts: Counter[str]) -> dict[str, int]:
