@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.explain import EventTimes
@@ -15,7 +16,7 @@ from altneu.operators.kernels.spans import show_row
 from altneu.order import Epoch
 from altneu.runtime.batch_writer import ranges
 from altneu.runtime.state import StateTable
-from altneu.trace.batch import Batch, Layout
+from altneu.trace.batch import Batch, Layout, find_in
 from altneu.trace.future import FutureUpdates
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates, consolidate
@@ -60,6 +61,25 @@ def contents(table: StateTable, name: str, at: At) -> Updates:
     """The rows of an arrangement with their counts at a time, over all shards."""
     parts = [accumulated(state, at) for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
     return Updates.concat(parts, table.layouts[name].schema, 1)
+
+
+def rows_with_key(table: StateTable, name: str, at: At, keys: Rows) -> Updates:
+    """The rows of an arrangement that have one of some distinct keys, with their counts at a time.
+
+    Shape:  ``keys`` are rows of the arrangement's key; null equals null.
+    Cost:   O(log n) for each key, shard and batch, and what has the keys.
+    """
+    layout, hashes, parts = table.layouts[name], hash_rows(keys), []
+    own = np.array(at[: layout.lattice.width], np.int64)[:, None]
+    for shard in table.shards_of(name):
+        state = table.get(name, shard)
+        batches = [] if state is None else [batch for batch in state.spine.batches if len(batch)]
+        if batches:
+            matches = find_in(batches, hashes, keys)
+            rows = layout.join(keys.take(matches.probe), matches.values)
+            early = np.asarray((matches.times <= own).all(axis=0))
+            parts.append(Updates(rows, np.full((1, len(matches)), at[0]), matches.diffs).filter(early))
+    return consolidate(Updates.concat(parts, layout.schema, 1), Epoch())
 
 
 def event_times(table: StateTable, name: str) -> EventTimes | None:

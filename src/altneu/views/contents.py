@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from altneu.columnar.rows import Ints, Rows
+from altneu.columnar.canonical import canonical
+from altneu.columnar.rows import Ints, Rows, array_of
 from altneu.engine.reading import OnErrors, StateOfViews, Time, refuse_without_contents
 from altneu.errors import ERROR_SCHEMA, ReadError, ViewHasErrorsError
 from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY
 from altneu.order import Epoch
 from altneu.plan.physical import ViewPorts
-from altneu.runtime.read import At, contents, negatives
+from altneu.provenance.finding import agreeing
+from altneu.runtime.read import At, contents, negatives, rows_with_key
 from altneu.runtime.state import StateTable
 from altneu.trace.update import Updates, consolidate
 
@@ -73,6 +76,78 @@ class Contents:
         A date or timestamp outside the years 1 to 9999, for which Python has no value, is the text of Spark's cast.
         """
         return Rows.from_batch(self.to_arrow(at, errors)).to_pylist()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns by which the contents are arranged; ``get`` looks their values up."""
+        ports = self._source.ports(self.name)
+        return self._source.table.layouts[ports.contents].key
+
+    def get(self, row: Any, at: Time = None, errors: OnErrors = "raise") -> list[tuple[Any, ...]]:
+        """The rows that have some values, as Python tuples, each as often as its count says.
+
+        ``row`` has values of columns by name, or only the value of the ``key`` (a tuple, where it has several columns).
+        None finds null. The key of a view is its group or join key; ``collection.arrange_by(...)`` chooses another one.
+
+        Cost:   O(log n) for the rows if all columns of the key are given, else a read of all contents.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, price long")
+        >>> with an.Session() as session:
+        ...     totals = session.maintain("totals", orders.group_by("item").agg(total="sum(price)"))
+        ...     session.insert("orders", [("tea", 3), ("jam", 5), ("tea", 4)])
+        ...     _ = session.advance()
+        ...     totals.key, totals.get("tea"), totals.get({"item": "oil"}), totals.get({"total": 5})
+        (('item',), [('tea', 7)], [], [('jam', 5)])
+
+        Raises:
+            ReadError: a column or the number of values is not that of the view, or a value does not fit its column; or
+                the view was made without contents.
+            ViewHasErrorsError: the view has errors at that time, or one of the rows has a negative count.
+            HistoryGoneError, NotYetKnownError: a time outside ``[since, frontier)``.
+        """
+        if errors not in ("raise", "ignore"):
+            raise ReadError(f'errors must be "raise" or "ignore", got {errors!r}')
+        with self._source.lock:
+            ports = self._source.ports(self.name)
+            refuse_without_contents(ports, self.name)
+            time, wanted = self._source.known(self.name).readable(at), self._values(row)
+            table, given = self._source.table, set(wanted.schema.names)
+            if given.issuperset(self.key):
+                updates = rows_with_key(table, ports.contents, time, wanted.select(self.key))
+            else:
+                updates = contents(table, ports.contents, time)
+            updates = agreeing(updates, wanted)
+            if errors == "raise":
+                self._raise_if_any(self._errors(time, updates))
+        return repeated(updates).to_pylist()
+
+    def _values(self, row: Any) -> Rows:
+        """The values that are looked for, as one row of their columns.
+
+        Raises:
+            ReadError: they are not values of columns.
+        """
+        names, schema = self.schema.names, self.schema
+        if isinstance(row, Mapping):
+            values = dict(row)
+            unknown = [name for name in values if name not in names]
+            if unknown:
+                raise ReadError(f"view {self.name!r} has no column {unknown[0]!r}; it has: {', '.join(names)}")
+        else:
+            parts = row if isinstance(row, tuple) else (row,)
+            if len(parts) != len(self.key):
+                raise ReadError(
+                    f"the key of view {self.name!r} must be {len(self.key)} values ({', '.join(self.key)}), got "
+                    f"{len(parts)}; give values of other columns by name: get({{{names[0]!r}: ...}})"
+                )
+            values = dict(zip(self.key, parts, strict=True))
+        fields = [schema.field(name) for name in values]
+        try:
+            columns = tuple(canonical(array_of([values[field.name]], field.type)) for field in fields)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise ReadError(f"the values do not fit the columns of view {self.name!r}: {error}") from None
+        return Rows(pa.schema(fields), columns, 1)
 
     def errors(self, at: Time = None) -> pa.Table:
         """The rows and groups that failed, each once: operator, code, message, row. They disappear with their cause.
