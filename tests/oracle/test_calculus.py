@@ -57,7 +57,7 @@ def folds_at_once(monkeypatch):
     """Every batch is merged with those before it, and folded, in the step in which it comes."""
     for name, value in {"TINY_ROWS": 0, "TINY_BATCHES": 0}.items():
         monkeypatch.setattr(spine, name, value)
-    monkeypatch.setattr(base, "FOLD_ROWS", 1)
+    monkeypatch.setattr(base, "COMPACT_ROWS", 1)
 
 
 @pytest.mark.parametrize(

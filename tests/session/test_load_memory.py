@@ -86,7 +86,7 @@ def test_nothing_of_a_step_outlives_it(uncollected):
 @pytest.mark.parametrize("times", [1, 3])
 def test_what_is_of_one_time_is_not_merged_again_after_the_rounds(monkeypatch, times):
     """Folding history takes as long as all merges of a load, and there is nothing to fold within one time."""
-    folded, again = base._folded_after, []
+    folded, again = base._compacted_after, []
 
     def noting(state, region):
         after = folded(state, region)
@@ -99,7 +99,7 @@ def test_what_is_of_one_time_is_not_merged_again_after_the_rounds(monkeypatch, t
     view = session.maintain("paths", closure())
     session.insert("edges", all_pairs(2))
     session.advance()
-    monkeypatch.setattr(base, "_folded_after", noting)
+    monkeypatch.setattr(base, "_compacted_after", noting)
     edges = all_pairs(60)
     for time in range(times):
         session.insert("edges", edges.slice(time * 1000, 1000 if time < times - 1 else None), time=1 + time)
