@@ -594,7 +594,7 @@ class Session(Closing):
         self._engine.commit()
 
     def history(self, n: int = 1000) -> list[Past]:
-        """The last steps, at most ``n`` of the last thousand, the oldest first: each with when it ended.
+        """The last ``n`` steps, or a thousand if that is less, oldest first, each with the clock time of its end.
 
         >>> import altneu as an
         >>> with an.Session() as session:

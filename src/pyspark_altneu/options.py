@@ -1,4 +1,4 @@
-"""Options of the data source, checked where they are given and not in some task."""
+"""Options of the data source, checked in the driver and not in a task."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KNOWN = {
 
 @dataclass(frozen=True)
 class Options:
-    """What a read asks for."""
+    """The options of a read."""
 
     path: str
     view: str
@@ -54,10 +54,10 @@ class Options:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Options:
-        """Read Spark's options, whose names know no case.
+        """Read Spark's options, whose names are case-insensitive.
 
         Raises:
-            ReadError: one is missing, unknown, or says nothing that it could mean.
+            ReadError: an option is missing, unknown, or has an invalid value.
         """
         lowered = {str(name).lower(): value for name, value in options.items()}
         if unknown := sorted(set(lowered) - _KNOWN):
@@ -129,7 +129,7 @@ def _number(options: Mapping[str, str], name: str, least: int) -> int | None:
 
 
 def _time(options: Mapping[str, str]) -> int | tuple[int | None, int] | None:
-    """``at``: a time, or of a view with two times both, as in "7, 3" or ", 3" for the last of the first."""
+    """``at``: a time, or for a view with two times both, as in "7, 3"; ", 3" means the last value of the first."""
     if "," not in options.get("at", ""):
         return _number(options, "at", least=0)
     parts = options["at"].split(",")
@@ -153,7 +153,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _columns(text: str | None) -> tuple[str, ...] | None:
-    """Names with commas between, or a JSON list of them, for names that have commas."""
+    """Column names separated by commas, or a JSON list of names, which may contain commas."""
     if text is None:
         return None
     if text.lstrip().startswith("["):

@@ -12,7 +12,7 @@ from pyspark_altneu.rows import Part, Shape
 
 
 def columns_of(options: Options, view: View, *, changes: bool) -> pa.Schema:
-    """The columns that a read gives."""
+    """The columns that a read returns."""
     columns = [view.schema.field(name) for name in options.selected(view)]
     if not changes:
         return pa.schema(columns)
@@ -22,7 +22,7 @@ def columns_of(options: Options, view: View, *, changes: bool) -> pa.Schema:
 
 
 def shape_of(options: Options, view: View, *, changes: bool) -> Shape:
-    """What the rows of a read look like to Spark."""
+    """The shape of the rows that Spark receives."""
     schema = to_arrow_schema(from_arrow_schema(columns_of(options, view, changes=changes)), timezone="UTC")
     columns = options.selected(view)
     if not changes:
@@ -31,10 +31,10 @@ def shape_of(options: Options, view: View, *, changes: bool) -> Shape:
 
 
 def changed_parts(options: Options, reader: StoreReadings, view: View, start: int, end: int) -> list[Part]:
-    """Parts for the changes of these times.
+    """Parts with the changes from ``start`` up to but not including ``end``.
 
     Raises:
-        ViewHasErrorsError: the view has errors at the end of them, and that is not to be ignored.
+        ViewHasErrorsError: the view has errors at the last of these times, and ``errors`` is not "ignore".
     """
     check_errors(options, reader, view, end)
     shape = shape_of(options, view, changes=True)

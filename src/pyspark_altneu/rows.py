@@ -1,4 +1,4 @@
-"""Pieces of a view as the record batches that Spark takes, in its tasks."""
+"""Pieces of a view as record batches for Spark, read in its tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHUNK = 1 << 17  # rows of a record batch that is handed to Spark
 
 @dataclass(frozen=True)
 class Shape:
-    """What the rows look like: columns of the view, then for changes those of times and diff.
+    """The shape of the rows: columns of the view, then for changes the columns of times and diff.
 
     Shape:  ``schema`` is Spark's, in Arrow; ``times`` and ``diff`` are empty for contents.
     """
@@ -35,7 +35,7 @@ class Shape:
 
 @dataclass
 class Part(InputPartition):
-    """What one task reads of a piece: its contents at a time, all of them as changes at that time, or its changes.
+    """The part of a piece that one task reads: contents at a time, the same as changes at that time, or changes.
 
     Shape:  ``at`` for the first two, ``start`` and ``end`` for the third; ``strict`` refuses negative counts.
     """
@@ -55,8 +55,8 @@ def read_part(part: Part) -> Iterator[pa.RecordBatch]:
     """The rows of a part, as Spark's schema has them.
 
     Raises:
-        ViewHasErrorsError: a row of the contents has a negative count, and that is not to be ignored.
-        HistoryGoneError: a file is gone: the lease has run out.
+        ViewHasErrorsError: a row of the contents has a negative count, and ``errors`` is not "ignore".
+        HistoryGoneError: a file was deleted because the lease has expired.
     """
     shape = part.shape
     if shape.diff:

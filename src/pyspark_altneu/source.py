@@ -1,4 +1,4 @@
-"""The data source: what Spark asks, answered from a store that is opened for reading."""
+"""The data source: it answers Spark's calls from a store that is opened for reading."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DefaultSource(DataSource):
         return "altneu"
 
     def schema(self) -> StructType:
-        """The view's columns; for changes those of time and diff too."""
+        """The view's columns; for changes also the columns of times and diff."""
         options = Options.of(self.options)
         with options.open(lease=None) as reader:
             return from_arrow_schema(columns_of(options, reader.view(options.view), changes=options.mode == "changes"))
@@ -42,13 +42,13 @@ class DefaultSource(DataSource):
 
 
 class ViewReader(DataSourceReader):
-    """Contents of a view at a time, or its changes between two, each shard read by a task."""
+    """The contents of a view at a time, or its changes between two times; one task reads each shard."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A part for each shard; what they name is leased for as long as the option says."""
+        """A part for each shard; a lease protects the files that they name, as long as the option ``lease`` says."""
         reader = self.options.open(lease=self.options.lease, shared=True)
         try:
             view = reader.view(self.options.view)
@@ -57,7 +57,7 @@ class ViewReader(DataSourceReader):
             reader.close(keep=True)  # the tasks come later
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one part; Spark asks for none where there are no parts."""
+        """The rows of one part; none without a part, which Spark passes if there are no parts."""
         return read_part(partition) if isinstance(partition, Part) else iter(())
 
 

@@ -21,9 +21,9 @@ _NOTHING = -1  # the frontier of a query that has seen nothing, not even a snaps
 
 
 class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Gives Spark the changes of a view between frontiers, the first of them with a snapshot.
+    """The changes of a view between frontiers, as batches for Spark; the first one has a snapshot.
 
-    An offset ``{"frontier": f, "store": id}`` says that all changes before ``f`` of that store have been given. The
+    An offset ``{"frontier": f, "store": id}`` says that Spark has received all changes of that store before ``f``. The
     lease keeps the history after the last offset that Spark has committed; it is renewed while the query runs, and
     runs out when it has been stopped for longer.
     """
@@ -40,15 +40,15 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # what Spark asks ------------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's names, here and below
-        """Nothing has been seen; the first batch decides the time of the snapshot, or an option does."""
+        """The offset before any change; an option, or else the first batch, decides the time of the snapshot."""
         return {"frontier": _NOTHING}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """As many rows as the option says."""
+        """The limit of rows in a batch, from the options."""
         return ReadAllAvailable() if self.options.max_rows is None else ReadMaxRows(self.options.max_rows)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """How far the next batch goes: to the frontier, or as far as the limit lets it, whole times always."""
+        """The end of the next batch: the frontier, or an earlier time because of the limit; only whole times."""
         reader, begin = self._reader, int(start["frontier"])
         reader.refresh()
         end = reader.lower if self._target is None else min(reader.lower, self._target)
@@ -74,7 +74,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if reader is None else {"frontier": reader.lower, "store": reader.history_id(self.options.view)}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What is closed by now is what will be read."""
+        """Read up to the present frontier and no further."""
         self._reader.refresh()
         self._target = self._reader.lower
 
@@ -105,11 +105,11 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_part(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """What was before is not asked for again."""
+        """Release the history before this offset, which Spark will not request again."""
         self._hold(int(end["frontier"]))
 
     def stop(self) -> None:
-        """The lease stays until it runs out: the query may be started again."""
+        """Keep the lease until it expires, because the query may be started again."""
         if self._opened is not None:
             self._opened.close(keep=True)
 
@@ -122,7 +122,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def _check(self, offset: dict[str, Any]) -> None:
-        """Refuse an offset of another history than that of the store as it is."""
+        """Refuse an offset that belongs to another history than that of the store."""
         reader, frontier = self._reader, int(offset["frontier"])
         history = reader.history_id(self.options.view)
         if frontier >= 0 and (frontier > reader.lower or offset["store"] != history):
@@ -133,7 +133,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def _hold(self, frontier: int) -> None:
-        """Keep the history that a batch from ``frontier`` on needs."""
+        """Retain the history that a batch from ``frontier`` on needs."""
         if frontier >= 0:
             self._reader.hold(max(frontier - 1, 0))
 
@@ -153,7 +153,7 @@ class ChangeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return parts
 
     def _limited(self, start: int, end: int, most_rows: int | None) -> int:
-        """The end of a batch of whole times, of at most so many rows and times, but one time at least."""
+        """The end of a batch of whole times within the limits of rows and times; it has at least one time."""
         most_times = self.options.max_times
         if most_rows is None and most_times is None:
             return end

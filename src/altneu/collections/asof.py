@@ -1,4 +1,4 @@
-"""What the arguments of ``Collection.asof_join`` say: which of the three as-of joins, and how it chooses."""
+"""The arguments of ``Collection.asof_join``: which of the three as-of joins, and how it chooses a match."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class AsOfOptions:
     ties: str | Col | Sequence[str | Col] | None = None
 
     def check(self) -> None:
-        """Refuse what does not go together.
+        """Refuse arguments that exclude each other.
 
         Raises:
-            PlanError: naming the argument and what it is for.
+            PlanError: names the argument and its purpose.
         """
         if self.mode not in MODES:
             listed = "".join(f"\n  mode={mode!r}: {text}" for mode, text in MODES.items())
@@ -85,7 +85,7 @@ def times_of(time: str | None, left: str | None, right: str | None) -> tuple[str
     """The timestamp columns of both sides.
 
     Raises:
-        PlanError: of one side only, or said twice.
+        PlanError: a timestamp is given for one side only, or twice.
     """
     if time is not None and (left is not None or right is not None):
         raise PlanError("time= names the timestamp of both sides; leave left_time= and right_time= out")
@@ -151,10 +151,10 @@ def _filtered(side: ir.Node, predicate: str) -> ir.Node:
 def _one_type(
     sides: tuple[ir.Node, ir.Node], stamps: tuple[str, str]
 ) -> tuple[tuple[ir.Node, ir.Node], tuple[str, str]]:
-    """Sides with timestamps of one type, in a column of their own where that had to be made.
+    """Both sides with timestamps of one type, in an additional column where a cast is needed.
 
     Raises:
-        TypeMismatchError: timestamps that cannot be compared, or have no units to count.
+        TypeMismatchError: the timestamps cannot be compared, or have no units for a tolerance.
     """
     kinds = [side.schema.field(n).type for side, n in zip(sides, stamps, strict=True)]
     for name, kind in zip(stamps, kinds, strict=True):
@@ -190,7 +190,7 @@ def _units(tolerance: Tolerance | None, kind: pa.DataType) -> int | None:
     """A tolerance in the units of a timestamp: those of a number, days of a date, microseconds of a timestamp.
 
     Raises:
-        TypeMismatchError: it cannot be counted in them.
+        TypeMismatchError: the tolerance cannot be expressed in these units.
         PlanError: it is negative.
     """
     if tolerance is None:
@@ -213,7 +213,7 @@ def _units(tolerance: Tolerance | None, kind: pa.DataType) -> int | None:
 
 
 def _span(text: str) -> timedelta | None:
-    """An interval of Spark SQL, with or without the word; None when it is none of days to microseconds."""
+    """An interval of Spark SQL, with or without the word INTERVAL; None unless its units are days to microseconds."""
     nothing = pa.schema([])
     try:
         value = parse(text if text.lower().lstrip().startswith("interval") else f"interval {text}", nothing)

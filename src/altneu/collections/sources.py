@@ -22,7 +22,7 @@ _CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, 
 
 
 def is_spark_frame(data: object) -> bool:
-    """Whether this is a Spark DataFrame (classic or Connect), asked without importing pyspark."""
+    """Whether this is a Spark DataFrame (classic or Connect), decided without importing pyspark."""
     return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "mapInArrow")
 
 
@@ -33,8 +33,8 @@ def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) 
             values too. Frames keep their own columns.
 
     Raises:
-        SchemaError: naming the row and the column that does not fit.
-        InputError: the data is of a kind that is not understood.
+        SchemaError: a value does not fit; names the row and the column.
+        InputError: the data is of an unsupported kind.
     """
     if isinstance(data, pa.Table):
         return data
@@ -54,7 +54,7 @@ def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) 
 
 
 def _from_frame(data: Any, source: str) -> pa.Table:
-    """A pandas or Polars frame, a lazy one run now."""
+    """A pandas or Polars frame as an Arrow table; a lazy frame is collected."""
     try:
         if type(data).__module__.startswith("pandas"):
             return pa.Table.from_pandas(data, preserve_index=False)
@@ -123,7 +123,7 @@ def check_frame(frame: DataFrame, stamp: Stamp) -> None:
 
     Raises:
         SchemaError: naming the column and both types.
-        InputError: it is a stream.
+        InputError: the DataFrame is a stream.
     """
     _refuse_stream(frame, stamp.source)
     check_columns(frame, stamp)
@@ -170,12 +170,12 @@ def _field_of(frame: DataFrame, column: str, source: str) -> pa.Field:
 
 
 def commands_of(source: ir.Source, call: int, kind: int | str | None) -> Commands | None:
-    """How rows of a source become commands, None where it takes none: its rows only add up.
+    """How rows of a source become commands; None for a source without commands, whose rows add up.
 
     ``kind`` is as for ``Commands``.
 
     Raises:
-        InputError: the source has no key, and is asked for what needs one.
+        InputError: the command needs a key, and the source has none.
     """
     if kind is not None and source.key is None:
         need = f"{COMMANDS[kind]} needs" if isinstance(kind, int) else "commands by name need"
@@ -190,7 +190,7 @@ def commands_of(source: ir.Source, call: int, kind: int | str | None) -> Command
 
 
 def two_times(source: ir.Source, time: InsertTime) -> tuple[int | str | None, int | str | None]:
-    """The time at which rows become known, and the one that they are about, None where a source has only the first."""
+    """The time at which rows become known, and the event time, which is None if the source has one time."""
     if source.coordinates is None:
         if isinstance(time, tuple):
             raise InputError(

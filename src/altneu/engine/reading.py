@@ -62,7 +62,7 @@ class Known:
     def readable(self, at: Time) -> At:
         """The time to read at, coordinate by coordinate, checked against the readable times.
 
-        Of a view with two times the first is the one that is closed; of the second, all are there that are kept apart.
+        For a view with two times, only the first has a frontier; every retained event time can be read.
 
         Raises:
             HistoryGoneError: the time is before ``since``, or the event time is no longer retained.
@@ -96,7 +96,7 @@ class Known:
         return min(event, LARGEST)
 
     def range_after(self, since: int, until: int | None) -> tuple[int, int]:
-        """The times after ``since``, up to and with ``until``, as a half-open interval.
+        """The times after ``since`` up to and including ``until``, as a half-open interval.
 
         Raises:
             NotYetKnownError: one of them is not closed yet.
@@ -254,7 +254,7 @@ class Followed:
 
     @property
     def known(self) -> Known:
-        """What is known and kept of the view."""
+        """The times at which the view can be read."""
         return self._readings.known(self.name)
 
     @property
@@ -268,7 +268,7 @@ class Followed:
         return self._readings.ports(self.name).schema
 
     def hold(self, name: str, since: int, lease: float | str) -> None:
-        """Have the history after a time kept for somebody outside, under a name, as long as a lease holds."""
+        """Retain the history after a time for an external reader, under a name, while the lease is valid."""
         self._readings.keep_for(name, since, lease)
 
     def updates(self, start: int, end: int) -> Updates:
@@ -294,7 +294,7 @@ class Followed:
         return names if time_column is None else (time_column, f"{time_column}_event")[: len(names)]
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Refuse names of control columns that the view has, or that are one.
+        """Refuse control columns with the name of a column of the view, or with equal names.
 
         Raises:
             SchemaError: naming it.

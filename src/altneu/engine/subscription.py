@@ -1,4 +1,4 @@
-"""Subscriptions: the changes of a view, time after time, given to functions or taken by iterating."""
+"""Subscriptions: the changes of a view, time by time, passed to functions or returned by iteration."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Subscription(Closing):
 
     @property
     def begins_with_snapshot(self) -> bool:
-        """Whether a snapshot is still to be given."""
+        """Whether a snapshot is still to be delivered."""
         return self._snapshot is not None
 
     @property
@@ -84,11 +84,11 @@ class Subscription(Closing):
         return max(self.position if self._snapshot is not None else self.position - 1, 0)
 
     def close(self) -> None:
-        """Give nothing more; twice is once."""
+        """Deliver nothing more; closing twice has no further effect."""
         self.closed = True
 
     def poll(self) -> int:
-        """Give what has been closed since to the functions; the number of times that changed anything.
+        """Deliver newly closed times to the functions, and return the number of times that had changes.
 
         The session does this after each commit, a reader when it is refreshed.
         """
@@ -102,7 +102,7 @@ class Subscription(Closing):
         return delivered
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """What has been closed since, a table a time that changed anything: ``changes()`` of that time.
+        """Iterate over newly closed times that had changes, one table per time, in the form of ``changes()``.
 
         It ends when no further time is closed; iterating again continues from there.
         """
@@ -111,9 +111,9 @@ class Subscription(Closing):
                 yield self._table(updates)
 
     def _due(self) -> Iterator[tuple[int, Updates]]:
-        """Each closed time that has not been given, with its updates; the last one also when it has none.
+        """Each closed time not yet delivered, with its updates; the last such time even if it has none.
 
-        A time counts as given when the next one is asked for.
+        A time counts as delivered when the next one is requested.
         """
         end = self.view.known.lower
         end = end if self.up_to is None else min(end, self.up_to)

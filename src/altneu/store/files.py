@@ -49,7 +49,7 @@ def naming(path: str | Path, doing: str) -> Iterator[None]:
 
 
 def temporary(path: Path) -> Path:
-    """A fresh name beside ``path``; vacuum and the next opening know it by its form."""
+    """A new name in the folder of ``path``; vacuum and the next opening recognize it by its form."""
     return path.with_name(f".{path.name}.{uuid.uuid4().hex}{TEMPORARY}")
 
 
@@ -59,14 +59,14 @@ def create(path: Path) -> int:
 
 
 def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
-    """Write every byte; a short write (a disk that fills up) is gone on with until it fails."""
+    """Write every byte; a short write (the disk is filling up) is continued until a write fails."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def discard(path: Path) -> None:
-    """Remove a temporary file if it is there; one that stays behind is removed at the next opening."""
+    """Remove a temporary file if it exists; one that remains is removed at the next opening."""
     with contextlib.suppress(OSError):  # it runs while another error is on its way, which must not be replaced
         path.unlink(missing_ok=True)
 
@@ -113,7 +113,7 @@ def _link(temporary_path: Path, path: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a loss of power."""
+    """Sync a folder, so that its file names survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -122,7 +122,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove(path: Path) -> int:
-    """Remove a file; the bytes it had, 0 if it is gone already."""
+    """Remove a file and return its size in bytes, or 0 if it did not exist."""
     with contextlib.suppress(FileNotFoundError), naming(path, "remove"):
         size = path.lstat().st_size
         path.unlink()
@@ -148,7 +148,7 @@ def regular_size(path: Path) -> int:
 
 
 def checksum_of(path: Path) -> str:
-    """BLAKE2b-128 of a local file in hexadecimal: what segments are named by."""
+    """BLAKE2b-128 of a local file in hexadecimal, by which segments are named."""
     with naming(path, "read"), path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
@@ -157,7 +157,7 @@ def parse_json(text: bytes | bytearray | memoryview, name: str | Path) -> Any:
     """Parse JSON strictly: UTF-8, no NaN or infinity, no endless nesting.
 
     Raises:
-        StoreCorruptError: it does not parse; names the file.
+        StoreCorruptError: it does not parse; the error names the file.
     """
     try:
         return json.loads(bytes(text).decode("utf-8"), parse_constant=_no_constant)

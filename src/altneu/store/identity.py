@@ -18,19 +18,19 @@ _LARGEST = 65536
 
 
 def software() -> str:
-    """Version of this altneu."""
+    """The version of altneu that runs."""
     return __version__
 
 
 def make_identity(folder: Folder, known: str = "") -> None:
-    """Give a new store its id, or one that lost it the id it had; of two who do so at once one finds the other's."""
+    """Write the id of a new store, or restore the id ``known`` of one that lost it; of two at once one wins."""
     folder.put(FILE, _encoded(known or uuid.uuid4().hex), exclusive=True)
 
 
 def take_up(folder: Folder, identity: str) -> None:
-    """Make a store of an earlier format one of this: what that altneu would not know of may be in it from now on.
+    """Convert a store of an earlier format to the present one, after which earlier versions of altneu refuse it.
 
-    A later format says more in the same form, so that nothing else is to be done.
+    A later format only adds to an earlier one, so no other file changes.
     """
     folder.put(FILE, _encoded(identity))
     folder.sync()
@@ -45,7 +45,7 @@ def read_identity(folder: Folder) -> tuple[int, str]:
 
     Raises:
         StoreVersionError: an altneu of another format wrote it.
-        StoreCorruptError: the file is missing, or does not say what it should.
+        StoreCorruptError: the file is missing, or its contents are invalid.
     """
     where = folder.where(FILE)
     if folder.sizes([FILE])[FILE] > _LARGEST:

@@ -37,12 +37,12 @@ _ONE_BLOCK = np.zeros(1, np.int64)
 class Layout:
     """How updates of ``schema`` are arranged: by ``key``, with times of ``lattice``; the other columns are the value.
 
-    With ``order``, value columns with how each is sorted, the values of a key are in their order, and where these tie
-    in that of all other columns, ascending, nulls first. What stands in the place of a value's hash is the word of its
-    first order column (``ranking.order_words``), and so a collision is a tie, which the columns decide.
+    With ``order`` (value columns and their directions), the values of a key are sorted by these columns, and ties by
+    all other columns, ascending, nulls first. The word of the first order column (``ranking.order_words``) then replaces
+    the hash of a value, so a collision is a tie, which the columns decide.
 
-    With ``changes_only`` what the updates add up to is not kept: merging drops those that ``since`` no longer tells
-    apart (``told_apart_from``), where it would advance their times to ``since``.
+    With ``changes_only`` the sums of the updates are not kept: merging drops the updates that ``since`` no longer
+    distinguishes (``told_apart_from``), instead of advancing their times to ``since``.
 
     >>> from altneu.order import Epoch
     >>> schema = pa.schema([("src", pa.int64()), ("dst", pa.int64()), ("w", pa.float64())])
@@ -104,7 +104,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a batch says about its part of a collection.
+    """The promises of a batch about its part of a collection.
 
     Let C be all updates of a collection, and write F <= t when some element of the antichain F is <= t. A batch with
     ``lower``, ``upper`` and ``since`` holds a set U of updates with:
@@ -119,10 +119,10 @@ class Description:
     beyond ``upper``); nor since <= s (times are advanced when batches merge, not before); nor anything about sums at
     a t with not since <= t.
 
-    Where the layout has ``changes_only``, U lacks what was before ``told_apart_from(since)``, and 1 holds of the rest.
+    If the layout has ``changes_only``, U lacks the updates before ``told_apart_from(since)``, and 1 holds for the rest.
 
-    Of these, 2 and 3 are established when a batch is built or merged, and 1 whenever it was true of what it was made
-    from: whether the updates given to ``build`` are all of C between the bounds, only the caller knows.
+    Building or merging a batch establishes 2 and 3, and preserves 1: only the caller of ``build`` knows whether the
+    updates are all of C between the bounds.
 
     Law:    tests/laws/test_batch.py quotes 1 to 3 (of ``build``), tests/laws/test_spine.py (of merging).
     """
@@ -164,10 +164,10 @@ class Block:
     """A contiguous sorted run of a batch, in memory or in a mapped file.
 
     Shape:  ``keys`` and ``values`` n rows; ``key_hash``, ``value_hash`` uint64 (n,); ``times`` int64 (width, n);
-            ``diffs`` int64 (n,). A block is never empty. A key's run may go on in the next block.
+            ``diffs`` int64 (n,). A block is never empty. A key's run may continue in the next block.
 
-    ``collision_free`` says that every run of equal key hash in the block holds one key, including what of the run
-    lies in the blocks before and after.
+    ``collision_free`` says that every run of equal key hash in the block holds one key, including the parts of the run
+    in the blocks before and after.
     """
 
     layout: Layout
@@ -208,7 +208,7 @@ class Block:
         return bytes_of(self.keys) + bytes_of(self.values) + WORD * len(self) * (3 + len(self.times))
 
     def find(self, key_hash: Hashes, keys: Rows) -> tuple[Ints, Ints]:
-        """Which rows have the probes' keys: counts per probe, and the positions of all of them, probe after probe.
+        """The rows with the probes' keys: a count for each probe, and the positions of all rows, probe by probe.
 
         Probes need not be sorted nor distinct. Null equals null.
 
@@ -359,7 +359,7 @@ def packed(block: Block) -> Block:
 
 
 def cut_blocks(blocks: Iterable[Block], lower: int, upper: int) -> tuple[Block, ...]:
-    """What blocks have of the key hashes from ``lower`` on and before ``upper``."""
+    """The parts of blocks with key hashes from ``lower`` up to but not including ``upper``."""
     pieces = []
     for block in blocks:
         hashes = block.key_hash
@@ -390,7 +390,7 @@ class Matches:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Updates between two frontiers, sorted and consolidated, in blocks; what it promises is in ``Description``.
+    """Updates between two frontiers, sorted and consolidated, in blocks; ``Description`` has its promises.
 
     >>> from altneu.order import Epoch
     >>> layout = Layout(pa.schema([("k", pa.string()), ("v", pa.int64())]), ("k",), Epoch())
@@ -421,15 +421,15 @@ class Batch:
 
     @classmethod
     def empty(cls, layout: Layout, description: Description) -> Batch:
-        """A batch that says nothing happened between the bounds."""
+        """A batch without updates between the bounds."""
         return cls(layout, description, ())
 
     @classmethod
     def build(cls, updates: Updates, layout: Layout, description: Description) -> Batch:
         """Sort and consolidate updates, in any order, of rows of ``layout.schema``.
 
-        Cost:   O(n log n); about 200 ns a row for two integer columns, 15 microseconds for one row. In memory are,
-                beside the updates, what comes of them and what sorting ``BUILT_ROWS`` takes, if keys are many.
+        Cost:   O(n log n); about 200 ns per row for two integer columns, 15 microseconds for one row. Memory holds
+                the updates, the batch and, if keys are many, the work space for sorting ``BUILT_ROWS``.
         Law:    the sums of ``Description`` (tests/laws/test_batch.py).
 
         Raises:
@@ -483,7 +483,7 @@ class Batch:
         return Batch(self.layout, description, self.blocks)
 
     def packed(self) -> Batch:
-        """The same in fewer bytes, to be kept; itself where it cannot be."""
+        """The same in fewer bytes, for keeping in memory; itself if that is impossible."""
         blocks = tuple(map(packed, self.blocks))
         same = all(new is old for new, old in zip(blocks, self.blocks, strict=True))
         return self if same else Batch(self.layout, self.description, blocks)
@@ -506,7 +506,7 @@ class Batch:
         )
 
     def distinct_keys(self) -> tuple[Hashes, Rows]:
-        """Every key once, with its hash, in batch order: what to probe other arrangements with."""
+        """Every key once, with its hash, in batch order: probes for other arrangements."""
         return self._distinct_keys
 
     @cached_property
@@ -520,7 +520,7 @@ class Batch:
         return hashes[starts], Stack([b.keys for b in self.blocks], self.layout.key_schema).take(starts)
 
     def to_record_batches(self) -> list[pa.RecordBatch]:
-        """One record batch a block, under one schema: payload columns, then control columns; nothing is copied.
+        """One record batch per block, under one schema: payload columns, then control columns; nothing is copied.
 
         The control columns are ``#key_hash``, ``#value_hash`` (uint64), ``#time0`` ... and ``#diff`` (int64). The
         schema's metadata names the blocks that hold colliding keys.
@@ -541,8 +541,8 @@ class Batch:
 class LazyBatch(Batch):
     """A batch whose blocks are loaded when they are used, all of them or those of some keys.
 
-    ``part`` brings what there is from one key hash on and before another; ``rows`` counts updates, ``size`` their
-    bytes. Where not ``exact`` there may be fewer. ``stored`` is what whoever made it calls its data.
+    ``part`` loads the updates from one key hash up to but not including another; ``rows`` counts updates, ``size``
+    their bytes, which are upper bounds unless ``exact``. ``stored`` is the creator's name for the data.
     """
 
     stored: Any
@@ -608,7 +608,7 @@ class Arranged:
 
 
 def find_in(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> Matches:
-    """Find probes in many batches of one layout, and gather what is there.
+    """Find probes in many batches of one layout, and gather the matches.
 
     Probes need not be sorted nor distinct. Null equals null. ``batches`` must not be empty.
 
