@@ -38,8 +38,8 @@ class Layout:
     """How updates of ``schema`` are arranged: by ``key``, with times of ``lattice``; the other columns are the value.
 
     With ``order`` (value columns and their directions), the values of a key are sorted by these columns, and ties by
-    all other columns, ascending, nulls first. The word of the first order column (``ranking.order_words``) then replaces
-    the hash of a value, so a collision is a tie, which the columns decide.
+    all other columns, ascending, nulls first. The word of the first order column (``ranking.order_words``) then
+    replaces the hash of a value, so a collision is a tie, which the columns decide.
 
     With ``changes_only`` the sums of the updates are not kept: merging drops the updates that ``since`` no longer
     distinguishes (``told_apart_from``), instead of advancing their times to ``since``.
