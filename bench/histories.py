@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -42,24 +43,22 @@ def history(groups: int, rows: int) -> Any:
     session.maintain("sums", _counted())
 
     def run() -> dict[str, float]:
-        from altneu.runtime import base
+        from altneu.operators.reduce.operation import ReduceOp
 
-        spent = 0.0
-        reduce = base.reduce
+        spent, step = 0.0, ReduceOp.step
 
         def timed(*given: Any) -> Any:
             nonlocal spent
             started = time.perf_counter()
-            result = reduce(*given)
+            result = step(*given)
             spent += time.perf_counter() - started
             return result
 
-        base.reduce = timed
         session.insert("values", table, time="at")
-        started = time.perf_counter()
-        session.advance(to=rows)
-        whole = time.perf_counter() - started
-        base.reduce = reduce
+        with patch.object(ReduceOp, "step", timed):
+            started = time.perf_counter()
+            session.advance(to=rows)
+            whole = time.perf_counter() - started
         return {"whole": whole, "kernel": spent, "changes": session.view("sums").changes().num_rows}
 
     return run
