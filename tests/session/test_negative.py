@@ -74,12 +74,16 @@ SUMS = {
     "count_if": BY_K.agg(x="count_if(v > 1)"),
     **{f: BY_K.agg(x=f"{f}(v)") for f in ("sum", "avg")},
     **{f: BY_K.agg(x=f"{f}(v > 1)") for f in ("bool_and", "bool_or")},
+    "stddev": BY_K.agg(x="stddev(v)"),
+    "corr": BY_K.agg(x="corr(v, v)"),
 }
+BITS = {f: BY_K.agg(x=f"{f}(v)") for f in ("bit_and", "bit_or", "bit_xor")}
 COUNTS = {"count": N.count("n"), "threshold": N.threshold(lambda count: 5 * count)}
 PLANS = {
     **HANDED_ON,
     **GROUPS,
     **SUMS,
+    **BITS,
     **COUNTS,
     **{f"keys of {name}": plan for name, plan in IN_ITS_PLACE.items()},
     "latest": N.latest("k", "v"),
@@ -90,10 +94,12 @@ LINES = {
     "output their rows, times the count": {*HANDED_ON},
     "an error row in the place of the row": IN_ITS_PLACE.keys() - {"left join"},
     "an error row in the place of the group's row": {*GROUPS},
-    "what all rows of the group add up to; an error row in its place when there are fewer than none, "
-    "or none and something is left, or the sums are those of no rows": {*SUMS},
+    "the sums over all rows of the group; an error row in their place if the number of rows is negative, if it is zero "
+    "and the sums are not, or if the sums are those of no rows": {*SUMS},
+    "how often each bit is set over all rows of the group; an error row in its place if the number of rows is negative, "
+    "or if it is positive and that of a bit is negative or greater": {*BITS},
     "an error row, until a greater event of its key comes": {"latest"},
-    "an exception that names the row": {"to_arrow()", "to_pylist()", "df()"},
+    "an exception that names the row": {"to_arrow()", "to_pylist()", "get()", "df()"},
     "the row as an error row": {"errors()"},
 }
 
@@ -185,6 +191,7 @@ def test_every_way_to_read_a_view_is_in_the_table():
         "changes_only",
         "coordinates",
         "raise_errors",
+        "key",
     }
     assert {f"{name}()" for name in readers} <= set().union(*LINES.values())
 
@@ -217,7 +224,7 @@ def test_an_error_row_is_in_the_place_of_the_row(name, healing):
     assert missing.changes == ({(1, 7, 1): -1} if name == "left join" else {})
 
 
-@pytest.mark.parametrize("name", [*GROUPS, *SUMS])
+@pytest.mark.parametrize("name", [*GROUPS, *SUMS, *BITS])
 def test_an_error_row_is_in_the_place_of_a_group_of_nothing_else(name, healing):
     before, missing, *_ = (reported[name] for reported in healing)
     assert missing.codes == {NEGATIVE}
@@ -245,11 +252,23 @@ def test_one_missing_row_is_enough(name, beside):
 def test_rows_are_added_up(name, beside):
     """None left is no group; none and a sum is an error; of 2 + 2 - 3 there is one row, and it is 1."""
     added = {"count(*)": 1, "count(x)": 1, "count_if": 1, "sum": 1, "avg": 1.0, "bool_and": True, "bool_or": True}
+    added |= {"stddev": None, "corr": None}
     _, alone, more, came = (reported[name] for reported in beside)
     assert alone.contents == {}
-    assert alone.codes == ({NEGATIVE} if name in ("sum", "avg") else set())
+    assert alone.codes == ({NEGATIVE} if name in ("sum", "avg", "stddev", "corr") else set())
     assert more.contents == Counter([(2, added[name])])
     assert more.codes == came.codes == set()
+    assert sum(came.contents.values()) == 1
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_bits_are_counted(name, beside):
+    """None left is no group; 2 + 2 - 3 is one row whose lowest bit is set -1 times."""
+    _, alone, more, came = (reported[name] for reported in beside)
+    assert alone.contents == more.contents == {}
+    assert alone.codes == set()
+    assert more.codes == {NEGATIVE}
+    assert came.codes == set()
     assert sum(came.contents.values()) == 1
 
 
@@ -313,11 +332,17 @@ def read_by_all(session, readers, reported, raised=ViewHasErrorsError):
     return ignoring, [read(view) for read in readers]
 
 
+def get_owed(view, **how):
+    return view.get(dict(zip("kv", OWED, strict=True)), **how)
+
+
 def test_readers_raise_and_name_the_row(reported):
     with an.Session() as session:
-        for arrow, rows in read_by_all(session, [View.to_arrow, View.to_pylist], reported):
-            assert arrow.to_pylist() == [{"k": 2, "v": 2}]
-            assert rows == [THERE]
+        readers = [View.to_arrow, View.to_pylist, get_owed]
+        (arrow, rows, owed), (_, healed, found) = read_by_all(session, readers, reported)
+        assert arrow.to_pylist() == [{"k": 2, "v": 2}]
+        assert rows == healed == [THERE]
+        assert owed == found == []
 
 
 @pytest.mark.parametrize("large", [False, True])
