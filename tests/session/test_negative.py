@@ -96,8 +96,8 @@ LINES = {
     "an error row in the place of the group's row": {*GROUPS},
     "the sums over all rows of the group; an error row in their place if the number of rows is negative, if it is zero "
     "and the sums are not, or if the sums are those of no rows": {*SUMS},
-    "how often each bit is set over all rows of the group; an error row in its place if the number of rows is negative, "
-    "or if it is positive and that of a bit is negative or greater": {*BITS},
+    "how often each bit is set over all rows of the group; an error row in its place if the number of rows is "
+    "negative, or if it is positive and that of a bit is negative or greater": {*BITS},
     "an error row, until a greater event of its key comes": {"latest"},
     "an exception that names the row": {"to_arrow()", "to_pylist()", "get()", "df()"},
     "the row as an error row": {"errors()"},
