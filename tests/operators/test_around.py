@@ -11,8 +11,8 @@ import pytest
 from altneu.columnar.ranking import order_text
 from altneu.columnar.rows import Rows
 from altneu.operators.kernels import around
-from altneu.operators.kernels.around import read_around
 from altneu.operators.reduce.calls import Aggregate, Frame, WindowCall
+from altneu.operators.reduce.needed import read_needed
 from altneu.operators.reduce.node import Around
 from altneu.operators.reduce.reducers import WindowFunctions
 from altneu.operators.reduce.window import WindowSpec, reduce_window
@@ -44,13 +44,13 @@ def test_windows_around_what_is_new_change_as_those_of_the_groups(order, reach, 
     monkeypatch.setattr(around, "_SMALL", 0)
     monkeypatch.setattr(around, "_MORE", 2)
     rng, calls = random.Random(f"{order}{reach}{below}"), windows(order, reach)
-    spec, some = WindowSpec(("k",), calls, SCHEMA), WindowFunctions(calls, ordered=True).ends
+    spec, some = WindowSpec(("k",), calls, SCHEMA), WindowFunctions(calls, ordered=True).needed
     group, fewer = Group(order), 0
     for made, upper in history(rng, 80, below):
         given, negative = group.step(made, upper)
         if not len(given.new):
             continue
-        whole, near = reduce_window(given, spec), read_around(given, some, negative)
+        whole, near = reduce_window(given, spec), read_needed(given, some, negative)
         of_near = reduce_window(near, spec)
         assert as_counts(of_near.oks) == as_counts(whole.oks)
         assert as_counts(of_near.errs) == as_counts(whole.errs)
@@ -80,7 +80,7 @@ def rows_read(count, change, some, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(around, "matches_of", counted)
-        read_around(Arranged(layout, spine.batches, new), some, negative)
+        read_needed(Arranged(layout, spine.batches, new), some, negative)
     return gathered
 
 
@@ -95,7 +95,7 @@ def test_what_is_read_does_not_grow_with_the_group(reach, monkeypatch):
 def test_what_is_not_near_or_may_fail_is_read_whole():
     order = (("v", False, True),)
     calls = windows(order, 2)
-    assert WindowFunctions(calls).with_order(SCHEMA).ends == Around(4)
+    assert WindowFunctions(calls).with_order(SCHEMA).needed == Around(4)
     total = Aggregate("sum", ("v",), pa.int64())
     for call in (
         WindowCall(Aggregate("row_number", (), pa.int32()), order),

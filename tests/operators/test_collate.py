@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 import altneu as an
-from altneu.operators.kernels import ends
+from altneu.operators.kernels import ends, quantiles
 from altneu.operators.reduce import collate
 from altneu.plan.rewrite import optimise
 from tests.oracle.recompute import recompute
@@ -24,6 +24,9 @@ CALLS = {
     "different": "count(distinct w)",
     "once": "sum(distinct v)",
     "middle": "avg(distinct x)",
+    "median": "median(x)",
+    "quarter": "percentile(x, 0.25)",
+    "near": "percentile_approx(v, 0.9)",
 }
 
 
@@ -53,6 +56,8 @@ def agree(session, views, rows):
 def test_what_is_put_together_is_what_recomputation_gives(seed, below, monkeypatch):
     monkeypatch.setattr(ends, "_SMALL", 0)
     monkeypatch.setattr(ends, "_MORE", 2)
+    monkeypatch.setattr(quantiles, "_SMALL", 0)
+    monkeypatch.setattr(quantiles, "_MORE", 0)
     rng = random.Random(f"{seed}{below}")
     session, source = an.Session(shards=rng.choice([1, 2])), an.source("t", SCHEMA)
     views = {}

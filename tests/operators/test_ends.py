@@ -11,8 +11,8 @@ import pytest
 from altneu.columnar.ranking import order_text
 from altneu.columnar.rows import Rows
 from altneu.operators.kernels import ends
-from altneu.operators.kernels.ends import read_ends
 from altneu.operators.reduce.calls import Aggregate
+from altneu.operators.reduce.needed import read_needed
 from altneu.operators.reduce.node import Ends
 from altneu.operators.reduce.ranked import GeneralSpec, reduce_general
 from altneu.operators.reduce.top_k import TopKSpec, reduce_top_k
@@ -36,7 +36,7 @@ def test_the_first_rows_of_the_ends_are_those_of_the_groups(order, k, below, mon
         given, negative = group.step(made, upper)
         if not len(given.new):
             continue
-        whole, found = reduce_top_k(given, spec), read_ends(given, Ends(first=k), negative)
+        whole, found = reduce_top_k(given, spec), read_needed(given, Ends(first=k), negative)
         of_ends = reduce_top_k(found, spec)
         assert as_counts(of_ends.oks) == as_counts(whole.oks)
         assert as_counts(of_ends.errs) == as_counts(whole.errs)
@@ -60,7 +60,7 @@ def test_extremes_of_the_ends_are_those_of_the_groups(column, below, functions, 
         given, negative = group.step(made, upper)
         if not len(given.new):
             continue
-        whole, found = reduce_general(given, spec), read_ends(given, some, negative)
+        whole, found = reduce_general(given, spec), read_needed(given, some, negative)
         of_ends = reduce_general(found, spec)
         assert as_counts(of_ends.oks) == as_counts(whole.oks)
         assert as_counts(of_ends.errs) == as_counts(whole.errs)
@@ -90,7 +90,7 @@ def rows_read(count, change, some, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(ends, "matches_of", counted)
-        read_ends(Arranged(layout, spine.batches, new), some, negative)
+        read_needed(Arranged(layout, spine.batches, new), some, negative)
     return gathered
 
 
@@ -118,7 +118,7 @@ def test_a_queue_costs_the_same_however_much_was_taken_from_it(monkeypatch):
     for v in range(steps):
         given, negative = group.step([((0, v, "x"), v + 1, -1)], v + 2)
         gathered.append(0)
-        made = as_counts(reduce_top_k(read_ends(given, Ends(first=1), negative), spec).oks)
+        made = as_counts(reduce_top_k(read_needed(given, Ends(first=1), negative), spec).oks)
         assert made == {((0, v, "x"), v + 1): -1, ((0, v + 1, "x"), v + 1): 1}
     quarter = steps // 4
     assert sum(gathered[-quarter:]) <= 1.5 * sum(gathered[1 : 1 + quarter])

@@ -654,7 +654,7 @@ def _negative(node: ir.Reduce, group: Multiset, names: list[str]) -> bool:
         case ir.Aggregates(calls) as reducer if reducer.parts:
             return any(
                 _negative_sums([calls[i] for i in part.places], group, names)
-                if part.column is None
+                if part.state == "sums"
                 else any(n < 0 for n in _of_columns(group, [names.index(part.column)]).values())
                 for part in reducer.parts
             )

@@ -29,6 +29,7 @@ PACKED_ROWS = 1 << 10  # shorter blocks stay as they are: they do not last
 CONTROL = "#"  # control columns beside the payload begin with it; no column of a user may
 _COLLISIONS = b"altneu.collisions"
 LARGEST_HASH = (1 << 64) - 1
+_LARGEST_COUNTED = 1 << 32  # a diff; there may be 2^31 rows
 _NO_INTS = np.empty(0, np.int64)
 _ONE_BLOCK = np.zeros(1, np.int64)
 
@@ -201,6 +202,22 @@ class Block:
         times = [(base + step * i, WORD, 0) for i in range(len(self.times))]
         whole = [(words.ctypes.data, WORD, 0) for words in (self.value_hash, self.diffs)]
         return np.array([*whole, *times], np.int64)
+
+    @cached_property
+    def counted(self) -> tuple[int, int]:
+        """For kernels: the address of the sums of diffs before each row and of all, or 0 and the diff that all have.
+
+        -1 where a diff is so large that sums of sums may not fit. Made when first asked for, of 8 bytes a row.
+        """
+        diffs = self.diffs
+        least, most = int(diffs.min()), int(diffs.max())
+        if max(-least, most) > _LARGEST_COUNTED:
+            return -1, 0
+        return (0, most) if least == most else (self._sums_before.ctypes.data, 0)
+
+    @cached_property
+    def _sums_before(self) -> Ints:
+        return np.concatenate([[0], np.cumsum(self.diffs)])
 
     @property
     def nbytes(self) -> int:

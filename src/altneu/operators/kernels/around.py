@@ -16,13 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from altneu.columnar.columns import Mask
-from altneu.columnar.hashing import hash_rows
 from altneu.columnar.lookup import first_at
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.ends import Located, NewRows, has_below_zero, joined_runs, no_matches, places_in, ranked
-from altneu.operators.kernels.groups import Groups, number_new
 from altneu.operators.reduce.node import Around
 from altneu.trace.batch import Arranged, Layout, Matches, matches_of
 
@@ -32,26 +30,14 @@ _SMALL = 64  # groups of so many old updates, and of few for each that is needed
 _MORE = 4
 
 
-def read_around(given: Arranged, around: Around, negative: Arranged) -> Groups:
-    """The groups that have new updates, with those of their old updates that are near them.
+def around_of(given: Arranged, around: Around, negative: Arranged, new: NewRows) -> Matches:
+    """The old updates near those that are new, by key; ``new`` has all that is new of them.
 
     Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
             below zero, arranged by the key.
     Cost:   O(d r log n) rows for d new updates of a group of n, and r units on each side.
     Law:    a function of near rows changes of these as of the whole groups (tests/operators/test_around.py).
     """
-    layout = given.layout
-    hashes, keys = given.new.distinct_keys()
-    values, words, times, diffs = given.new.updates_by_key()
-    new = NewRows(hashes, keys, number_new(given), values, words)
-    old = _old_of(given, around, negative, new)
-    starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
-    updates = new.number, values, hash_rows(values), times[0], diffs
-    return Groups(layout, keys, *updates, starts, old.values, hash_rows(old.values), old.diffs)
-
-
-def _old_of(given: Arranged, around: Around, negative: Arranged, new: NewRows) -> Matches:
-    """The old updates that are needed, by group."""
     layout = given.layout
     if not any(len(batch) for batch in given.old):
         return no_matches(layout)

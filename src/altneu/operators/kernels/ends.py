@@ -18,13 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from altneu.columnar.columns import Mask, encode, valid_mask
-from altneu.columnar.hashing import hash_rows
 from altneu.columnar.lookup import first_at
 from altneu.columnar.ranking import Words, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.dead_rows import BEHIND, LEAST, MOST_KEYS, DeadRows
-from altneu.operators.kernels.groups import Groups, number_new
 from altneu.operators.reduce.node import Ends
 from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_of, find_in, matches_of
 
@@ -34,28 +32,9 @@ _SMALL = 64  # groups of so many old updates, and of few for each that is needed
 _MORE = 4
 
 
-def read_ends(given: Arranged, ends: Ends, negative: Arranged) -> Groups:
-    """The groups that have new updates, with those of their old updates that ``ends`` needs.
-
-    Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
-            below zero, arranged by the key.
-    Cost:   O((k + d) log n) rows for d new updates of a group of n, k needed; and once what cancels at its ends.
-    Law:    a function of the first and last rows makes the same of it as of the whole groups
-            (tests/operators/test_ends.py).
-    """
-    layout = given.layout
-    hashes, keys = given.new.distinct_keys()
-    values, words, times, diffs = given.new.updates_by_key()
-    new = NewRows(hashes, keys, number_new(given), values, words)
-    old = ends_of(given, ends, negative, new)
-    starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
-    updates = new.number, values, hash_rows(values), times[0], diffs
-    return Groups(layout, keys, *updates, starts, old.values, hash_rows(old.values), old.diffs)
-
-
 @dataclass(frozen=True)
 class NewRows:
-    """The new updates of some distinct keys: the key of each, ascending, its value and its word.
+    """The new updates of some distinct keys: the key of each, ascending, its value, its word, and its diff.
 
     There may be keys that have none.
     """
@@ -65,10 +44,18 @@ class NewRows:
     number: Ints
     values: Rows
     words: Words
+    diffs: Ints
 
 
 def ends_of(given: Arranged, ends: Ends, negative: Arranged, new: NewRows) -> Matches:
-    """The old updates that ``ends`` needs of some keys, by key; ``new`` has all that is new of them."""
+    """The old updates that ``ends`` needs of some keys, by key; ``new`` has all that is new of them.
+
+    Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
+            below zero, arranged by the key.
+    Cost:   O((k + d) log n) rows for d new updates of a group of n, k needed; and once what cancels at its ends.
+    Law:    a function of the first and last rows makes the same of it as of the whole groups
+            (tests/operators/test_ends.py).
+    """
     layout = given.layout
     if not any(len(batch) for batch in given.old):
         return no_matches(layout)
@@ -256,12 +243,19 @@ def has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
 def _behind_nulls(located: Located, hits: Ints, column: str) -> Ints:
     """Runs without the rows at their front that have a null in the first column of the order."""
     hits = hits.copy()
-    ends = _first_words(hits, located.words)
-    for h in np.flatnonzero(ends > hits[:, 2]).tolist():
-        start = int(hits[h, 2])
-        values = located.used[hits[h, 1]].values.column(column)
-        hits[h, 2] = start + values.slice(start, int(ends[h]) - start).null_count  # a value may have the word of nulls
+    hits[:, 2] = null_ends(located, hits, column)
     return hits[hits[:, 2] < hits[:, 3]]
+
+
+def null_ends(located: Located, hits: Ints, column: str) -> Ints:
+    """Where, in each run, the rows end that have a null in the first column of the order."""
+    start, ends = hits[:, 2].copy(), _first_words(hits, located.words)
+    for h in np.flatnonzero(ends > start).tolist():
+        values = located.used[hits[h, 1]].values.column(column)
+        start[h] += values.slice(
+            int(start[h]), int(ends[h] - start[h])
+        ).null_count  # a value may have the word of nulls
+    return start
 
 
 @compiled

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from altneu.columnar.ranking import Order
 from altneu.expressions.names import ACCUMULABLE
+
+State = Literal["sums", "sums of distinct values", "ends", "quantiles"]
+"""From what of a group aggregates are computed: sums, or rows in the order of a column, and from which of these."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,22 @@ class Aggregate:
         return self.function in ("min", "max") and len(self.arguments) == 1 and not self.options
 
     @property
-    def adds_distinct(self) -> bool:
-        """Whether it is a matter of sums over the distinct values of one column."""
-        return self.distinct and len(self.arguments) == 1 and self.of_all.accumulable
+    def state(self) -> State | None:
+        """From what of its group it is computed; None for the whole of it."""
+        if self.accumulable:
+            return "sums"
+        if self.is_extreme:
+            return "ends"
+        if self.function in ("percentile", "percentile_disc") and not self.distinct:
+            return "quantiles"
+        adds_distinct = self.distinct and len(self.arguments) == 1 and self.of_all.accumulable
+        return "sums of distinct values" if adds_distinct else None
+
+    @property
+    def fraction(self) -> float:
+        """How far through the values in ascending order a percentile is."""
+        fraction, descending = self.options
+        return float(1 - fraction if descending else fraction)
 
     @property
     def of_all(self) -> Aggregate:

@@ -24,13 +24,14 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.operators.kernels.changes import state_text
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.ends import NewRows, ends_of, no_matches
+from altneu.operators.kernels.ends import NewRows, no_matches
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import Groups, ReduceOutput, key_errors, number_new, output
 from altneu.operators.reduce.accumulable import empty_group_row
 from altneu.operators.reduce.aggregates import NEGATIVE
 from altneu.operators.reduce.calls import Aggregate
-from altneu.operators.reduce.node import Ends
+from altneu.operators.reduce.needed import old_rows
+from altneu.operators.reduce.node import Needed
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged, Matches, find_in
 from altneu.trace.update import Updates
@@ -58,26 +59,27 @@ class Touched:
 
 @dataclass(frozen=True)
 class _Input:
-    """An arrangement and what is new in it, by touched key in ascending order: ``number``, values, words, times."""
+    """An arrangement and what is new in it, by touched key in ascending order, with times."""
 
     given: Arranged
     touched: Touched
     new: NewRows
     times: Ints
-    diffs: Ints
 
     @classmethod
     def of(cls, given: Arranged, touched: Touched, numbers: Ints) -> _Input:
         """What is new; ``numbers`` are those of the distinct keys among the touched ones."""
         if not len(given.new):
             nothing = no_matches(given.layout)
-            new = NewRows(touched.hashes, touched.keys, nothing.probe, nothing.values, nothing.value_hash)
-            return cls(given, touched, new, nothing.times[0], nothing.diffs)
+            new = NewRows(
+                touched.hashes, touched.keys, nothing.probe, nothing.values, nothing.value_hash, nothing.diffs
+            )
+            return cls(given, touched, new, nothing.times[0])
         values, words, times, diffs = given.new.updates_by_key()
         number = numbers[number_new(given)]
         at = np.argsort(number, kind="stable")
-        new = NewRows(touched.hashes, touched.keys, number[at], values.take(at), words[at])
-        return cls(given, touched, new, times[0, at], diffs[at])
+        new = NewRows(touched.hashes, touched.keys, number[at], values.take(at), words[at], diffs[at])
+        return cls(given, touched, new, times[0, at])
 
     def old(self) -> Matches:
         """All old updates of the touched keys."""
@@ -91,7 +93,7 @@ class _Input:
         order = np.argsort(group, kind="stable")
         both = Rows.concat([old.values, self.new.values], layout.value_schema).take(order)
         when = np.concatenate([np.full(len(old), touched.before), self.times])[order]
-        counts = np.concatenate([old.diffs, self.diffs])[order]
+        counts = np.concatenate([old.diffs, self.new.diffs])[order]
         nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
         starts = np.zeros(touched.keys.count + 1, np.int64)
         return Groups(layout, touched.keys, group[order], both, hash_rows(both), when, counts, starts, *nothing)
@@ -126,16 +128,16 @@ class SumsPart(PartSpec):
 
 
 @dataclass(frozen=True)
-class EndsPart(PartSpec):
-    """What is read from the ends of rows in an order; the second arrangement has the numbers of rows below zero."""
+class OrderedPart(PartSpec):
+    """What is read from some of the rows in an order; the second arrangement has the numbers of rows below zero."""
 
     arrangements = 2
-    ends: Ends
+    needed: Needed
 
     def groups(self, inputs: Sequence[_Input]) -> Groups:
-        """The ends, and the rows that are new."""
+        """The rows that are needed, and those that are new."""
         state, negative = inputs
-        return state.groups(ends_of(state.given, self.ends, negative.given, state.new))
+        return state.groups(old_rows(state.given, self.needed, negative.given, state.new))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from altneu.operators.reduce.accumulable import (
 )
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.calls import Aggregate, WindowCall
-from altneu.operators.reduce.collate import Collation, DistinctPart, EndsPart, PartSpec, SumsPart
+from altneu.operators.reduce.collate import Collation, DistinctPart, OrderedPart, PartSpec, SumsPart
 from altneu.operators.reduce.node import Reduce
 from altneu.operators.reduce.operation import BelowZeroOp, CollateOp, ExplodeOp, NegativeOp, PresentOp, ReduceOp
 from altneu.operators.reduce.python_reduce import PythonSpec
@@ -68,7 +68,7 @@ def _reduced(to: Lowering, node: Reduce, below: Lowered, *, is_total: bool) -> t
     if not order:
         return ReduceOp(spec), (Port(to.arrange(below, node.key, origin, arrange_label(node.key))),)
     inputs = _in_order(to, origin, node.input.schema, node.key, below, order)
-    return ReduceOp(spec, node.reducer.ends), inputs
+    return ReduceOp(spec, node.reducer.needed), inputs
 
 
 def _sums(to: Lowering, below: Lowered, sums: Accumulator, origin: str) -> Port:
@@ -104,20 +104,20 @@ def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -
     inputs: list[Port] = []
     for part in reducer.parts:
         calls = tuple(reducer.calls[place] for place in part.places)
-        if part.column is None:
+        if part.state == "sums":
             spec = AggregatesSpec(Accumulator(node.key, calls, node.input.schema))
             origin = f"{to.name_of(node.input)}|{node.key}|{Aggregates(calls)}"
             specs.append(SumsPart(spec, part.places))
             inputs.append(_sums(to, below, spec.accumulator, origin))
             continue
         narrow, name, schema = _narrowed(to, node, below, part.column)
-        if part.distinct:
+        if part.state == "sums of distinct values":
             spec = AggregatesSpec(Accumulator(node.key, tuple(call.of_all for call in calls), schema))
             specs.append(DistinctPart(spec, part.places))
             inputs += _distinct(to, narrow, spec.accumulator, name)
         else:
             some = Aggregates(calls, ordered=True)
-            specs.append(EndsPart(GeneralSpec(node.key, calls, schema), part.places, some.ends))
+            specs.append(OrderedPart(GeneralSpec(node.key, calls, schema), part.places, some.needed))
             inputs += _in_order(to, name, schema, node.key, narrow, some.state_order(schema, node.key))
     return CollateOp(Collation(tuple(specs), reducer.calls, node.schema, reducer.default_row)), tuple(inputs)
 

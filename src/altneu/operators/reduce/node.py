@@ -13,7 +13,7 @@ from altneu.columnar.ranking import Order
 from altneu.linear import Function
 from altneu.operators.asof.rule import MixedSides
 from altneu.operators.node import AtEachTime, Columns, Key, Node, Unary, all_columns
-from altneu.operators.reduce.calls import Aggregate, WindowCall
+from altneu.operators.reduce.calls import Aggregate, State, WindowCall
 
 F_co = TypeVar("F_co", covariant=True)
 
@@ -68,6 +68,16 @@ class Around:
     units: int
 
 
+@dataclass(frozen=True)
+class Quantiles:
+    """At which fractions of the way through an order, without the nulls at its front, a function needs rows."""
+
+    fractions: tuple[float, ...]
+
+
+Needed = Ends | Around | Quantiles
+"""The rows of a group in order that a function has to read at a step."""
+
 WHOLE = Ends()
 """No ends: the whole group."""
 
@@ -76,12 +86,12 @@ WHOLE = Ends()
 class Part:
     """Aggregates of a reducer that are computed from one state of a group, at these ``places`` among all.
 
-    Without a column the state is sums; with one it is the rows in its order, or the sums of its ``distinct`` values.
+    ``column`` is the one whose distinct values, or in whose order rows, are kept.
     """
 
     places: tuple[int, ...]
-    column: str | None = None
-    distinct: bool = False
+    state: State = "sums"
+    column: str = ""
 
 
 class Reducer(ABC):
@@ -127,8 +137,8 @@ class Reducer(ABC):
         return ()
 
     @property
-    def ends(self) -> Ends | Around:
-        """Which rows are read in that order: how many from its ends, or around those that a step touches."""
+    def needed(self) -> Needed:
+        """Which rows are read in that order."""
         return WHOLE
 
     @property

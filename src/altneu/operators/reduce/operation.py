@@ -19,14 +19,13 @@ from altneu.operators.base import (
     OverArrangements,
     Stateless,
 )
-from altneu.operators.kernels.around import read_around
 from altneu.operators.kernels.below_zero import below_zero
-from altneu.operators.kernels.ends import read_ends
 from altneu.operators.kernels.groups import Groups
 from altneu.operators.reduce.accumulable import negative_rows, present_rows
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.collate import Collation, collate
-from altneu.operators.reduce.node import WHOLE, Around, Ends
+from altneu.operators.reduce.needed import read_needed
+from altneu.operators.reduce.node import WHOLE, Needed
 from altneu.operators.reduce.rounds import reduce_in_round
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
@@ -144,15 +143,15 @@ class CollateOp(Hosting, tag="CollateOp", kind="reduce"):
 class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
     """A function of each group of an arrangement.
 
-    Of an arrangement in an order it reads the ``ends``, or around what is new; its second input is then how many rows
-    of each group are below zero.
+    Of an arrangement in an order it reads what is ``needed``; its second input is then how many rows of each group are
+    below zero.
     """
 
     looks_again = at_each_time = True
     whole = False
 
     spec: ReduceSpec
-    ends: Ends | Around = WHOLE
+    needed: Needed = WHOLE
 
     def step(self, here: Here) -> Outputs:
         """The changes of what the function makes of the groups that have changed."""
@@ -168,9 +167,7 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         """All that is needed of the groups."""
         if not arranged.layout.order:
             return arranged
-        if isinstance(self.ends, Around):
-            return read_around(arranged, self.ends, here.arranged(1))
-        return read_ends(arranged, self.ends, here.arranged(1))
+        return read_needed(arranged, self.needed, here.arranged(1))
 
     @property
     def word(self) -> Kind:
@@ -179,8 +176,8 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
 
     @property
     def bound(self) -> Bound:
-        """Sums, and the ends of groups in order, are read without the groups."""
-        return GROUPS if self.spec.sums is None and self.ends == WHOLE else CHANGE
+        """Sums, and some rows of groups in order, are read without the groups."""
+        return GROUPS if self.spec.sums is None and self.needed == WHOLE else CHANGE
 
     def described(self, label: str, *, event_times: bool) -> str:
         """Whether it adds up or reads groups, and along which times."""

@@ -13,8 +13,8 @@ from altneu.expressions import Column
 from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
-from altneu.operators.reduce.calls import Aggregate, WindowCall
-from altneu.operators.reduce.node import Around, Ends, F_co, Families, Part, Reduce, Reducer
+from altneu.operators.reduce.calls import Aggregate, State, WindowCall
+from altneu.operators.reduce.node import Around, Ends, F_co, Families, Needed, Part, Quantiles, Reduce, Reducer
 
 
 @dataclass(frozen=True)
@@ -65,35 +65,33 @@ class Aggregates(Reducer):
     @property
     def _states(self) -> tuple[Part, ...]:
         """Its calls by the state that they need; none where one of them reads the whole group."""
-        places: dict[tuple[str | None, bool], list[int]] = {}
+        places: dict[tuple[State, str], list[int]] = {}
         for i, call in enumerate(self.calls):
-            if call.accumulable:
-                places.setdefault((None, False), []).append(i)
-            elif call.is_extreme:
-                places.setdefault((call.arguments[0], False), []).append(i)
-            elif call.adds_distinct:
-                places.setdefault((call.arguments[0], True), []).append(i)
-            else:
+            state = call.state
+            if state is None:
                 return ()
+            places.setdefault((state, "" if state == "sums" else call.arguments[0]), []).append(i)
         return tuple(Part(tuple(some), *state) for state, some in places.items())
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Where it is ordered, but for the extremes of one column, which have one order."""
+        """Where it is ordered, but for one that reads rows in one order, which is all that is kept then."""
         return self._states if self.ordered and not self._column else ()
 
     @property
-    def _column(self) -> str | None:
+    def _column(self) -> str:
         states = self._states
-        return states[0].column if len(states) == 1 and not states[0].distinct else None
+        return states[0].column if len(states) == 1 and states[0].state in ("ends", "quantiles") else ""
 
     def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
-        """That of the column whose extremes are all that is asked for, nulls first."""
+        """That of the column of which alone values are asked for, nulls first."""
         return ((self._column, False, True),) if self.ordered and self._column else ()
 
     @property
-    def ends(self) -> Ends:
-        """The last row says whether there is any; nulls are of no value."""
+    def needed(self) -> Needed:
+        """Values at fractions; else at the ends, where the last row says if there is any: nulls are of no value."""
+        if self._states and self._states[0].state == "quantiles":
+            return Quantiles(tuple(dict.fromkeys(call.fraction for call in self.calls)))
         return Ends(first=int(any(call.function == "min" for call in self.calls)), last=1, valued=True)
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
@@ -245,7 +243,7 @@ class TopK(Reducer):
         return _within(self.order, schema, key) if self.ordered else ()
 
     @property
-    def ends(self) -> Ends:
+    def needed(self) -> Needed:
         """The first k."""
         return Ends(first=self.k)
 
@@ -295,7 +293,7 @@ class WindowFunctions(Reducer):
         return _within(self.calls[0].order, schema, key) if self.ordered else ()
 
     @property
-    def ends(self) -> Around:
+    def needed(self) -> Needed:
         """As far as two calls reach, one behind the other."""
         return Around(2 * max(call.reach or 0 for call in self.calls))
 

@@ -1,0 +1,242 @@
+"""The rows of a group near some fractions of the way through its order, and a few that stand for all others.
+
+A group of n units of multiplicity that gains and loses p units in a step has from n - p to n + p of them at each of its
+times, and each row moves by at most p places. So what is at a fraction of the way at any time of the step is among the
+rows that were at most p places from that fraction of n - p or n + p. These stretches of the order are read, and the
+rows that have the word of one that is new. What lies between two stretches is replaced by one of its rows with the
+count of all of them: none of these rows is ever at the fraction, and as many as before are on each side of it. That
+holds where no row's count is below zero: groups that have such a row are read whole.
+
+Places are found by bisecting the words: how many units have a lower word is a sum over batches, of the sums of diffs
+before each row of a block (``Block.counted``), which are made once for each block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from altneu.columnar.columns import Mask, load64, load_int64
+from altneu.columnar.lookup import first_at
+from altneu.columnar.ranking import Words
+from altneu.columnar.rows import Ints
+from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.ends import (
+    Located,
+    NewRows,
+    has_below_zero,
+    joined_runs,
+    no_matches,
+    null_ends,
+    places_in,
+)
+from altneu.operators.reduce.node import Quantiles
+from altneu.trace.batch import Arranged, Matches, matches_of
+
+_SMALL = 64  # groups of so many old updates, and of few for each that is new, are read whole
+_MORE = 16
+_MARGIN = 2  # places by which a fraction of a number may be rounded
+_TOP = np.uint64(1 << 63)
+_ONE = np.uint64(1)
+_LAST_WORD = np.uint64(2**64 - 1)
+
+
+def quantiles_of(given: Arranged, wanted: Quantiles, negative: Arranged, new: NewRows) -> Matches:
+    """The old updates that ``wanted`` needs of some keys, by key; ``new`` has all that is new of them.
+
+    Shape:  ``given`` in the order of one column, ascending, nulls first; ``negative`` has the number of rows of each
+            key whose count is below zero, arranged by the key.
+    Cost:   O(d f) rows, and those that have the word of one that is read, for d units that are new and f fractions;
+            128 bisections for each fraction in each batch. 8 bytes a row where diffs differ, derived from the batch.
+    Law:    a function of the values at these fractions makes the same of it as of the whole groups
+            (tests/operators/test_quantiles.py).
+    """
+    layout = given.layout
+    if not any(len(batch) for batch in given.old):
+        return no_matches(layout)
+    located = Located.of(given.old, new.hashes, new.keys)
+    count = new.keys.count
+    size, moved = np.zeros(count, np.int64), np.zeros(count, np.float64)
+    np.add.at(size, located.hits[:, 0], located.hits[:, 3] - located.hits[:, 2])
+    np.add.at(moved, new.number, np.abs(new.diffs))
+    needed = (len(wanted.fractions) + 1) * (moved + _MARGIN)
+    whole = has_below_zero(negative, new.hashes, new.keys) | (size <= np.maximum(_MORE * needed, _SMALL))
+    counted = np.array([block.counted for block in located.used], np.int64).reshape(-1, 2)
+    if len(counted) and (counted[:, 0] < 0).any():
+        whole[np.unique(located.hits[counted[located.hits[:, 1], 0] < 0, 0])] = True
+    if whole.all():
+        return matches_of(located.hits, located.used, layout)
+    some = np.flatnonzero(~whole[new.number])
+    touched = np.stack([new.number[some], new.words[some].view(np.int64)], axis=1)
+    behind = null_ends(located, located.hits, layout.order[0][0])
+    found = _stretches(
+        located.hits,
+        behind,
+        (counted, located.words),
+        np.array(wanted.fractions, np.float64),
+        touched[np.lexsort((touched[:, 1].view(np.uint64), touched[:, 0]))],
+        np.where(whole, -1, moved).astype(np.int64),
+    )
+    return _read(located, given, whole, *found)
+
+
+def _read(located: Located, given: Arranged, whole: Mask, stretches: Ints, stand_ins: Ints) -> Matches:
+    """The rows of stretches and of groups that are read whole, and those that stand for others, by key."""
+    single = np.stack([*stand_ins[:, :3].T, stand_ins[:, 2] + 1], axis=1)
+    every = located.hits[whole[located.hits[:, 0]]]
+    runs = joined_runs(np.concatenate([stretches, single, every]))
+    result = matches_of(runs, located.used, given.layout)
+    lines = stand_ins[np.lexsort((stand_ins[:, 2], stand_ins[:, 1], stand_ins[:, 0]))]
+    diffs = result.diffs.copy()
+    diffs[places_in(runs, lines[:, :3])] = lines[:, 3]
+    return replace(result, diffs=diffs)
+
+
+@compiled
+def _units(counted: Ints, block: int, start: int, stop: int) -> int:
+    """The sum of the diffs of some rows of a block."""
+    if counted[block, 0] == 0:
+        return counted[block, 1] * (stop - start)
+    address = counted[block, 0]
+    return load_int64(address + 8 * stop) - load_int64(address + 8 * start)
+
+
+@compiled
+def _upto(address: int, start: int, stop: int, word: np.uint64) -> int:
+    """Where the words of a run reach ``word``."""
+    if start == stop or load64(address + 8 * (stop - 1)) < word:
+        return stop
+    return first_at(address, start, stop, word)
+
+
+@compiled
+def _before(hits: Ints, behind: Ints, first: int, last: int, blocks: Any, word: np.uint64) -> int:
+    """How many units of a group that are not null have a lower word."""
+    counted, addresses = blocks
+    total = 0
+    for h in range(first, last):
+        block = hits[h, 1]
+        total += _units(counted, block, behind[h], _upto(addresses[block], behind[h], hits[h, 3], word))
+    return total
+
+
+@compiled
+def _word_at(hits: Ints, behind: Ints, first: int, last: int, blocks: Any, place: int) -> np.uint64:
+    """The word of the unit at a place, from 0 on: the greatest below which there are no more units than that."""
+    word, bit = np.uint64(0), _TOP
+    while bit:
+        if _before(hits, behind, first, last, blocks, word | bit) <= place:
+            word |= bit
+        bit >>= _ONE
+    return word
+
+
+@compiled
+def _around(fraction: float, n: int, moved: int) -> tuple[int, int]:
+    """The first and the last place that may hold what is at a fraction, of n units of which so many come and go."""
+    low = int(np.floor(fraction * max(n - moved - 1, 0))) - moved - _MARGIN
+    high = int(np.ceil(fraction * (n + moved))) + moved + _MARGIN
+    return max(low, 0), min(high, n - 1)
+
+
+@compiled
+def _stretches(hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: Ints, moved: Ints) -> tuple[Ints, Ints]:
+    """Runs that are read; and for each part of a group that is not, one of its rows: (key, block, row, units of all).
+
+    ``touched`` are lines (key, word), by key and word, the word as an unsigned number. Keys with ``moved`` below zero
+    are left out. Nulls are a part of their own.
+    """
+    runs, used = np.empty((len(hits) + 8, 4), np.int64), 0
+    others, many = np.empty((len(hits) + 8, 4), np.int64), 0
+    first, next_ = 0, 0
+    while first < len(hits):
+        key, last = hits[first, 0], first + 1
+        while last < len(hits) and hits[last, 0] == key:
+            last += 1
+        while next_ < len(touched) and touched[next_, 0] < key:
+            next_ += 1
+        begin = next_
+        while next_ < len(touched) and touched[next_, 0] == key:
+            next_ += 1
+        if moved[key] >= 0:
+            low, high = _wanted(hits, behind, first, last, blocks, fractions, moved[key], touched[begin:next_, 1])
+            at = hits[first:last, 2].copy()
+            if begin == next_ or touched[begin, 1] != 0:
+                others, many = _stand_in(others, many, hits, first, at, behind[first:last], blocks)
+                at = behind[first:last].copy()
+            for r in range(len(low)):
+                start, end = at.copy(), hits[first:last, 3].copy()
+                for h in range(first, last):
+                    address, i = blocks[1][hits[h, 1]], h - first
+                    start[i] = _upto(address, at[i], hits[h, 3], low[r])
+                    if high[r] < _LAST_WORD:
+                        end[i] = _upto(address, start[i], hits[h, 3], high[r] + _ONE)
+                others, many = _stand_in(others, many, hits, first, at, start, blocks)
+                while used + last - first > len(runs):
+                    runs = _twice(runs)
+                for i in range(last - first):
+                    if start[i] < end[i]:
+                        runs[used, 0], runs[used, 1] = key, hits[first + i, 1]
+                        runs[used, 2], runs[used, 3] = start[i], end[i]
+                        used += 1
+                at = end
+            others, many = _stand_in(others, many, hits, first, at, hits[first:last, 3], blocks)
+        first = last
+    return runs[:used].copy(), others[:many].copy()
+
+
+@compiled
+def _wanted(
+    hits: Ints, behind: Ints, first: int, last: int, blocks: Any, fractions: Any, moved: int, touched: Ints
+) -> tuple[Words, Words]:
+    """The stretches of a group that are read, from one word up to and with another, ascending and apart."""
+    n = 0
+    for h in range(first, last):
+        n += _units(blocks[0], hits[h, 1], behind[h], hits[h, 3])
+    room = len(fractions) + len(touched)
+    low, high, count = np.empty(room, np.uint64), np.empty(room, np.uint64), 0
+    for f in range(len(fractions) if n > 0 else 0):
+        left, right = _around(fractions[f], n, moved)
+        low[count] = _word_at(hits, behind, first, last, blocks, left)
+        high[count] = _word_at(hits, behind, first, last, blocks, right)
+        count += 1
+    for t in range(len(touched)):
+        low[count] = high[count] = np.uint64(touched[t])
+        count += 1
+    order, joined = np.argsort(low[:count]), 0
+    out_low, out_high = np.empty(count, np.uint64), np.empty(count, np.uint64)
+    for i in order:
+        if joined and low[i] <= out_high[joined - 1]:
+            out_high[joined - 1] = max(out_high[joined - 1], high[i])
+            continue
+        out_low[joined], out_high[joined] = low[i], high[i]
+        joined += 1
+    return out_low[:joined].copy(), out_high[:joined].copy()
+
+
+@compiled
+def _stand_in(
+    others: Ints, many: int, hits: Ints, first: int, start: Ints, stop: Ints, blocks: Any
+) -> tuple[Ints, int]:
+    """Let a row stand for all from ``start`` up to ``stop`` in the runs of a group, if they are any units at all."""
+    units, some = 0, -1
+    for i in range(len(start)):
+        if start[i] < stop[i]:
+            units += _units(blocks[0], hits[first + i, 1], start[i], stop[i])
+            some = i if some < 0 else some
+    if some >= 0 and units:
+        if many == len(others):
+            others = _twice(others)
+        others[many, 0], others[many, 1], others[many, 2] = hits[first + some, 0], hits[first + some, 1], start[some]
+        others[many, 3] = units
+        many += 1
+    return others, many
+
+
+@compiled
+def _twice(lines: Ints) -> Ints:
+    more = np.empty((2 * len(lines), lines.shape[1]), np.int64)
+    more[: len(lines)] = lines
+    return more
