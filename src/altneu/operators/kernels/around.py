@@ -19,6 +19,7 @@ from altneu.columnar.columns import Mask
 from altneu.columnar.lookup import first_at
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints, Rows
+from altneu.operators.kernels.block_sums import may_leave_range
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.ends import Located, NewRows, has_below_zero, joined_runs, no_matches, places_in, ranked
 from altneu.operators.reduce.node import Around
@@ -48,6 +49,8 @@ def around_of(given: Arranged, around: Around, negative: Arranged, new: NewRows)
     touched = np.bincount(new.number, minlength=count)
     take = np.full(count, around.units + 1)
     whole = has_below_zero(negative, new.hashes, new.keys) | (size <= np.maximum(_MORE * touched * take, _SMALL))
+    if around.sums_of_wide:
+        whole |= may_leave_range(result, new, around.sums_of_wide)
     points = _Points.of(new)
     while not whole.all():
         runs, cuts = _cut_around(result.hits, result.batch, result.words, points.owner, points.word, take, whole)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,17 @@ class ReduceOutput:
     pended: Updates
 
 
+class Skipped(Protocol):
+    """Rows of groups that were not read."""
+
+    @property
+    def units(self) -> Ints:
+        """How many they are of each group, counted as often as they are there: (K,)."""
+
+    def sums(self, name: str, kind: int) -> Ints:
+        """The exact sums of a column over these rows, (K, STRIDE)."""
+
+
 @dataclass(frozen=True)
 class Groups:
     """The K distinct keys of a step's updates, the updates, and what the groups held before.
@@ -49,7 +60,7 @@ class Groups:
     Shape:  ``keys`` K rows; ``new_group`` (n,), ascending, the group of each new update, with ``new_values`` n rows,
             ``new_hashes`` of the values, ``new_times`` and ``new_diffs`` (n,); ``old_start`` (K + 1,): the old updates
             of group g are those from ``old_start[g]`` up to ``old_start[g + 1]`` of ``old_values``, ``old_hashes`` and
-            ``old_diffs``.
+            ``old_diffs``. ``skipped`` are old updates of the groups that are not among them, before all that are.
 
     The times of old updates are not kept: over a total order all of them are before every new one, and sum up.
     """
@@ -65,6 +76,7 @@ class Groups:
     old_values: Rows
     old_hashes: Hashes
     old_diffs: Ints
+    skipped: Skipped | None = None
 
     def __len__(self) -> int:
         return self.keys.count

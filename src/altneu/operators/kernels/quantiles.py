@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from altneu.columnar.columns import Mask, load64, load_int64
-from altneu.columnar.lookup import first_at
+from altneu.columnar.columns import Mask
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.counted import counted_blocks, uncounted, units, upto, word_at
 from altneu.operators.kernels.ends import (
     Located,
     NewRows,
@@ -38,7 +38,6 @@ from altneu.trace.batch import Arranged, Matches, matches_of
 _SMALL = 64  # groups of so many old updates, and of few for each that is new, are read whole
 _MORE = 16
 _MARGIN = 2  # places by which a fraction of a number may be rounded
-_TOP = np.uint64(1 << 63)
 _ONE = np.uint64(1)
 _LAST_WORD = np.uint64(2**64 - 1)
 
@@ -63,9 +62,8 @@ def quantiles_of(given: Arranged, wanted: Quantiles, negative: Arranged, new: Ne
     np.add.at(moved, new.number, np.abs(new.diffs))
     needed = (len(wanted.fractions) + 1) * (moved + _MARGIN)
     whole = has_below_zero(negative, new.hashes, new.keys) | (size <= np.maximum(_MORE * needed, _SMALL))
-    counted = np.array([block.counted for block in located.used], np.int64).reshape(-1, 2)
-    if len(counted) and (counted[:, 0] < 0).any():
-        whole[np.unique(located.hits[counted[located.hits[:, 1], 0] < 0, 0])] = True
+    blocks = counted_blocks(located)
+    whole |= uncounted(located, blocks[0], count)
     if whole.all():
         return matches_of(located.hits, located.used, layout)
     some = np.flatnonzero(~whole[new.number])
@@ -74,7 +72,7 @@ def quantiles_of(given: Arranged, wanted: Quantiles, negative: Arranged, new: Ne
     found = _stretches(
         located.hits,
         behind,
-        (counted, located.words),
+        blocks,
         np.array(wanted.fractions, np.float64),
         touched[np.lexsort((touched[:, 1].view(np.uint64), touched[:, 0]))],
         np.where(whole, -1, moved).astype(np.int64),
@@ -92,45 +90,6 @@ def _read(located: Located, given: Arranged, whole: Mask, stretches: Ints, stand
     diffs = result.diffs.copy()
     diffs[places_in(runs, lines[:, :3])] = lines[:, 3]
     return replace(result, diffs=diffs)
-
-
-@compiled
-def _units(counted: Ints, block: int, start: int, stop: int) -> int:
-    """The sum of the diffs of some rows of a block."""
-    if counted[block, 0] == 0:
-        return counted[block, 1] * (stop - start)
-    address = counted[block, 0]
-    return load_int64(address + 8 * stop) - load_int64(address + 8 * start)
-
-
-@compiled
-def _upto(address: int, start: int, stop: int, word: np.uint64) -> int:
-    """Where the words of a run reach ``word``."""
-    if start == stop or load64(address + 8 * (stop - 1)) < word:
-        return stop
-    return first_at(address, start, stop, word)
-
-
-@compiled
-def _before(hits: Ints, behind: Ints, first: int, last: int, blocks: Any, word: np.uint64) -> int:
-    """How many units of a group that are not null have a lower word."""
-    counted, addresses = blocks
-    total = 0
-    for h in range(first, last):
-        block = hits[h, 1]
-        total += _units(counted, block, behind[h], _upto(addresses[block], behind[h], hits[h, 3], word))
-    return total
-
-
-@compiled
-def _word_at(hits: Ints, behind: Ints, first: int, last: int, blocks: Any, place: int) -> np.uint64:
-    """The word of the unit at a place, from 0 on: the greatest below which there are no more units than that."""
-    word, bit = np.uint64(0), _TOP
-    while bit:
-        if _before(hits, behind, first, last, blocks, word | bit) <= place:
-            word |= bit
-        bit >>= _ONE
-    return word
 
 
 @compiled
@@ -170,9 +129,9 @@ def _stretches(hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: I
                 start, end = at.copy(), hits[first:last, 3].copy()
                 for h in range(first, last):
                     address, i = blocks[1][hits[h, 1]], h - first
-                    start[i] = _upto(address, at[i], hits[h, 3], low[r])
+                    start[i] = upto(address, at[i], hits[h, 3], low[r])
                     if high[r] < _LAST_WORD:
-                        end[i] = _upto(address, start[i], hits[h, 3], high[r] + _ONE)
+                        end[i] = upto(address, start[i], hits[h, 3], high[r] + _ONE)
                 others, many = _stand_in(others, many, hits, first, at, start, blocks)
                 while used + last - first > len(runs):
                     runs = _twice(runs)
@@ -194,13 +153,13 @@ def _wanted(
     """The stretches of a group that are read, from one word up to and with another, ascending and apart."""
     n = 0
     for h in range(first, last):
-        n += _units(blocks[0], hits[h, 1], behind[h], hits[h, 3])
+        n += units(blocks[0], hits[h, 1], behind[h], hits[h, 3])
     room = len(fractions) + len(touched)
     low, high, count = np.empty(room, np.uint64), np.empty(room, np.uint64), 0
     for f in range(len(fractions) if n > 0 else 0):
         left, right = _around(fractions[f], n, moved)
-        low[count] = _word_at(hits, behind, first, last, blocks, left)
-        high[count] = _word_at(hits, behind, first, last, blocks, right)
+        low[count] = word_at(hits, behind, first, last, blocks, left)
+        high[count] = word_at(hits, behind, first, last, blocks, right)
         count += 1
     for t in range(len(touched)):
         low[count] = high[count] = np.uint64(touched[t])
@@ -221,16 +180,16 @@ def _stand_in(
     others: Ints, many: int, hits: Ints, first: int, start: Ints, stop: Ints, blocks: Any
 ) -> tuple[Ints, int]:
     """Let a row stand for all from ``start`` up to ``stop`` in the runs of a group, if they are any units at all."""
-    units, some = 0, -1
+    total, some = 0, -1
     for i in range(len(start)):
         if start[i] < stop[i]:
-            units += _units(blocks[0], hits[first + i, 1], start[i], stop[i])
+            total += units(blocks[0], hits[first + i, 1], start[i], stop[i])
             some = i if some < 0 else some
-    if some >= 0 and units:
+    if some >= 0 and total:
         if many == len(others):
             others = _twice(others)
         others[many, 0], others[many, 1], others[many, 2] = hits[first + some, 0], hits[first + some, 1], start[some]
-        others[many, 3] = units
+        others[many, 3] = total
         many += 1
     return others, many
 

@@ -164,14 +164,34 @@ class WindowCall:
                 away = max(abs(start), abs(end))
         return None if away is None or away > FARTHEST else away
 
+    @property
+    def runs(self) -> int | None:
+        """How many rows behind its own its value depends on, beside the number and the sums of all rows before it.
+
+        None: on something else.
+        """
+        if self.call.function in ("row_number", "rank"):
+            return 0
+        frame = self.frame
+        if frame is None or frame.start is not None or self.ignore_nulls or self.call.distinct:
+            return None
+        if self.call.function not in RUNNING or len(self.call.arguments) > 1 or not isinstance(frame.end, int):
+            return None
+        away = max(frame.end, 0) if frame.rows else 0
+        return None if away > FARTHEST else away
+
+    def sums_wide(self, schema: pa.Schema) -> bool:
+        """Whether it is a sum of numbers of 64 bits, which leaves the range of its type where they are large."""
+        return self.call.function == "sum" and schema.field(self.call.arguments[0]).type == pa.int64()
+
     def may_fail(self, schema: pa.Schema) -> bool:
-        """Whether a result may leave the range of its type: a sum as wide as what it adds up may."""
+        """Whether a result may leave the range of its type otherwise."""
         if self.call.function not in ("sum", "avg"):
             return False
         type_ = schema.field(self.call.arguments[0]).type
         wide = pa.types.is_decimal(type_) and type_.precision > WIDEST_DECIMAL
         narrow = pa.types.is_floating(type_) or pa.types.is_decimal(type_) or pa.types.is_integer(type_)
-        return not narrow or wide or (self.call.function == "sum" and type_ == pa.int64())
+        return not narrow or wide
 
     @property
     def reads_ties(self) -> bool:
@@ -186,6 +206,8 @@ KNOW_NO_ORDER = ACCUMULABLE | {"min", "max", "collect_set", "mode", "percentile"
 """Aggregates of which the order of rows is known to make no difference."""
 OF_FRAMES = frozenset({"count", "sum", "avg", "min", "max", "collect_list", "first", "last", "nth_value"})
 """Functions of frames that are known to read nothing else."""
+RUNNING = frozenset({"count", "sum", "avg"})
+"""Functions of frames that can go on from the number and the sums of the rows before."""
 FARTHEST = 1_000
 """Frames that reach farther are read with their whole group, which is rarely much more."""
 WIDEST_DECIMAL = 28

@@ -31,7 +31,7 @@ from altneu.operators.reduce.accumulable import empty_group_row
 from altneu.operators.reduce.aggregates import NEGATIVE
 from altneu.operators.reduce.calls import Aggregate
 from altneu.operators.reduce.needed import old_rows
-from altneu.operators.reduce.node import Needed
+from altneu.operators.reduce.node import Ends, Quantiles
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged, Matches, find_in
 from altneu.trace.update import Updates
@@ -132,7 +132,7 @@ class OrderedPart(PartSpec):
     """What is read from some of the rows in an order; the second arrangement has the numbers of rows below zero."""
 
     arrangements = 2
-    needed: Needed
+    needed: Ends | Quantiles
 
     def groups(self, inputs: Sequence[_Input]) -> Groups:
         """The rows that are needed, and those that are new."""

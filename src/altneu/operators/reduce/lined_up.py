@@ -33,14 +33,15 @@ class Places:
     """A piece of lines, one after another.
 
     Shape:  n places: ``rank`` (n,) of the row, an index into ``Ordered.row``; ``copy`` (n,) which of its copies it is.
-            L lines: ``bounds`` (L + 1,) where each begins; ``moment`` (L,), -1 where it stands for what was before;
-            ``state`` (L,) DATA, or why the group is an error, which then has no places.
+            L lines: ``bounds`` (L + 1,) where each begins; ``group`` (L,) of each; ``moment`` (L,), -1 where it stands
+            for what was before; ``state`` (L,) DATA, or why the group is an error, which then has no places.
     """
 
     ordered: Ordered
     rank: Ints
     copy: Ints
     bounds: Ints
+    group: Ints
     moment: Ints
     state: Ints
 
@@ -66,6 +67,12 @@ class Places:
     def end(self) -> Ints:
         """Where the line of each place ends."""
         return self.bounds[self.line + 1]
+
+    @cached_property
+    def skipped(self) -> Ints | int:
+        """How many places of its line are before those that are here."""
+        some = self.ordered.held.groups.skipped
+        return 0 if some is None else some.units[self.group][self.line]
 
     @cached_property
     def at(self) -> Ints:
@@ -186,7 +193,8 @@ class Ordered:
         sizes, overflow = _sizes(groups, new, old, np.zeros(len(rank), np.int64))
         if overflow:
             raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
-        if len(sizes) and sizes.max() > _MOST_COPIES:
+        skipped = held.groups.skipped
+        if len(sizes) and (sizes if skipped is None else sizes + skipped.units[group]).max() > _MOST_COPIES:
             raise StepFailedError(
                 f"a partition holds more than {_MOST_COPIES:,} rows, each counted as often as it is there, and a "
                 "window function has a result for each; partition by one column more, or make the rows distinct first"
@@ -201,7 +209,7 @@ class Ordered:
             at = moment[some].copy()
             at[0] = _BEFORE
             state = np.where(sizes[some] < 0, NEGATIVE, DATA)
-            yield Places(self, places[0], places[1], bounds, at, state)
+            yield Places(self, places[0], places[1], bounds, group[some], at, state)
 
 
 def cut(sizes: Ints) -> Iterator[tuple[int, int]]:

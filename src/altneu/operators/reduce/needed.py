@@ -9,7 +9,8 @@ from altneu.operators.kernels.around import around_of
 from altneu.operators.kernels.ends import NewRows, ends_of
 from altneu.operators.kernels.groups import Groups, number_new
 from altneu.operators.kernels.quantiles import quantiles_of
-from altneu.operators.reduce.node import Around, Ends, Needed
+from altneu.operators.kernels.suffix import suffix_of
+from altneu.operators.reduce.node import Around, Ends, Needed, Quantiles, Suffix
 from altneu.trace.batch import Arranged, Matches
 
 
@@ -23,13 +24,17 @@ def read_needed(given: Arranged, needed: Needed, negative: Arranged) -> Groups:
     hashes, keys = given.new.distinct_keys()
     values, words, times, diffs = given.new.updates_by_key()
     new = NewRows(hashes, keys, number_new(given), values, words, diffs)
-    old = old_rows(given, needed, negative, new)
+    skipped = None
+    if isinstance(needed, Suffix):
+        old, skipped = suffix_of(given, needed, negative, new)
+    else:
+        old = old_rows(given, needed, negative, new)
     starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
     updates = new.number, values, hash_rows(values), times[0], diffs
-    return Groups(layout, keys, *updates, starts, old.values, hash_rows(old.values), old.diffs)
+    return Groups(layout, keys, *updates, starts, old.values, hash_rows(old.values), old.diffs, skipped)
 
 
-def old_rows(given: Arranged, needed: Needed, negative: Arranged, new: NewRows) -> Matches:
+def old_rows(given: Arranged, needed: Ends | Around | Quantiles, negative: Arranged, new: NewRows) -> Matches:
     """The old updates that are needed of some keys, by key; ``new`` has all that is new of them."""
     if isinstance(needed, Ends):
         return ends_of(given, needed, negative, new)

@@ -63,9 +63,25 @@ class Ends:
 
 @dataclass(frozen=True)
 class Around:
-    """How many units of multiplicity a function needs on both sides of each row that a step touches, in an order."""
+    """How many units of multiplicity a function needs on both sides of each row that a step touches, in an order.
+
+    ``sums_of_wide`` are columns of 64 bits whose sums fail where they leave their range: groups are read whole if
+    that may be.
+    """
 
     units: int
+    sums_of_wide: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Suffix:
+    """All rows from so many units of multiplicity before the first that a step touches on, in an order.
+
+    ``sums_of_wide`` as of ``Around``.
+    """
+
+    units: int
+    sums_of_wide: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,7 +91,7 @@ class Quantiles:
     fractions: tuple[float, ...]
 
 
-Needed = Ends | Around | Quantiles
+Needed = Ends | Around | Suffix | Quantiles
 """The rows of a group in order that a function has to read at a step."""
 
 WHOLE = Ends()

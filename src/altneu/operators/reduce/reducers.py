@@ -14,7 +14,7 @@ from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
 from altneu.operators.reduce.calls import Aggregate, State, WindowCall
-from altneu.operators.reduce.node import Around, Ends, F_co, Families, Needed, Part, Quantiles, Reduce, Reducer
+from altneu.operators.reduce.node import Around, Ends, F_co, Families, Needed, Part, Quantiles, Reduce, Reducer, Suffix
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Aggregates(Reducer):
         return ((self._column, False, True),) if self.ordered and self._column else ()
 
     @property
-    def needed(self) -> Needed:
+    def needed(self) -> Ends | Quantiles:
         """Values at fractions; else at the ends, where the last row says if there is any: nulls are of no value."""
         if self._states and self._states[0].state == "quantiles":
             return Quantiles(tuple(dict.fromkeys(call.fraction for call in self.calls)))
@@ -271,6 +271,8 @@ class WindowFunctions(Reducer):
 
     calls: tuple[WindowCall, ...]
     ordered: bool = False
+    wide: tuple[str, ...] = ()
+    """Columns of 64 bits that are summed up."""
 
     def __repr__(self) -> str:
         return f"WindowFunctions(calls={self.calls!r}{', ordered=True' * self.ordered})"
@@ -283,10 +285,13 @@ class WindowFunctions(Reducer):
         return families.windows(self.calls)
 
     def with_order(self, schema: pa.Schema) -> WindowFunctions:
-        """Over groups in the order that all calls have, if each reads a bounded number of rows around its own."""
-        near = not self.ordered and len({call.order for call in self.calls}) == 1
-        far = not near or any(call.reach is None or call.may_fail(schema) for call in self.calls)
-        return self if far else replace(self, ordered=True)
+        """Over groups in the order that all calls have, if none reads more than rows around its own and sums before."""
+        if self.ordered or len({call.order for call in self.calls}) > 1:
+            return self
+        if any((call.reach is None and call.runs is None) or call.may_fail(schema) for call in self.calls):
+            return self
+        wide = tuple(dict.fromkeys(call.call.arguments[0] for call in self.calls if call.sums_wide(schema)))
+        return replace(self, ordered=True, wide=wide)
 
     def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
         """That of its calls; where it is decided by the key, or says nothing, the order of all columns decides."""
@@ -294,8 +299,10 @@ class WindowFunctions(Reducer):
 
     @property
     def needed(self) -> Needed:
-        """As far as two calls reach, one behind the other."""
-        return Around(2 * max(call.reach or 0 for call in self.calls))
+        """As far as two calls reach, one behind the other; and all that is behind, where one runs on."""
+        units = 2 * max(call.reach or call.runs or 0 for call in self.calls)
+        runs = any(call.reach is None for call in self.calls)
+        return Suffix(units, self.wide) if runs else Around(units, self.wide)
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """Those of the input, then ``#wi`` of each call."""

@@ -12,7 +12,7 @@ from altneu.columnar.hashing import hash_rows
 from altneu.columnar.ranking import codes
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.exact_sum import DECIMAL, NULLS, SCRATCH, STRIDE, add_value, bump
+from altneu.operators.kernels.exact_sum import ANYTHING, DECIMAL, NULLS, SCRATCH, STRIDE, add_value, bump
 from altneu.operators.kernels.groups import Groups
 from altneu.operators.reduce.accumulate import Mask, valid_of, words_of
 from altneu.operators.reduce.aggregates import DATA, finish_one, finishing_table, number_kind, result_type
@@ -36,7 +36,7 @@ def aggregate(call: WindowCall, places: Places) -> Results:
         match call.call.function:
             case "count":
                 some = Some.of(places, call.call.arguments)
-                return Words(pa.int64(), some.before[high] - some.before[low])
+                return Words(pa.int64(), some.before[high] - some.before[low] + _skipped_values(call, places))
             case "sum" | "avg":
                 return _summed(call, places, low, high)
             case "min" | "max":
@@ -44,6 +44,15 @@ def aggregate(call: WindowCall, places: Places) -> Results:
             case "collect_list" if not call.call.options:
                 return _listed(call, places, low, high)
     return _by_frame(call, places, low, high)
+
+
+def _skipped_values(call: WindowCall, places: Places) -> Ints | int:
+    """How many values of each place's frame are not null, of rows that are not here."""
+    skipped = places.ordered.held.groups.skipped
+    if skipped is None or call.frame is None or call.frame.start is not None:
+        return 0
+    values = skipped.units - sum(skipped.sums(name, ANYTHING)[:, NULLS] for name in call.call.arguments)
+    return values[places.group][places.line]
 
 
 def _summed(call: WindowCall, places: Places, low: Ints, high: Ints) -> Words:
@@ -54,7 +63,11 @@ def _summed(call: WindowCall, places: Places, low: Ints, high: Ints) -> Words:
     schema = pa.schema([pa.field(call.call.arguments[0], column.type)])
     table = finishing_table([call.call], [{(0,): 0}], schema)
     valid = valid_of(column) if column.null_count else np.ones(0, np.bool_)
-    state, some, finals = _move_sums(places.row, low, high, words, valid, kind, table[0])
+    skipped, before = places.ordered.held.groups.skipped, (np.zeros((1, STRIDE), np.int64), np.zeros(1, np.int64))
+    whose = np.zeros(len(places), np.int64)
+    if skipped is not None and call.frame is not None and call.frame.start is None:
+        before, whose = (skipped.sums(call.call.arguments[0], kind), skipped.units), places.group[places.line]
+    state, some, finals = _move_sums(places.row, low, high, words, valid, kind, table[0], whose, before)
     failed = state != DATA
     type_ = _type_of(call, column.type)
     return Words(type_, finals[0], finals[1] if kind == DECIMAL else None, some, failed if failed.any() else None)
@@ -65,8 +78,13 @@ def _type_of(call: WindowCall, column: pa.DataType) -> pa.DataType:
 
 
 @compiled
-def _move_sums(rows: Ints, low: Ints, high: Ints, words: Ints, valid: Mask, kind: int, line: Ints) -> Any:
-    """Go from frame to frame: values that come in are added, those that are left taken away, both exactly."""
+def _move_sums(
+    rows: Ints, low: Ints, high: Ints, words: Ints, valid: Mask, kind: int, line: Ints, whose: Ints, before: Any
+) -> Any:
+    """Go from frame to frame: values that come in are added, those that are left taken away, both exactly.
+
+    ``before`` are the sums and the number of the rows that are in all frames of a group and not here.
+    """
     n = len(rows)
     state, some, finals = np.empty(n, np.int64), np.empty(n, np.bool_), np.zeros((2, n), np.int64)
     sums, digits, magnitude = np.zeros(STRIDE, np.int64), np.zeros(8, np.int64), np.zeros(SCRATCH, np.int64)
@@ -81,14 +99,16 @@ def _move_sums(rows: Ints, low: Ints, high: Ints, words: Ints, valid: Mask, kind
             )
             continue
         if low[i] < first or low[i] >= last or high[i] < last:
-            sums[:] = 0
+            sums[:] = before[0][whose[i]]
             first, last = low[i], low[i]
         for at in range(last, high[i]):
             _count(rows[at], 1, sums, words, valid, kind, digits)
         for at in range(first, low[i]):
             _count(rows[at], -1, sums, words, valid, kind, digits)
         first, last = low[i], high[i]
-        state[i], some[i], finals[0, i], finals[1, i] = finish_one(line, sums, high[i] - low[i], magnitude)
+        state[i], some[i], finals[0, i], finals[1, i] = finish_one(
+            line, sums, high[i] - low[i] + before[1][whose[i]], magnitude
+        )
     return state, some, finals
 
 

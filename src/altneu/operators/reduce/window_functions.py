@@ -132,11 +132,11 @@ def row_picked(places: Places, name: str, at: Ints) -> Picked:
 
 
 def _row_number(places: Places) -> Ints:
-    return places.at - places.start + 1
+    return places.at - places.start + 1 + places.skipped
 
 
 def _rank(places: Places) -> Ints:
-    return places.peers_start - places.start + 1
+    return places.peers_start - places.start + 1 + places.skipped
 
 
 def _dense_rank(places: Places) -> Ints:

@@ -1,0 +1,71 @@
+"""How many units of multiplicity of an ordered group lie before a word, and which word is at a place.
+
+Both are found by bisection, over the sums of diffs before each row of a block (``Block.counted``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from altneu.columnar.columns import Mask, load64, load_int64
+from altneu.columnar.lookup import first_at
+from altneu.columnar.rows import Ints
+from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.ends import Located
+
+_TOP = np.uint64(1 << 63)
+_ONE = np.uint64(1)
+
+
+def counted_blocks(located: Located) -> tuple[Ints, Ints]:
+    """For kernels: what blocks count, and the addresses of their words."""
+    return np.array([block.counted for block in located.used], np.int64).reshape(-1, 2), located.words
+
+
+def uncounted(located: Located, counted: Ints, count: int) -> Mask:
+    """Which of so many keys have rows in blocks whose diffs are too large to be summed."""
+    result = np.zeros(count, np.bool_)
+    if len(counted) and (counted[:, 0] < 0).any():
+        result[located.hits[counted[located.hits[:, 1], 0] < 0, 0]] = True
+    return result
+
+
+@compiled
+def units(counted: Ints, block: int, start: int, stop: int) -> int:
+    """The sum of the diffs of some rows of a block."""
+    if counted[block, 0] == 0:
+        return counted[block, 1] * (stop - start)
+    address = counted[block, 0]
+    return load_int64(address + 8 * stop) - load_int64(address + 8 * start)
+
+
+@compiled
+def upto(address: int, start: int, stop: int, word: np.uint64) -> int:
+    """Where the words of a run reach ``word``."""
+    if start == stop or load64(address + 8 * (stop - 1)) < word:
+        return stop
+    return first_at(address, start, stop, word)
+
+
+@compiled
+def units_before(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, word: np.uint64) -> int:
+    """How many units of a group have a lower word, of its rows from ``starts`` on."""
+    counted, addresses = blocks
+    total = 0
+    for h in range(first, last):
+        block = hits[h, 1]
+        total += units(counted, block, starts[h], upto(addresses[block], starts[h], hits[h, 3], word))
+    return total
+
+
+@compiled
+def word_at(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, place: int) -> np.uint64:
+    """The word of the unit at a place, from 0 on: the greatest below which there are no more units than that."""
+    word, bit = np.uint64(0), _TOP
+    while bit:
+        if units_before(hits, starts, first, last, blocks, word | bit) <= place:
+            word |= bit
+        bit >>= _ONE
+    return word
