@@ -393,7 +393,8 @@ class Session(Closing):
     def peek(self, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
         """The rows of a collection at a time, computed once from the state of views; nothing is stored or committed.
 
-        Cost:   the cost of the first step of maintaining it, less existing arrangements: an existing view is read
+        Cost:   O(log n) for each key if it requires values of the keys of the views that it reads (docs/sql.md); else
+                the cost of the first step of maintaining it, less existing arrangements: an existing view is read
                 directly.
 
         Raises:

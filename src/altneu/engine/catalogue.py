@@ -251,6 +251,17 @@ class Catalogue:
             return None
         return without_indexes(replaced(collection.node, by_node))
 
+    def over_views(self, collection: Collection) -> tuple[ir.Node, dict[str, str]]:
+        """A collection's plan in which views are sources of their rows, and the view of each such source."""
+        views = {f"view {name}": name for name in self.nodes if name not in self.changes_only}
+        written = {source: self.collections[name].node for source, name in views.items()}
+        sources: dict[str, ir.Node] = {n.fingerprint: ir.Source(source, n.schema) for source, n in written.items()}
+        return replaced(collection.node, sources), views
+
+    def lowered_alone(self, name: str, node: ir.Node) -> Plan:
+        """The plan of one collection for one shard, without the views of the session."""
+        return lower({name: checked(node) if self._check_functions else node}, self._lattice, 1)
+
     def check_sources(self, collection: Collection) -> None:
         """Refuse a source with two different declarations.
 

@@ -182,6 +182,16 @@ class Plan:
         """The layout of each arrangement."""
         return {name: self.layouts[name] for name in self.arrangements}
 
+    def arrangements_alike(self, name: str) -> Iterator[str]:
+        """The arrangements of the same rows as an arrangement, which is the first of them."""
+        same = self.nodes[self.arrangements[name]]
+        yield name
+        for other, number in self.arrangements.items():
+            node = self.nodes[number]
+            is_collection = isinstance(node.operation, ArrangeOp) and node.operation.has_collection
+            if is_collection and node.logical == same.logical and node.schema.equals(same.schema) and other != name:
+                yield other
+
     @cached_property
     def layouts(self) -> dict[str, Layout]:
         """The layout of every state that a step reads or writes, also of what it only writes for its later rounds."""

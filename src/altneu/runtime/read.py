@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from altneu.columnar.hashing import hash_rows
-from altneu.columnar.rows import Rows
+from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.explain import EventTimes
 from altneu.operators.base import ArrangementState
@@ -16,12 +16,14 @@ from altneu.operators.kernels.spans import show_row
 from altneu.order import Epoch
 from altneu.runtime.batch_writer import ranges
 from altneu.runtime.state import StateTable
-from altneu.trace.batch import Batch, Layout, find_in
+from altneu.trace.batch import Batch, Layout, find_in, runs_of
 from altneu.trace.future import FutureUpdates
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates, consolidate
 
 MOST_COUNTED = 1 << 20  # updates, of which EXPLAIN counts the event times
+
+_LARGEST_SUM = 1 << 62
 
 At = tuple[int, ...]  # a time, coordinate by coordinate
 
@@ -80,6 +82,42 @@ def rows_with_key(table: StateTable, name: str, at: At, keys: Rows) -> Updates:
             early = np.asarray((matches.times <= own).all(axis=0))
             parts.append(Updates(rows, np.full((1, len(matches)), at[0]), matches.diffs).filter(early))
     return consolidate(Updates.concat(parts, layout.schema, 1), Epoch())
+
+
+def updates_with_key(table: StateTable, name: str, keys: Rows) -> int:
+    """How many updates ``rows_with_key`` reads, at whatever time.
+
+    Cost:   O(log n) for each key, shard and batch.
+    """
+    hashes, count = hash_rows(keys), 0
+    for shard in table.shards_of(name):
+        state = table.get(name, shard)
+        batches = [] if state is None else [batch for batch in state.spine.batches if len(batch)]
+        if batches:
+            hits, _ = runs_of(batches, hashes, keys)
+            count += int((hits[:, 3] - hits[:, 2]).sum())
+    return count
+
+
+def row_count(table: StateTable, name: str, at: At) -> int | None:
+    """The sum of the counts of an arrangement's rows at a time, negative ones included; None if it may exceed 64 bits.
+
+    Cost:   a pass over times and diffs; no row is read or compared.
+    Law:    the sum of the diffs of ``contents`` (tests/session/test_lookup.py).
+    """
+    own = np.array(at[: table.layouts[name].lattice.width], np.int64)[:, None]
+    states = [state for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
+    count = 0
+    for block in (block for state in states for batch in state.spine.batches for block in batch.blocks):
+        diffs, times = block.diffs, block.times
+        if max(-int(diffs.min()), int(diffs.max())) * len(diffs) >= _LARGEST_SUM:
+            return None
+        count += int(diffs.sum() if (times.max(axis=1, keepdims=True) <= own).all() else _early(diffs, times, own))
+    return count if abs(count) < _LARGEST_SUM else None
+
+
+def _early(diffs: Ints, times: Ints, own: Ints) -> Ints:
+    return diffs[np.asarray((times <= own).all(axis=0))].sum()
 
 
 def event_times(table: StateTable, name: str) -> EventTimes | None:

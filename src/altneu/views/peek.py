@@ -25,8 +25,10 @@ from altneu.runtime.inputs import Inputs
 from altneu.runtime.measured import Measurements
 from altneu.runtime.state import StateTable
 from altneu.views.contents import Contents
+from altneu.views.lookup import computed, find, inputs_of
 
 NAME = ASKED
+SCAN = "scan: whole arrangements are read"
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,48 @@ class _Asked(Contents):
 def peek(engine: Engine, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
     """The rows of a collection at a time; nothing is committed, and its state is forgotten.
 
-    It is computed like a view that is added late: it reads every existing arrangement that it can use, and an existing
-    view directly.
+    If it needs only rows of views that have some keys, or only their number, these are looked up and the rest is
+    computed from them. Else it is computed like a view that is added late: it reads every existing arrangement that it
+    can use, and an existing view directly.
     """
+    if (looked_up := _looked_up(engine, collection, at, errors)) is not None:
+        return looked_up[0]
     with _computed(engine, collection) as (plan, node, _):
-        journal, upper, remedy = engine.journal, max(engine.lower, 1), "Session(retain=...) keeps more"
-        known = Known(NAME, upper, journal.since, upper, journal.events, ir.coordinates(node), remedy)
-        answer = _Answer(engine.lock, engine.table, plan.views[NAME], known)
+        answer = _Answer(engine.lock, engine.table, plan.views[NAME], _known(engine, node))
         return _Asked(answer, NAME).to_arrow(at, errors)
+
+
+def _looked_up(
+    engine: Engine, collection: Collection, at: Time, errors: OnErrors
+) -> tuple[pa.Table, Plan, Measurements] | None:
+    """The rows of a collection from lookups, its plan and its costs; None if it needs more than these.
+
+    Where anything fails or is negative it is computed as a whole: only that decides which errors there are.
+    """
+    check_maintained(NAME, collection)
+    collection = engine.catalogue.recognised(NAME, collection, "auto")
+    if errors not in ("raise", "ignore") or (found := find(engine, collection)) is None:
+        return None
+    time = _known(engine, collection.node).readable(at)
+    inputs = inputs_of(engine, found.lookups, time)
+    if inputs is None:
+        return None
+    result = computed(engine.catalogue.lowered_alone(NAME, found.node), inputs, time)
+    if result.has_errors(time):
+        return None
+    measured = Measurements()
+    measured.add(result.plan, result.outcome.measured)
+    known = Known(NAME, time[0] + 1, 0, time[0], 0, None, "")
+    answer = _Answer(engine.lock, result.table, result.plan.views[NAME], known)
+    return _Asked(answer, NAME).to_arrow(time[0], "ignore"), result.plan, measured
+
+
+def _known(engine: Engine, node: ir.Node) -> Known:
+    """The times at which a query can be answered."""
+    journal, upper = engine.journal, max(engine.lower, 1)
+    return Known(
+        NAME, upper, journal.since, upper, journal.events, ir.coordinates(node), "Session(retain=...) keeps more"
+    )
 
 
 @contextmanager
@@ -109,12 +145,16 @@ def _computed(engine: Engine, collection: Collection) -> Iterator[tuple[Plan, ir
 def explained(engine: Engine, collection: Collection, *, analyze: bool = False) -> Explained:
     """What the operators of a collection would cost if it were maintained; to ``analyze`` it is computed once.
 
+    Where lookups answer it these are named, and the operators are those that compute the rest from them.
+
     Raises:
         HydrationError: it needs rows that no state has.
     """
     with engine.lock:
         engine.check_open()
         existing = engine.journal.existing()
+        if (looked_up := _explained_lookup(engine, collection, analyze=analyze)) is not None:
+            return looked_up
         if not analyze:
             plan, _ = planned(engine, collection)
             return _noted(plan, existing, explained_plan(plan, NAME, engine.facts()))
@@ -128,7 +168,25 @@ def explained(engine: Engine, collection: Collection, *, analyze: bool = False) 
 def _noted(plan: Plan, existing: set[str], plan_explained: Explained) -> Explained:
     lacking = len([n for n in plan.arrangements_of(NAME) if n not in existing])
     there = len(plan.arrangements_of(NAME)) - lacking
-    return replace(plan_explained, notes=(f"arrangements: {there} there already, {lacking} to build",))
+    return replace(plan_explained, notes=(SCAN, f"arrangements: {there} there already, {lacking} to build"))
+
+
+def _explained_lookup(engine: Engine, collection: Collection, *, analyze: bool) -> Explained | None:
+    started = clock.perf_counter()
+    check_maintained(NAME, collection)
+    found = find(engine, engine.catalogue.recognised(NAME, collection, "auto"))
+    if found is None:
+        return None
+    facts, notes = engine.facts(), tuple(map(str, found.lookups))
+    if not analyze:
+        plan = engine.catalogue.lowered_alone(NAME, found.node)
+        return replace(explained_plan(plan, NAME, facts), notes=notes)
+    answer = _looked_up(engine, collection, None, "raise")
+    if answer is None:
+        return None
+    _, plan, measured = answer
+    facts = replace(facts, measured=measured.read(), run=f"once, in {seconds_of(clock.perf_counter() - started)}")
+    return replace(explained_plan(plan, NAME, facts), notes=notes)
 
 
 def _refuse_times_of_now(plan: Plan, existing: set[str]) -> None:

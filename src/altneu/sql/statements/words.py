@@ -222,7 +222,8 @@ class Words:
             depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
             if depth or token.token_type != TokenType.ALIAS or self._parser._tokens[i + 1].text.upper() != "OF":
                 continue
-            if i and self._parser._tokens[i - 1].text.upper().split()[-1] in _OF_ONE_TABLE:
+            before = self._parser._tokens[i - 1] if i else token
+            if before.token_type != TokenType.STRING and before.text.upper().split()[-1] in _OF_ONE_TABLE:
                 continue
             after = self._parser._tokens[i + 2 : i + 4]
             if after[0].token_type == TokenType.L_PAREN:
