@@ -1,7 +1,8 @@
 """What stored views are found by: the fingerprints of plans and the names of their state never change.
 
-A difference means that a store of today does not open with the program of tomorrow. Do not write the file anew because
-of one: give the class that was renamed, or the text that was changed, its former ``tag`` or ``describe()``.
+A line that changes means that a store of today does not open with the program of tomorrow. Do not write the file anew
+because of it: give the class that was renamed, or the text that was changed, its former ``tag`` or ``describe()``. New
+plans add lines: write the file (``golden.py``), and check that the difference has no other.
 """
 
 from __future__ import annotations

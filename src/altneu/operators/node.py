@@ -61,8 +61,8 @@ class Node(ABC):
     every operator and only loses an optimization or a word: nothing is a set, nothing is consolidated, nothing equals
     an input, no column is left out, no logic runs inside. Four defaults are right of all operators but a few kinds,
     which override them: ``functions`` and ``with_functions`` (those that call Python), ``free`` and ``moments`` (those
-    that enter a loop or a moment), ``stays`` and ``arranged_by`` (those requested by name), and ``shown`` (those whose
-    columns are called otherwise than in their input).
+    that enter a loop or a moment), ``stays`` and ``arranged_by`` (those requested by name), and ``shown`` (those that
+    have columns that their input has not, or calls otherwise).
     """
 
     tag: ClassVar[str]
@@ -137,7 +137,10 @@ class Node(ABC):
         return False
 
     def keeping(self, needed: Columns, inputs: Sequence[Node]) -> Node:  # nothing is left out
-        """The node over inputs that have what it reads, without columns that are not needed of it."""
+        """The node over inputs that have what it reads, without columns that are not needed of it.
+
+        It may have more columns than are needed, if leaving them out would save nothing.
+        """
         return self.over(inputs)
 
     # what is retained -----------------------------------------------------------------------------------------------
@@ -178,7 +181,11 @@ class Node(ABC):
     @property
     @abstractmethod
     def moves_times(self) -> bool:
-        """Whether its rows change at times at which no row of its input does that decides them."""
+        """Whether one of its rows may come or go because another row of its input does.
+
+        So it is with a function of a group: the rows of the group that stay have another result. A rule then moves no
+        test below it that knows of times.
+        """
 
     @property
     @abstractmethod
@@ -221,7 +228,8 @@ class Node(ABC):
     def shown(self, i: int) -> Mapping[str, str]:
         """Of columns of an input, the node's columns that show their values for the row that a row comes from.
 
-        Of the rows that ``decides`` selects, it selects those that a row of the node rests on.
+        Of the rows that ``decides`` selects, it selects those that a row of the node rests on. Override it in a node
+        that has columns that the input has not, or calls them otherwise.
         """
         return {c: c for c in self.schema.names}
 

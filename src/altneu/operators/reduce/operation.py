@@ -9,7 +9,6 @@ import pyarrow as pa
 from altneu.operators.base import (
     CHANGE,
     GROUPS,
-    ArrangementState,
     Bound,
     Here,
     Hosting,
@@ -26,11 +25,9 @@ from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.collate import Collation, collate
 from altneu.operators.reduce.needed import read_needed
 from altneu.operators.reduce.node import WHOLE, Needed
-from altneu.operators.reduce.rounds import reduce_in_round
+from altneu.operators.reduce.rounds import step_in_round
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
-from altneu.trace.spine import Spine
-from altneu.trace.update import Updates
 
 
 @dataclass(frozen=True)
@@ -157,7 +154,8 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         """The changes of what the function makes of the groups that have changed."""
         arranged = here.arranged()
         if not arranged.layout.lattice.is_total:
-            return self._in_round(arranged, here)
+            result = step_in_round(arranged, here, self.spec)
+            return [None, None] if result is None else self.finished(result.oks, result.errs)
         if not len(arranged.new):
             return [None, None]
         result = self.spec.reduce(self._read(arranged, here), here.label)
@@ -188,16 +186,3 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
             label = f"{verb}{label.removeprefix('reduce ')} [general]"
         along = ", along chains of its two times" if event_times else ""
         return super().described(f"{label}{along}", event_times=event_times)
-
-    def _in_round(self, arranged: Arranged, here: Here) -> Outputs:
-        """A reduce of times that are no chain; in a loop it looks again where an earlier round asked for it."""
-        name, layout = here.pended
-        due, future = here.state(name, layout).future.take(here.region.rounds, here.region.upper)
-        if not len(arranged.new) and not due:
-            return [None, None]
-        again = Updates.concat(due, layout.schema, layout.lattice.width)
-        result = reduce_in_round(arranged, here.region.rounds, again, self.spec, here.label)
-        if due or len(result.pended):
-            future = future.add(result.pended, here.mode.future_bytes)
-            here.keep(name, ArrangementState(Spine.empty(layout), future))
-        return self.finished(result.oks, result.errs)

@@ -21,6 +21,7 @@ import numpy as np
 
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Ints
+from altneu.operators.base import ArrangementState, Here
 from altneu.operators.kernels.groups import Groups, ReduceOutput
 from altneu.operators.reduce.along import Lines, reduce_along
 from altneu.operators.reduce.any_lattice import reduce_at_any
@@ -29,9 +30,27 @@ from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.touched_history import History
 from altneu.order import outside
 from altneu.trace.batch import LARGEST_HASH, Arranged
+from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
 
 MOST_ROWS = 1 << 19  # new updates whose groups are reduced together
+
+
+def step_in_round(arranged: Arranged, here: Here, spec: ReduceSpec) -> ReduceOutput | None:
+    """The step of an operation that computes a function of groups over times that are no chain; None: nothing changes.
+
+    In a loop it computes groups again at the rounds that earlier rounds asked for, and stores what it asks for itself.
+    """
+    name, layout = here.pended
+    due, future = here.state(name, layout).future.take(here.region.rounds, here.region.upper)
+    if not len(arranged.new) and not due:
+        return None
+    again = Updates.concat(due, layout.schema, layout.lattice.width)
+    result = reduce_in_round(arranged, here.region.rounds, again, spec, here.label)
+    if due or len(result.pended):
+        future = future.add(result.pended, here.mode.future_bytes)
+        here.keep(name, ArrangementState(Spine.empty(layout), future))
+    return result
 
 
 def reduce_in_round(
