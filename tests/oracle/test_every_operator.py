@@ -6,10 +6,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+import pyarrow as pa
 import pytest
 
+import altneu as an
 from altneu import Collection
 from altneu.plan import ir
+from altneu.plan.rewrite import optimise
+from tests.golden.rewrite_cases import Meaning
 from tests.oracle import (
     asof_cases,
     calculus_cases,
@@ -20,7 +24,9 @@ from tests.oracle import (
     queries,
     update_time_cases,
 )
+from tests.oracle.histories import accumulated, random_history
 from tests.oracle.plans import SOURCES, VERBS
+from tests.oracle.recompute import recompute
 
 OF_OTHER_COLLECTIONS: dict[type[ir.Node], dict[str, Collection]] = {
     ir.AsOf: {**asof_cases.plans(), **locked_cases.plans()},  # timestamps and rules of both sides
@@ -67,3 +73,29 @@ def test_every_operator_is_in_random_plans_or_said_to_be_elsewhere() -> None:
 @pytest.mark.parametrize("kind", OF_OTHER_COLLECTIONS, ids=lambda kind: kind.__name__)
 def test_operators_of_other_collections_are_in_their_plans(kind: type[ir.Node]) -> None:
     assert kind in kinds(OF_OTHER_COLLECTIONS[kind].values())
+
+
+QUERIES = queries.queries()
+HISTORY = random_history(random.Random(3), queries.TABLES, 3, 4, 4)
+
+
+def asked(plan: Collection, rng: random.Random) -> Iterable[Collection]:
+    """What rules move or leave out because of the facts of the operator below: tests of its columns, sets, columns."""
+    past = {source: accumulated(updates, 3) for source, updates in HISTORY.items()}
+    rows = sorted(recompute(plan.node, past, 3, lambda _: past)[0], key=repr)
+    for place, name in enumerate(plan.columns):
+        yield plan.filter(an.col(name).is_not_null())
+        values = [row[place] for row in rows if type(row[place]) in (int, str, bool)]
+        if values:
+            yield plan.filter(an.col(name) == rng.choice(values))
+        if not pa.types.is_map(plan.schema.field(name).type):
+            yield plan.select(name).distinct()
+    if not any(pa.types.is_map(type_) for type_ in plan.schema.types):
+        yield plan.distinct()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_what_is_asked_of_every_operator_is_the_same_after_rewriting(name: str) -> None:
+    """A wrong fact of a node, as which column is which or what is a set, lets a rule make another plan of these."""
+    for plan in asked(QUERIES[name], random.Random(name)):
+        Meaning(plan.node, HISTORY).is_kept(optimise(plan.node), 3)

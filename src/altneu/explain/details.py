@@ -29,7 +29,7 @@ def _known(operator: Operator, *, analyze: bool) -> Iterator[tuple[str, str]]:
     yield "operator", operator.label
     yield "kind", operator.kind
     if operator.tells_cost:
-        yield "cost per step", f"{operator.bound} ({operator.called})"
+        yield "cost per step", f"{operator.cost} ({operator.called})"
     yield "key", ", ".join(operator.keys)
     yield "exchange", exchange(operator) if operator.tells_exchange else ""
     yield "state", operator.state

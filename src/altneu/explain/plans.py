@@ -16,7 +16,7 @@ from altneu.explain.model import (
     Measured,
     Operator,
 )
-from altneu.operators.base import EVERYTHING, GROUPS, Bound
+from altneu.operators.base import COSTS, EVERYTHING, GROUPS, Bound
 from altneu.plan.physical import PhysicalNode, Plan, Port
 
 _BOUNDS = [*CALLED]
@@ -98,6 +98,7 @@ class _Reading:
             exchange=node.exchange,
             state=operation.retained,
             bound=bound_of(plan, node),
+            cost=cost_of(plan, node),
             inputs=tuple(plan.nodes[n].identity for n in below),
             logic=str(operation.applied) if operation.applied else "",
             arrangement=arrangement,
@@ -177,6 +178,12 @@ def bound_of(plan: Plan, node: PhysicalNode) -> Bound:
         bound = EVERYTHING
     revisits = node.operation.looks_again and plan.has_event_times(node)
     return max(bound, GROUPS, key=_BOUNDS.index) if revisits else bound
+
+
+def cost_of(plan: Plan, node: PhysicalNode) -> str:
+    """What a step of an operator costs: as it says itself, unless groups are read as a whole all the same."""
+    bound = bound_of(plan, node)
+    return node.operation.cost if bound == node.operation.bound else COSTS[bound]
 
 
 def _arranged_below(plan: Plan, node: PhysicalNode) -> Iterator[int]:

@@ -63,7 +63,7 @@ def _parts(operator: Operator, *, analyze: bool) -> list[str]:
         with_them = f", shared with {', '.join(operator.shared_with)}" if operator.shared_with else ""
         parts.append(f"state: {operator.state}{count}{size}{with_them}")
     if operator.tells_cost:
-        parts.append(f"cost per step: {operator.bound} ({CALLED[operator.bound]})")
+        parts.append(f"cost per step: {operator.cost} ({CALLED[operator.bound]})")
     if operator.event_times is not None:
         parts.append(
             f"a correction looks again at its event time and each later one of its group: {operator.event_times}"

@@ -36,6 +36,8 @@ Bound = Literal["the change", "the groups touched", "everything"]
 CHANGE: Bound = "the change"
 GROUPS: Bound = "the groups touched"
 EVERYTHING: Bound = "everything"
+COSTS: dict[Bound, str] = {CHANGE: "|change|", GROUPS: "rows of the groups touched", EVERYTHING: "n"}
+BY_KEY = "|change| log n"  # what is new is looked up, or merged
 
 
 @dataclass(frozen=True)
@@ -316,6 +318,14 @@ class Operation(ABC):
     @abstractmethod
     def bound(self) -> Bound:
         """What bounds the cost of a step: of one group, that the groups touched do means everything does."""
+
+    @property
+    def cost(self) -> str:
+        """What a step costs, as a formula of |change|, the rows that are new at its inputs, and n, those that it keeps.
+
+        Rows that are read, times what finding them takes. Tested by counting (tests/session/test_cost.py).
+        """
+        return COSTS[self.bound]
 
     # how it runs ----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from altneu.columnar.ranking import order_text
 from altneu.operators.arrange.retention import EVERY_UPDATE, Retention
-from altneu.operators.base import CHANGE, MANY_ROWS, ArrangementState, Here, Operation, Outputs
+from altneu.operators.base import BY_KEY, CHANGE, MANY_ROWS, ArrangementState, Here, Operation, Outputs
 from altneu.trace.batch import Arranged, Layout
 from altneu.trace.update import Updates
 
@@ -74,6 +74,11 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
     def has_collection(self) -> bool:
         """Whether it accumulates to the rows of its logical node."""
         return self.retention.is_collection and not self.layout.changes_only
+
+    @property
+    def cost(self) -> str:
+        """Batches are merged as they grow."""
+        return BY_KEY
 
     def step(self, here: Here) -> Outputs:
         """The arrangement with its new batch; updates of later times are held back."""

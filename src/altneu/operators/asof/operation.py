@@ -19,6 +19,11 @@ class AsofOp(Hosting, tag="AsofOp", kind="as-of join"):
 
     spec: AsofSpec
 
+    @property
+    def cost(self) -> str:
+        """Both sides, around the timestamps that are new."""
+        return "(|change| + rows up to the nearest) log n"
+
     def step(self, here: Here) -> Outputs:
         """The changes of the matches around what is new on either side."""
         left, right = here.arranged(0), here.arranged(1)
@@ -37,6 +42,11 @@ class LockedOp(Hosting, tag="LockedOp", kind="as-of join"):
     bound = CHANGE
 
     spec: LockSpec
+
+    @property
+    def cost(self) -> str:
+        """The right side, around the timestamps that are new on the left."""
+        return "(|change| + rows up to the nearest) log n"
 
     def step(self, here: Here) -> Outputs:
         """What is new of the rows."""

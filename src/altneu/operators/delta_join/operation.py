@@ -34,6 +34,11 @@ class DeltaJoinOp(Hosting, tag="DeltaJoinOp", kind="delta join"):
 
     spec: DeltaSpec
 
+    @property
+    def cost(self) -> str:
+        """Of each path the candidates of the relation that has fewest."""
+        return "(|change| + |matches|) log n"
+
     def step(self, here: Here) -> Outputs:
         """The matches, which come in pieces where they are many."""
         return here.ready(3)

@@ -22,6 +22,11 @@ class JoinOp(Hosting, tag="JoinOp", kind="join"):
 
     spec: JoinSpec
 
+    @property
+    def cost(self) -> str:
+        """Rows of the other side with the same key."""
+        return "(|change| + |matches|) log n"
+
     def step(self, here: Here) -> Outputs:
         """The matches, which come in pieces where they are many."""
         return here.ready(3)

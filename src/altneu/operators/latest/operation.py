@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from altneu.operators.base import CHANGE, Here, Hosting, Outputs
+from altneu.operators.base import BY_KEY, CHANGE, Here, Hosting, Outputs
 from altneu.operators.latest.events import current
 
 
@@ -16,6 +16,11 @@ class LatestOp(Hosting, tag="LatestOp", kind="latest"):
     bound = CHANGE
 
     order: tuple[str, ...]
+
+    @property
+    def cost(self) -> str:
+        """Of each key that has events the current one."""
+        return BY_KEY
 
     def step(self, here: Here) -> Outputs:
         """What is new of the rows."""

@@ -107,6 +107,11 @@ class PartSpec(ABC):
     spec: ReduceSpec
     places: tuple[int, ...]
 
+    @property
+    def rows(self) -> int:
+        """How many rows of a group, or sums of it, are read."""
+        return 1
+
     @abstractmethod
     def groups(self, inputs: Sequence[_Input]) -> Groups:
         """What the kernel is given."""
@@ -133,6 +138,11 @@ class OrderedPart(PartSpec):
 
     arrangements = 2
     needed: Ends | Quantiles
+
+    @property
+    def rows(self) -> int:
+        """Those that are needed."""
+        return self.needed.rows
 
     def groups(self, inputs: Sequence[_Input]) -> Groups:
         """The rows that are needed, and those that are new."""

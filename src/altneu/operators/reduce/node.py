@@ -60,6 +60,16 @@ class Ends:
     last: int = 0
     valued: bool = False
 
+    @property
+    def rows(self) -> int:
+        """How many rows that is, of any group."""
+        return self.first + self.last
+
+    @property
+    def cost(self) -> str:
+        """What reading them costs at a step."""
+        return f"({self.rows} + |change|) log n" if self.rows else "rows of the groups touched"
+
 
 @dataclass(frozen=True)
 class Around:
@@ -72,6 +82,11 @@ class Around:
     units: int
     sums_of_wide: tuple[str, ...] = ()
 
+    @property
+    def cost(self) -> str:
+        """What reading them costs at a step."""
+        return f"{2 * self.units + 1} |change| log n"
+
 
 @dataclass(frozen=True)
 class Suffix:
@@ -83,12 +98,27 @@ class Suffix:
     units: int
     sums_of_wide: tuple[str, ...] = ()
 
+    @property
+    def cost(self) -> str:
+        """What reading them costs at a step."""
+        return "(|change| + rows behind the first changed one) log n"
+
 
 @dataclass(frozen=True)
 class Quantiles:
     """At which fractions of the way through an order, without the nulls at its front, a function needs rows."""
 
     fractions: tuple[float, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows that is, for each that is new."""
+        return len(self.fractions)
+
+    @property
+    def cost(self) -> str:
+        """What reading them costs at a step."""
+        return f"{self.rows + 1} |change| log n"
 
 
 Needed = Ends | Around | Suffix | Quantiles

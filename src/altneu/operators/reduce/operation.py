@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from altneu.operators.base import (
+    BY_KEY,
     CHANGE,
     GROUPS,
     Bound,
@@ -67,6 +68,11 @@ class BelowZeroOp(Operation, tag="BelowZeroOp", kind="count"):
 
     arrangement: str
 
+    @property
+    def cost(self) -> str:
+        """The counts of the rows that are new."""
+        return BY_KEY
+
     def step(self, here: Here) -> Outputs:
         """The changes of these numbers."""
         state = here.stored(self.arrangement)
@@ -93,6 +99,11 @@ class PresentOp(OverArrangements, tag="PresentOp", kind="distinct"):
     whole = False
     bound = CHANGE
 
+    @property
+    def cost(self) -> str:
+        """The counts of the rows that are new."""
+        return BY_KEY
+
     def step(self, here: Here) -> Outputs:
         """Where a count has become positive, or is so no more."""
         given = here.arranged()
@@ -106,6 +117,11 @@ class NegativeOp(OverArrangements, tag="NegativeOp", kind="count"):
     makes_rows = at_each_time = True
     whole = False
     bound = CHANGE
+
+    @property
+    def cost(self) -> str:
+        """The counts of the rows that are new."""
+        return BY_KEY
 
     def step(self, here: Here) -> Outputs:
         """Where a count has become negative, or is so no more."""
@@ -122,6 +138,11 @@ class CollateOp(Hosting, tag="CollateOp", kind="reduce"):
     bound = CHANGE
 
     collation: Collation
+
+    @property
+    def cost(self) -> str:
+        """What its parts read."""
+        return f"({sum(part.rows for part in self.collation.parts)} + |change|) log n"
 
     def step(self, here: Here) -> Outputs:
         """The changes of the groups' rows."""
@@ -149,6 +170,11 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
 
     spec: ReduceSpec
     needed: Needed = WHOLE
+
+    @property
+    def cost(self) -> str:
+        """Sums are looked up; of groups the rows that are needed."""
+        return BY_KEY if self.spec.sums is not None else self.needed.cost
 
     def step(self, here: Here) -> Outputs:
         """The changes of what the function makes of the groups that have changed."""

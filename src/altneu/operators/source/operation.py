@@ -8,7 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
-from altneu.operators.base import CHANGE, ArrangementState, Here, Operation, Outputs, OverArrangements, Stateless
+from altneu.operators.base import (
+    BY_KEY,
+    CHANGE,
+    ArrangementState,
+    Here,
+    Operation,
+    Outputs,
+    OverArrangements,
+    Stateless,
+)
 from altneu.operators.source.keyed import conflicts
 from altneu.trace.batch import Layout
 from altneu.trace.spine import Spine
@@ -75,6 +84,11 @@ class CommandsOp(Operation, tag="CommandsOp", kind="commands"):
     arrangement: str
     layout: Layout
 
+    @property
+    def cost(self) -> str:
+        """Of each key that has commands its row."""
+        return BY_KEY
+
     def step(self, here: Here) -> Outputs:
         """The commands that have come and are due, and those that waited for these times."""
         layout = self.layout
@@ -123,6 +137,11 @@ class RowsOp(OverArrangements, tag="RowsOp", kind="rows"):
     bound = CHANGE
 
     key: tuple[str, ...] | None
+
+    @property
+    def cost(self) -> str:
+        """Of each key that changes its rows."""
+        return BY_KEY
 
     def step(self, here: Here) -> Outputs:
         """What is new of the rows."""

@@ -1,0 +1,146 @@
+"""What EXPLAIN says of costs: a step of an operator that it calls incremental reads as many rows at n as at 100 n."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import altneu as an
+from altneu.columnar.columns import Stack
+from altneu.trace import batch
+
+T = an.source("t", "g int, id long, v long, x double, w string", keep=True)
+U = an.source("u", "id long, z long", keep=True)
+QUOTES = U.select(g="cast(1 as int)", at="id", z="z")
+BY_G = T.group_by("g")
+OVER = "OVER (PARTITION BY g ORDER BY id"
+
+PLANS = {
+    "filter": T.filter("v % 2 = 0"),
+    "select": T.select("g", y="v + 1"),
+    "map": T.map(lambda row: (row.v,), "y long"),
+    "concat": T.select("id").concat(U.select("id")),
+    "sample": T.sample(0.5, by="id"),
+    "join": T.join(U, on="id"),
+    "left join": T.join(U, on="id", how="left"),
+    "semijoin": T.semijoin(U, on="id"),
+    "antijoin": T.antijoin(U, on="id"),
+    "three-way join": T.join(U, on="id").join(U.select("id", y="z"), on="id"),
+    "distinct": T.select("g", "w").distinct(),
+    "count": T.select("w").count(),
+    "threshold": T.select("w").threshold(lambda n: min(n, 2)),
+    "sums": BY_G.agg(n="count(*)", s="sum(v)", m="avg(x)", d="stddev(x)"),
+    "extremes": BY_G.agg(lo="min(v)", hi="max(v)"),
+    "last by": BY_G.agg(last="max_by(w, id)"),
+    "count distinct": BY_G.agg(n="count(distinct w)", s="sum(distinct v)"),
+    "several": BY_G.agg(n="count(*)", hi="max(x)", lo="min(v)", d="count(distinct w)"),
+    "percentiles": BY_G.agg(m="median(x)", q="percentile(x, 0.9)", d="percentile_approx(v, 0.25)"),
+    "all of it": T.group_by().agg(n="count(*)", hi="max(v)", m="median(x)"),
+    "top_k": T.top_k(10, "v desc", per="g"),
+    "top_k of all": T.top_k(10, "v"),
+    "lag": T.window(w1=f"lag(v) {OVER})", w2=f"lead(v, 3) {OVER})"),
+    "moving": T.window(w1=f"avg(x) {OVER} ROWS 5 PRECEDING)", w2=f"sum(v) {OVER} ROWS 5 PRECEDING)"),
+    "row_number": T.window(n=f"row_number() {OVER})"),
+    "rank": T.window(n=f"rank() {OVER})"),
+    "running": T.window(n=f"count(*) {OVER})", s=f"sum(v) {OVER})", m=f"avg(x) {OVER} ROWS UNBOUNDED PRECEDING)"),
+    "latest": T.latest("g", "id"),
+    "as-of join": T.asof_join(QUOTES, "g", left_time="id", right_time="at", mode="revising"),
+    "locked as-of join": T.asof_join(QUOTES, "g", left_time="id", right_time="at", mode="locked"),
+    "update time": T.select("id", since="update_time()"),
+    "arrange_by": T.arrange_by("w"),
+    "generate_series": T.select("id").generate_series("id", "id + 2", as_="n"),
+}
+
+WHOLE = {
+    "collect": BY_G.agg(rows="collect_list(v)"),
+    "collect set": BY_G.agg(rows="collect_set(w)"),
+    "mode": BY_G.agg(m="mode(w)"),
+    "reduce": BY_G.reduce(lambda _, rows: [len(rows)], "n long"),
+    "dense_rank": T.window(n=f"dense_rank() {OVER})"),
+    "shares": T.window(n="count(*) OVER (PARTITION BY g)"),
+}
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """How many rows of batches are read, counted."""
+    counts = [0]
+    take, matches = Stack.take, batch.Matches
+
+    def taken(self, rows):
+        counts[-1] += len(rows)
+        return take(self, rows)
+
+    def matched(probe, *rest):
+        counts[-1] += len(probe)
+        return matches(probe, *rest)
+
+    monkeypatch.setattr(Stack, "take", taken)
+    monkeypatch.setattr(batch, "Matches", matched)
+    return counts
+
+
+def rows_read(plan, count, read, shards=1):
+    """Rows read by steps that insert a row at the end, one in the middle that goes again, and a pair of a join."""
+    with an.Session(shards=shards) as session:
+        session.maintain("view", plan)
+        ids = range(0, 2 * count, 2)
+        columns = {"g": [1] * count, "id": ids, "v": [i * 7919 % 10007 for i in ids], "x": [i % 8191 / 7 for i in ids]}
+        table = {**columns, "w": [f"w{i % 9_973}" for i in ids]}
+        if "t" in session.sources:
+            session.insert("t", pa.table({n: pa.array(list(c), T.schema.field(n).type) for n, c in table.items()}))
+        if "u" in session.sources:
+            session.insert("u", [(i, i) for i in ids])
+        session.advance()
+        steps = [
+            ("t", (1, 2 * count, 12_000, 1.5, "new"), 1),
+            ("t", (1, 2 * count - 7, 500, 9_000.5, "w3"), 1),
+            ("t", (1, 2 * count - 7, 500, 9_000.5, "w3"), -1),
+            ("t", (1, 2 * count - 2, columns["v"][-1], columns["x"][-1], table["w"][-1]), -1),
+            ("u", (2 * count - 7, 4), 1),
+            ("u", (2 * count - 4, 2 * count - 4), -1),
+        ]
+        result = []
+        for source, row, diff in steps:
+            if source not in session.sources:
+                continue
+            session.insert(source, [row], diff=diff)
+            read.append(0)
+            session.advance()
+            result.append(read[-1])
+        return result, session.explained("view")
+
+
+def worst(explained):
+    return {operator.called for operator in explained.operators if operator.tells_cost}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_what_is_called_incremental_reads_as_much_of_a_hundred_times_as_many_rows(name, read):
+    (few, explained), (many, _) = (rows_read(PLANS[name], count, read) for count in (600, 60_000))
+    assert worst(explained) == {"incremental"}
+    assert all(b <= 2 * a + 40 for a, b in zip(few, many, strict=True)), (few, many)
+    assert max(many) < 1_000
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_reads_its_groups_is_called_bounded(name, read):
+    (few, explained), (many, _) = (rows_read(WHOLE[name], count, read) for count in (100, 1_000))
+    assert "bounded" in worst(explained)
+    assert max(many) > 5 * max(few)
+
+
+LINEAR = {
+    "consolidate", "delay", "delay_to_neu", "differentiate", "enter_at", "explode", "flat_map", "inspect", "integrate",
+    "join_function", "json", "negate", "repeat_row", "repeat_row_non_negative", "temporal", "unnest",
+}  # fmt: skip
+"""Verbs that look at one row at a time, as ``filter`` and ``map`` do, and keep none but future updates."""
+
+
+def test_every_verb_is_counted():
+    """A loop costs what the verbs of its body do, in each round."""
+    verbs = {name for name in dir(an.Collection) if not name.startswith("_")} - {"columns", "schema", "iterate"}
+    text = Path(__file__).read_text()
+    assert {verb for verb in verbs - LINEAR if f".{verb}(" not in text} == set()
