@@ -394,15 +394,15 @@ AGGREGATES = (
     (
         "sum(a), sum(DISTINCT a)",
         (
-            "Sum: a bigint of whole numbers (an error beyond its range), a double, a decimal of ten more digits, an "
-            "interval. `try_sum(a)` is null beyond the range."
+            "Sum: a bigint for whole numbers (an error beyond its range), a double, a decimal with ten more digits, or "
+            "an interval. `try_sum(a)` is null beyond the range."
         ),
     ),
     (
         "avg(a), mean(a), avg(DISTINCT a)",
         (
-            "Mean: a double, a decimal of four more digits on either side, an interval. `try_avg(a)` is null beyond "
-            "the range."
+            "Mean: a double, a decimal with four more digits on each side of the point, or an interval. `try_avg(a)` "
+            "is null beyond the range."
         ),
     ),
     (
@@ -420,20 +420,20 @@ AGGREGATES = (
         "The line of least squares. Also `regr_count`, `regr_avgx`, `regr_avgy`, `regr_sxx`, `regr_syy`, `regr_sxy`.",
     ),
     ("min(a), max(a)", "Least and greatest value."),
-    ("any_value(a)", "A value, if there is one: the least."),
+    ("any_value(a)", "The least value; null if there is none."),
     (
         "max_by(a, b), min_by(a, b)",
         (
-            "The a of the row with the greatest or least non-null b; of several rows, the greatest or least a. "
+            "The a of the row with the greatest or least non-null b; among several such rows, the greatest or least a. "
             "`max_by(a, b, n)` returns an array of n."
         ),
     ),
-    ("mode(a)", "The most frequent value, of several the least. Also `mode() WITHIN GROUP (ORDER BY a [DESC])`."),
+    ("mode(a)", "The most frequent value; the least of several. Also `mode() WITHIN GROUP (ORDER BY a [DESC])`."),
     (
         "median(a), percentile(a, p)",
         (
             "The value at the fraction p of the sorted values, interpolated between two of them: a double, or an "
-            "interval. An array of fractions returns an array."
+            "interval. For an array of fractions the result is an array."
         ),
     ),
     (
@@ -442,7 +442,7 @@ AGGREGATES = (
     ),
     (
         "percentile_approx(a, p), approx_percentile(a, p)",
-        "The least value with at least the fraction p of the values up to it; exact here, with any accuracy.",
+        "The least value with at least the fraction p of the values up to it; exact, whatever the accuracy argument.",
     ),
     ("collect_list(a), array_agg(a)", "Every value that is not null, in the order of the values."),
     ("collect_set(a)", "Every distinct value that is not null, in order."),

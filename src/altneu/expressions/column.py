@@ -185,7 +185,7 @@ class Col:
         return _call("endswith", (self, other))
 
     def contains(self, other: Any) -> Col:
-        """Whether the text contains another."""
+        """Whether the text contains the part."""
         return _call("contains", (self, other))
 
     def get_field(self, name: str) -> Col:

@@ -17,9 +17,9 @@ _HEAD = """\
 
 Expressions are Spark SQL with ANSI semantics (Spark 4.3), in the session time zone UTC. Tests compare every group below
 with Spark itself, on nulls, NaN, infinities, extreme values, empty and unusual texts, leap days and distant dates. If
-an expression fails on a row, the view's errors get a row with Spark's error class; `TRY_CAST` and the `try_`
-functions return NULL instead. Only the branch that a row takes is evaluated (of `CASE`, `if`, `coalesce`, `AND` and
-`OR`), so other branches cannot fail.
+an expression fails on a row, the view's errors contain a row with Spark's error class; `TRY_CAST` and the `try_`
+functions return NULL instead. Of `CASE`, `if`, `coalesce`, `AND` and `OR`, altneu evaluates for each row only the
+branch that the row takes, so the other branches cannot fail.
 """
 
 _WRITTEN_WITH_OTHERS = (
@@ -35,10 +35,10 @@ Use these functions in `window(…)`, and in SQL with `OVER (…)`, like any agg
 ([window_functions.md](window_functions.md)). All but the ranks accept `IGNORE NULLS`."""
 
 _AGGREGATE_COST = (
-    "Counts, sums, averages, variances and the related statistics, and bits keep a few numbers per group, so the cost "
-    "of a step is in proportion to the change, unless they are DISTINCT. Every other aggregate keeps the group's rows, "
-    "and reads and ranks them again when the group changes. Percentiles then find their position in O(log n); `mode` "
-    "reads every value; lists and joined texts are built again."
+    "Counts, sums, averages, variances and the related statistics, and the aggregates of bits keep a few numbers for "
+    "each group, so the cost of a step is in proportion to the change. Every other aggregate, and every aggregate that "
+    "is DISTINCT, keeps the group's rows, and reads and ranks them again when the group changes. Percentiles then find "
+    "their position in O(log n); `mode` reads every value; lists and joined texts are built again."
 )
 
 _TAIL = """\
@@ -47,15 +47,15 @@ _TAIL = """\
 * altneu refuses some functions when the plan is built: functions that are not listed here (the error suggests similar
   names); functions whose result would differ when a row is retracted (`rand`, `uuid`, `current_timestamp` …); window
   functions and subqueries inside an expression; aggregates outside of `agg`; aggregates that depend on the order of
-  arrival (`first`, `last`, `histogram_numeric`); and sketches.
-* Where Spark does not define the result, altneu decides by the values: ties of `mode`, `max_by` and `min_by`, the order
-  of lists and joined texts, `any_value`. The `approx_` aggregates, approximate in Spark, are exact here.
+  arrival (`first`, `last`, `histogram_numeric`); and aggregates that return sketches.
+* Where Spark leaves the result undefined, altneu decides by the values: ties of `mode`, `max_by` and `min_by`, the
+  order of lists and joined texts, `any_value`. The `approx_` aggregates are exact in altneu.
 * altneu computes sums exactly and rounds at the end, also for variances and the related statistics. So intermediate
   sums do not overflow (Spark's `try_sum` may be null where altneu returns a number), and the last digits may differ
   from Spark's.
 * Regular expressions are those of RE2, which differ from Java's: there is no look-around, no back reference and no
-  possessive quantifier. `$` matches only at the end of the text. Inside a class `[` and `&&` are characters and
-  `[:alpha:]` is a POSIX class; there is no intersection. `(?i)` folds case for all of Unicode, `\\b` knows ASCII
+  possessive quantifier. `$` matches only at the end of the text. Inside a class `[` and `&&` are plain characters, so
+  there is no intersection, and `[:alpha:]` is a POSIX class. `(?i)` folds case for all of Unicode, `\\b` knows ASCII
   letters only, `\\s` does not match a vertical tab, and only `\\n` stops `.`.
 * Formats must be constants, and so must the second argument of `round`, `ceil` and `floor`. Patterns may be columns:
   altneu compiles each distinct pattern of a batch once, and a row whose pattern is not a regular expression becomes an
@@ -65,18 +65,19 @@ _TAIL = """\
   of timestamps. `-x` and `abs(x)` of decimals of more than 34 digits are exact.
 * altneu sorts the entries of a map by their keys, so that a map can be retracted with its entries in any order;
   `map_keys`, `map_values`, `map_entries` and a cast to a text show this order. Spark keeps the order of construction.
-* Functions that produce several rows are verbs: `.explode("xs")`, `.unnest`, `.generate_series`. A series by months
-  adds each step to the previous value, Spark's `sequence` to the start ([linear.md](linear.md#counts)).
-* As in Spark, dates range to the year 5881580 and timestamps to the year 294247, and as far back. Python's own types
-  only cover the years 1 to 9999. For values beyond them, `to_pylist`, subscriptions, database sinks, pages and error
-  rows show the result of a cast to string (`'+10000-01-01'`); you may insert and retract the same text. A row with such
-  a value that reaches a Python function becomes an error row (PYTHON_VALUE). `to_arrow` and Parquet files contain the
-  value itself.
+* Functions that produce several rows are verbs: `.explode("xs")`, `.unnest`, `.generate_series`. A series of months
+  adds each step to the previous value; Spark's `sequence` adds all of them to the start
+  ([linear.md](linear.md#counts)).
+* As in Spark, dates range to the year 5881580 and timestamps to the year 294247, and equally far into the past. Python's own
+  types only cover the years 1 to 9999. For values beyond them, `to_pylist`, subscriptions, database sinks, pages and
+  error rows show the result of a cast to string (`'+10000-01-01'`); you may insert and retract the same text. A row
+  with such a value that reaches a Python function becomes an error row (PYTHON_VALUE). `to_arrow` and Parquet files
+  contain the value itself.
 * As in Spark, a value has at most 2,147,483,647 bytes and an array at most 2,147,483,632 elements. A row whose value
   would be larger becomes an error row (VALUE_TOO_LARGE, COLLECTION_SIZE_LIMIT_EXCEEDED), whichever function
   produces it. altneu checks the size before it allocates memory, except in `regexp_replace`, `translate`, `hex` and
   `base64`.
-* A time of day without a date (`'12:00:00'`) is not a timestamp: Spark would use today's date.
+* A time of day without a date (`'12:00:00'`) is not a timestamp. (Spark adds today's date, which changes.)
 """
 
 
@@ -85,16 +86,18 @@ def page() -> str:
     parts = [_HEAD]
     ordered = sorted(registry.functions(), key=lambda f: f.group)
     for group, members in groupby(ordered, key=lambda f: f.group):
-        parts.append(f"## {group}\n\n| | |\n|---|---|\n" + "\n".join(_line(f) for f in members) + "\n")
+        parts.append(
+            f"## {group}\n\n| expression | result |\n|---|---|\n" + "\n".join(_line(f) for f in members) + "\n"
+        )
     others = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in _WRITTEN_WITH_OTHERS)
-    parts.append(f"## Shorthand for other expressions\n\n| | |\n|---|---|\n{others}\n")
+    parts.append(f"## Shorthand for other expressions\n\n| expression | result |\n|---|---|\n{others}\n")
     rows = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in AGGREGATES)
     parts.append(
-        f"## Aggregates\n\nIn `group_by(…).agg(…)`, each with `FILTER (WHERE …)`. {_AGGREGATE_COST}\n\n"
-        f"| | |\n|---|---|\n{rows}\n"
+        f"## Aggregates\n\nUse these in `group_by(…).agg(…)`; each may have a `FILTER (WHERE …)`. {_AGGREGATE_COST}\n\n"
+        f"| expression | result |\n|---|---|\n{rows}\n"
     )
     rows = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in WINDOW_FUNCTIONS)
-    parts.append(f"## Window functions\n\n{_WINDOWS}\n\n| | |\n|---|---|\n{rows}\n")
+    parts.append(f"## Window functions\n\n{_WINDOWS}\n\n| expression | result |\n|---|---|\n{rows}\n")
     parts.append(_TAIL)
     return "\n".join(parts)
 

@@ -4,7 +4,7 @@
 
     @scalar("instr(s string, part string) -> int")
     def instr(s: pa.Array, part: str) -> pa.Array:
-        "Place of the first occurrence, from one; 0 when there is none."
+        "The position of the first occurrence, from one; 0 if there is none."
 
 The text is the signature (``signatures``), the docstring the documentation in docs/functions.md, and the kernel's
 parameters say in which form it takes its arguments:

@@ -21,16 +21,19 @@ from altneu.expressions.rules import accept, expect_count
 
 FUNCTIONS = (
     ("row_number()", "The row's number in the partition, from 1."),
-    ("rank(), dense_rank()", "Its rank; `rank` leaves gaps after ties."),
-    ("percent_rank(), cume_dist()", "The share of the other rows before it; the share of all rows up to it. Doubles."),
+    ("rank(), dense_rank()", "The row's rank; `rank` leaves gaps after ties."),
+    (
+        "percent_rank(), cume_dist()",
+        "The share of the other rows that come before the row; the share of all rows up to it. Doubles.",
+    ),
     ("ntile(n)", "The number of the row's part, of n parts of equal size."),
     (
         "lag(a), lag(a, n), lag(a, n, default), lead(…)",
-        "The value n rows before it or after it (default 1); `default`, or null, where there is no such row.",
+        "The value n rows (default 1) before or after the row; `default`, or null, if there is no such row.",
     ),
-    ("first_value(a), first(a), any_value(a)", "The value on the first row of its frame."),
-    ("last_value(a), last(a)", "The value on the last row of its frame."),
-    ("nth_value(a, n)", "The value on the nth row of its frame, null when there is none."),
+    ("first_value(a), first(a), any_value(a)", "The value on the first row of the frame."),
+    ("last_value(a), last(a)", "The value on the last row of the frame."),
+    ("nth_value(a, n)", "The value on the nth row of the frame; null if there is none."),
 )
 """How window functions are written, for docs/window_functions.md; every aggregate is one too."""
 

@@ -209,7 +209,7 @@ def _modulo(call: Call, dividend: Bounded, divisor: Bounded) -> Any:
 
 
 def _pmod(call: Call, dividend: Bounded, divisor: Bounded) -> Any:
-    """Remainder that is never negative for positive b."""
+    """Remainder that is never negative if b is positive."""
     a, b = dividend.values, divisor.values
     if _is_whole(call) and divisor.bounds[0] > 0:
         return Out(_without(a // b, a, b), bounds=(0, divisor.bounds[1] - 1))  # what is left when rounded down
@@ -265,7 +265,7 @@ def _register(usage: str, kernel: Kernel, doc: str, *aliases: str, fails: bool |
             f"{_TRIES[symbol]}(a, b)",
             rule=_null_possible,
             message_name=symbol,
-            doc=f"`{usage}`, NULL where that is an error.",
+            doc=f"`{usage}`, NULL if that is an error.",
             right_first=last,
         )(_nulls_for_failures(kernel))
 
@@ -274,10 +274,10 @@ _register("a + b", _plus, "Sum. Overflow of a whole number or decimal is an erro
 _register("a - b", _minus, "Difference.", fails=may_overflow)
 _register("a * b", _times, "Product.", fails=may_overflow)
 _register(
-    "a / b", _divide, "Quotient: a double, or a decimal of decimals. Division by zero is an error, of doubles too."
+    "a / b", _divide, "Quotient: a decimal for decimals, else a double. Division by zero is an error, for doubles too."
 )
-_register("a % b", _modulo, "Remainder, with the sign of the dividend; by zero it is an error.", "mod")
-_register("a div b", _whole_divide, "Quotient rounded towards zero, a bigint.")
+_register("a % b", _modulo, "Remainder, with the sign of the dividend; division by zero is an error.", "mod")
+_register("a div b", _whole_divide, "Quotient rounded towards zero, as a bigint.")
 scalar("pmod(a, b)", rule=_binary_rule, message_name="%", fails=True, right_first=True)(_pmod)
 
 
@@ -291,7 +291,7 @@ def _signed_rule(args: Arguments) -> Typing:
     "negative(a)", rule=_signed_rule, message_name="-", usage="-a", fails=lambda call: call.type in INTEGRAL, infix=True
 )
 def negative(call: Call, a: Values) -> Any:
-    """The negative."""
+    """The negated number."""
     if a.dtype.kind == "f":
         return 0.0 - a  # never -0.0
     if is_decimal(call.type):

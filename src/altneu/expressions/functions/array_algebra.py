@@ -53,27 +53,27 @@ def _nulled(result: pa.Array, valid: Mask | None) -> pa.Array:
 
 @scalar("array_union(xs, ys)", rule=_two_lists, grows=True)
 def array_union(call: Call, a: pa.Array, b: pa.Array) -> pa.Array:
-    """Each value of either, once."""
+    """Each value that is in at least one of the arrays, once."""
     return array_distinct(concat_arrays((a, b), call.type))
 
 
 @scalar("array_intersect(xs, ys)", rule=_two_lists)
 def array_intersect(a: pa.Array, b: pa.Array) -> pa.Array:
-    """Each value of both, once."""
+    """Each value that is in both arrays, once."""
     left, _, x, y, valid = _pair(a, b)
     return _nulled(keep(left, np.isin(x, y) & first_of_each(left.rows, x)), valid)
 
 
 @scalar("array_except(xs, ys)", rule=_two_lists)
 def array_except(a: pa.Array, b: pa.Array) -> pa.Array:
-    """Each value of the first that is not in the second, once."""
+    """Each value of the first array that is not in the second, once."""
     left, _, x, y, valid = _pair(a, b)
     return _nulled(keep(left, ~np.isin(x, y) & first_of_each(left.rows, x)), valid)
 
 
 @scalar("arrays_overlap(xs, ys)", rule=_overlap_rule)
 def arrays_overlap(a: pa.Array, b: pa.Array) -> Out:
-    """Whether they share a value that is not null; NULL when they do not but one has a null and none is empty."""
+    """Whether the arrays share a value that is not null; NULL if not, but one has a null and neither is empty."""
     left, right, x, y, valid = _pair(a, b)
     result = any_per_row(left, np.isin(x, y) & np.asarray(left.elements.is_valid()))
     nulls = any_per_row(left, np.asarray(left.elements.is_null())) | any_per_row(
@@ -85,7 +85,7 @@ def arrays_overlap(a: pa.Array, b: pa.Array) -> Out:
 
 @scalar("slice(xs array, start int, length int) -> xs", fails=True)
 def slice_array(call: Call, xs: pa.Array, start: pa.Array, length: pa.Array) -> Out:
-    """Part of an array from a place counted from one, or from the end when negative."""
+    """The part of an array from position start, counted from one, or from the end if negative."""
     lists = explode(xs)
     begin, count = (np.asarray(v.fill_null(1)).astype(np.int64) for v in (start, length))
     at = np.where(begin > 0, begin - 1, lists.lengths + begin)
@@ -110,7 +110,7 @@ def _flatten_rule(args: Arguments) -> Typing:
 
 @scalar("flatten(xss)", rule=_flatten_rule)
 def flatten(xss: pa.Array) -> Out:
-    """The elements of the arrays in an array; NULL when one of them is."""
+    """The elements of the arrays in an array, as one array; NULL if one of these arrays is NULL."""
     outer = explode(xss)
     inner = explode(outer.elements)
     starts = inner.offsets[outer.offsets]

@@ -56,7 +56,7 @@ def _matches(lists: Lists, value: pa.Array) -> Mask:
 
 @scalar("array_contains(xs, x)", rule=_contains_rule)
 def array_contains(xs: pa.Array, value: pa.Array) -> Out:
-    """Whether the array has the value; NULL when it has not but has a null."""
+    """Whether the array has the value; NULL if it does not, but has a null."""
     lists = explode(xs)
     result = any_per_row(lists, _matches(lists, value))
     unknown = any_per_row(lists, np.asarray(lists.elements.is_null())) & ~result
@@ -66,7 +66,7 @@ def array_contains(xs: pa.Array, value: pa.Array) -> Out:
 
 @scalar("array_position(xs, x)", rule=_position_rule)
 def array_position(xs: pa.Array, value: pa.Array) -> pa.Array:
-    """Place of the value's first occurrence, from one; 0 when there is none."""
+    """The position of the value's first occurrence, from one; 0 if there is none."""
     lists = explode(xs)
     place = first_per_row(lists, _matches(lists, value)) + 1
     valid = both_valid(lists.valid, validity(value))
@@ -175,13 +175,13 @@ def _check_direction(args: Arguments) -> None:
 
 @scalar("sort_array(xs ordered array[, ascending as boolean]) -> xs", check=_check_direction)
 def sort_array(xs: pa.Array, ascending: bool = True) -> pa.Array:
-    """Elements in order, nulls first (last when descending)."""
+    """The elements in order, nulls first (last if descending)."""
     return sorted_lists(xs, descending=not ascending, nulls_first=ascending)
 
 
 @scalar("array_sort(xs ordered array) -> xs")
 def array_sort(xs: pa.Array) -> pa.Array:
-    """Elements in ascending order, nulls last."""
+    """The elements in ascending order, nulls last."""
     return sorted_lists(xs, descending=False, nulls_first=False)
 
 

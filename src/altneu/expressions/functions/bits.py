@@ -41,13 +41,13 @@ def bit_or(a: Values, b: Values) -> Values:
 
 @scalar("^(a, b)", rule=_bits_rule, usage="a ^ b", infix=True)
 def bit_xor(a: Values, b: Values) -> Values:
-    """Bits set in one of the two."""
+    """Bits set in exactly one of the two."""
     return a ^ b
 
 
 @scalar("~(a)", rule=_bits_rule, usage="~a", infix=True)
 def bit_not(a: Values) -> Values:
-    """Every bit turned."""
+    """Every bit inverted."""
     return ~a
 
 
@@ -64,24 +64,24 @@ def _distance(a: Values, b: Values) -> Values:
 
 @scalar("<<(a, n)", "shiftleft", message_name="a shift", rule=_shift_rule, usage="a << n", infix=True)
 def shift_left(a: Values, b: Values) -> Values:
-    """Bits moved left."""
+    """Bits shifted left."""
     return a << _distance(a, b)
 
 
 @scalar(">>(a, n)", "shiftright", message_name="a shift", rule=_shift_rule, usage="a >> n", infix=True)
 def shift_right(a: Values, b: Values) -> Values:
-    """Bits moved right, the sign kept."""
+    """Bits shifted right; the sign is kept."""
     return a >> _distance(a, b)
 
 
 @scalar(">>>(a, n)", "shiftrightunsigned", message_name="a shift", rule=_shift_rule, usage="a >>> n", infix=True)
 def shift_right_unsigned(a: Values, b: Values) -> Values:
-    """Bits moved right, zeros moved in."""
+    """Bits shifted right; zeros are shifted in."""
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
     return (a.view(unsigned) >> _distance(a, b).astype(unsigned)).view(a.dtype)
 
 
 @scalar("bit_count(a number) -> int")
 def bit_count(a: Values) -> Values:
-    """Number of bits set (of a bigint's 64)."""
+    """Number of bits set, in the number as a bigint."""
     return np.bitwise_count(a.astype(np.int64).view(np.uint64)).astype(np.int32)

@@ -42,13 +42,13 @@ def _written_out(call: Call) -> bool:
     grows=_written_out,
 )
 def cast(call: Call, a: Vector) -> Any:
-    """The value in another type; an error where it does not fit."""
+    """The value converted to another type; an error if it does not fit."""
     return casts.convert(a.with_failures(()), call.type)
 
 
 @scalar("try_cast(…)", rule=_rule, usage="TRY_CAST(a AS type)", grows=_written_out)
 def try_cast(call: Call, a: Vector) -> Any:
-    """The value in another type; NULL where it does not fit."""
+    """The value converted to another type; NULL if it does not fit."""
     result = casts.convert(a.with_failures(()), call.type)
     own = failed_rows(result.failures)
     return result if own is None else casts.with_nulls(result, own)

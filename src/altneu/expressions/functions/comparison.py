@@ -134,7 +134,7 @@ for _symbol, _aliases, _doc in (
 
 @scalar("<=>(a, b)", "equal_null", rule=_null_safe_rule, usage="a <=> b", infix=True)
 def null_safe_equal(count: int, left: Vector, right: Vector) -> Values:
-    """Equal, or both null: never null itself."""
+    """Equal, or both null; the result is never null."""
     truth, valid = compare("=", left, right, count)
     if valid is None:
         return truth
@@ -176,7 +176,7 @@ _FEW = 8
 
 @scalar("in(a, b, …)", rule=_in_rule, message_name="IN", usage="a IN (b, c, …)", infix=True)
 def is_in(call: Call, scope: Scope) -> Vector:
-    """Whether it equals one of them; null when it equals none and one is null."""
+    """Whether a equals one of the values; null if it equals none of them and one is null."""
     value = call.args[0].vector(scope)
     items = call.args[1:]
     if len(items) > _FEW and all(i.is_literal for i in items) and not is_nested(value.type) and value.type != T.NULL:
@@ -215,13 +215,13 @@ def _extreme_rule(args: Arguments) -> Typing:
 
 @scalar("greatest(a, b, …)", rule=_extreme_rule)
 def greatest(count: int, *vectors: Vector) -> Vector:
-    """The greatest that is not null."""
+    """The greatest value that is not null."""
     return _extreme(">", count, vectors)
 
 
 @scalar("least(a, b, …)", rule=_extreme_rule)
 def least(count: int, *vectors: Vector) -> Vector:
-    """The least that is not null."""
+    """The least value that is not null."""
     return _extreme("<", count, vectors)
 
 

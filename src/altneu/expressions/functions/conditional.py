@@ -95,7 +95,7 @@ def _coalesce_rule(args: Arguments) -> Typing:
 
 @scalar("coalesce(a, …)", "nvl", "ifnull", rule=_coalesce_rule, usage="coalesce(a, b, …), nvl(a, b)")
 def coalesce(call: Call, scope: Scope) -> Vector:
-    """The first that is not null; the rest is not evaluated."""
+    """The first value that is not null; those after it are not evaluated."""
     count = scope.count
     result = call.args[0].vector(scope)
     failures, missing = result.failures, None if result.valid is None else _full(~result.valid, count)

@@ -74,13 +74,13 @@ def unix_seconds(t: Values) -> Values:
 
 @scalar("unix_millis(t as timestamp) -> bigint")
 def unix_millis(t: Values) -> Values:
-    """Millis since 1970."""
+    """Milliseconds since 1970."""
     return t // 1_000
 
 
 @scalar("unix_micros(t as timestamp) -> bigint")
 def unix_micros(t: Values) -> Values:
-    """Micros since 1970."""
+    """Microseconds since 1970."""
     return t
 
 
@@ -92,7 +92,7 @@ def unix_date(date: Values) -> Values:
 
 @scalar("date_from_unix_date(n int) -> date")
 def date_from_unix_date(days: Values) -> Values:
-    """The date so many days after 1970-01-01."""
+    """The date n days after 1970-01-01."""
     return days
 
 
@@ -116,7 +116,11 @@ def _from_ticks(ticks: int) -> Callable[..., Any]:
     return kernel
 
 
-for _unit, _ticks in (("seconds", SECOND), ("millis", 1_000), ("micros", 1)):
-    scalar(f"timestamp_{_unit}(n)", rule=_ticks_rule, doc=f"The timestamp so many {_unit} after 1970.", fails=True)(
-        _from_ticks(_ticks)
-    )
+for _unit, _word, _ticks in (
+    ("seconds", "seconds", SECOND),
+    ("millis", "milliseconds", 1_000),
+    ("micros", "microseconds", 1),
+):
+    scalar(
+        f"timestamp_{_unit}(n)", rule=_ticks_rule, doc=f"The timestamp n {_word} after the start of 1970.", fails=True
+    )(_from_ticks(_ticks))

@@ -81,7 +81,7 @@ def _add_interval_rule(args: Arguments) -> Typing:
 
 @scalar("add_interval(…)", rule=_add_interval_rule, usage="t + INTERVAL n unit, t - INTERVAL n unit", fails=True)
 def add_interval(call: Call, moment: Values, amount: Values) -> Any:
-    """A date or timestamp moved by an interval."""
+    """The date or timestamp plus or minus an interval."""
     if call.args[1].type == T.DAY_TIME:
         result = moment + amount
         return out_of_range(call, result, ((moment ^ result) & (amount ^ result)) < 0)
@@ -125,7 +125,7 @@ def _scaled_rule(args: Arguments) -> Typing:
     "interval_multiply(interval, n)", rule=_scaled_rule, message_name="interval *", usage="interval * n", fails=True
 )
 def interval_multiply(call: Call, interval: Values, number: Values) -> Any:
-    """An interval n times."""
+    """The interval multiplied by n."""
     if number.dtype.kind == "i":
         result = interval * number
         return out_of_range(call, result, np.abs(interval.astype(np.float64) * number - result) > 2.0**62)
@@ -134,7 +134,7 @@ def interval_multiply(call: Call, interval: Values, number: Values) -> Any:
 
 @scalar("interval_divide(interval, n)", rule=_scaled_rule, message_name="interval *", usage="interval / n", fails=True)
 def interval_divide(call: Call, interval: Values, number: Values) -> Any:
-    """A part of an interval, rounded."""
+    """The interval divided by n, rounded."""
     zero = number == 0
     safe = np.where(zero, np.ones(1, number.dtype), number)
     if number.dtype.kind == "i":
@@ -157,7 +157,7 @@ def _rounded(call: Call, exact: Values) -> Any:
 
 @scalar("add_months(d date, n int) -> date", fails=True)
 def add_months_kernel(call: Call, date: Values, months: Values) -> Any:
-    """The date n months later, the day cut to the month's length."""
+    """The date n months later; the last day of that month if the month is too short."""
     return _moved(call, date, months.astype(np.int64))
 
 
@@ -178,7 +178,7 @@ _WEEKDAY_NAMES = {
 
 @scalar("next_day(d date, weekday string) -> date", usage="next_day(d, 'MON')", fails=True)
 def next_day(date: Values, name: str) -> Any:
-    """The first such weekday after the date."""
+    """The first date after d that has this weekday."""
     weekday = _WEEKDAY_NAMES.get(name.strip().upper())
     if weekday is None:
         return Out(date, ((np.ones(len(date), np.bool_), "ILLEGAL_DAY_OF_WEEK", f"{name!r} is no day of the week"),))
@@ -187,7 +187,7 @@ def next_day(date: Values, name: str) -> Any:
 
 @scalar("months_between(end as timestamp, start as timestamp[, round as boolean]) -> double")
 def months_between(end: Values, start: Values, rounded: Values | None = None) -> Values:
-    """Months between, a month having 31 days; rounded to 8 digits."""
+    """Months from start to end, counting 31 days as a month where whole months do not fit; rounded to 8 digits."""
     (y1, m1, d1), (y2, m2, d2) = civil_from_days(end // DAY), civil_from_days(start // DAY)
     months = ((y1 - y2) * 12 + m1 - m2).astype(np.float64)
     whole = (d1 == d2) | ((d1 == month_length(y1, m1)) & (d2 == month_length(y2, m2)))
@@ -230,7 +230,7 @@ def cut_days(days: Values, unit: str) -> Values:
 
 @scalar("trunc(d date, unit string) -> date?", usage="trunc(d, 'MONTH')")
 def trunc(date: Values, unit: str) -> Any:
-    """The date cut to its year, quarter, month or week; NULL for another unit."""
+    """The first day of the date's year, quarter, month or week; NULL for another unit."""
     name = _DATE_UNITS.get(unit.upper())
     if name is None:
         return Out(date, (), np.ones(len(date), np.bool_))
@@ -239,7 +239,7 @@ def trunc(date: Values, unit: str) -> Any:
 
 @scalar("date_trunc(unit string, t as timestamp) -> timestamp?", usage="date_trunc('HOUR', t)")
 def date_trunc(unit: str, moment: Values) -> Any:
-    """The timestamp cut to a unit, from MICROSECOND to YEAR; NULL for another."""
+    """The timestamp truncated to a unit, from MICROSECOND to YEAR; NULL for another unit."""
     name = _TIME_UNITS.get(unit.upper())
     if name is None:
         return Out(moment, (), np.ones(len(moment), np.bool_))

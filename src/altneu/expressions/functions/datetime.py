@@ -65,8 +65,8 @@ _PART_DOCS = {
     "quarter": "Quarter, 1 to 4.",
     "month": "Month, 1 to 12.",
     "day": "Day of the month.",
-    "dayofweek": "Day of the week, 1 is Sunday.",
-    "weekday": "Day of the week, 0 is Monday.",
+    "dayofweek": "Day of the week; 1 is Sunday.",
+    "weekday": "Day of the week; 0 is Monday.",
     "dayofyear": "Day of the year.",
     "weekofyear": "ISO week of the year.",
 }

@@ -74,18 +74,18 @@ for _name, _kind in (
     scalar(
         f"{_name}{_READ}{_kind}",
         check=_check_pattern,
-        doc=f"A {_kind.removesuffix('_ntz')} read from a text, by a pattern when one is given.",
+        doc=f"The {_kind.removesuffix('_ntz')} in a text, read by the pattern if there is one.",
         fails=True,
     )(_read)
 for _name, _kind in (("to_timestamp", "timestamp"), ("to_date", "date")):
-    scalar(f"try_{_name}{_READ}{_kind}?", check=_check_pattern, doc=f"{_name}, NULL where the text does not fit.")(
+    scalar(f"try_{_name}{_READ}{_kind}?", check=_check_pattern, doc=f"`{_name}`, but NULL if the text does not fit.")(
         _try_read
     )
 
 
 @scalar("date_format(t as timestamp, pattern as string) -> string", check=_check_pattern)
 def date_format(moment: Vector, pattern: str | None) -> Vector:
-    """A date or timestamp printed by a pattern."""
+    """The date or timestamp as a text, formatted by the pattern."""
     return _printed(moment.values, moment.valid, pattern, moment.constant)
 
 
@@ -100,7 +100,7 @@ def _printed(micros: Values, valid: Mask | None, pattern: str | None, constant: 
 
 @scalar("from_unixtime(n bigint[, pattern as string]) -> string", check=_check_pattern)
 def from_unixtime(seconds: Vector, pattern: str | None = DEFAULT) -> Vector:
-    """The timestamp so many seconds after 1970, printed."""
+    """The timestamp n seconds after the start of 1970, as a text."""
     bounded = np.clip(seconds.values, -(2**63 // SECOND) + 1, 2**63 // SECOND - 1)
     return _printed(bounded * SECOND, seconds.valid, pattern, seconds.constant)
 
@@ -116,7 +116,7 @@ def _unix_rule(args: Arguments) -> Typing:
 
 @scalar("unix_timestamp(…)", "to_unix_timestamp", rule=_unix_rule, usage="unix_timestamp(t[, pattern])", fails=True)
 def unix_timestamp(value: Vector, pattern: str | None = DEFAULT) -> Vector:
-    """Seconds since 1970 of a timestamp, or of a text by a pattern."""
+    """Seconds since 1970, of a timestamp or of a text that the pattern reads."""
     failures: tuple[Any, ...] = ()
     if value.type == T.STRING:
         micros, bad = formats.read_moments(value.arrow, pattern or DEFAULT)
@@ -150,11 +150,11 @@ def utc_offsets(zone: str, utc: Values) -> Values | None:
 
 @scalar("from_utc_timestamp(t as timestamp, zone string) -> timestamp", fails=True)
 def from_utc_timestamp(t: Values, zone: str) -> Any:
-    """The wall clock of a zone at a moment in UTC."""
+    """The local time in a zone at a time in UTC."""
     return _moved(t, zone, utc_offsets(zone, t), 1)
 
 
 @scalar("to_utc_timestamp(t as timestamp, zone string) -> timestamp", fails=True)
 def to_utc_timestamp(t: Values, zone: str) -> Any:
-    """The moment in UTC of a zone's wall clock."""
+    """The time in UTC at a local time of a zone."""
     return _moved(t, zone, zone_offsets(zone, t), -1)

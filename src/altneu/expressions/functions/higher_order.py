@@ -47,7 +47,7 @@ def _mapped(call: Call, scope: Scope) -> tuple[Lists, Vector, Failures]:
 
 @scalar("transform(xs, f)", rule=_rule, usage="transform(xs, x -> …), transform(xs, (x, i) -> …)", grows=True)
 def transform(call: Call, scope: Scope) -> Vector:
-    """The lambda's value on every element (and its place from zero)."""
+    """The lambda's value for every element; i is the element's index, from zero."""
     lists, value, failures = _mapped(call, scope)
     return Vector(call.type, arrow=implode(lists.lengths, value.arrow, lists.valid), failures=failures)
 
@@ -60,20 +60,20 @@ def _truths(value: Vector) -> Mask:
 
 @scalar("filter(xs, f)", rule=_rule, usage="filter(xs, x -> …), filter(xs, (x, i) -> …)")
 def filter_elements(call: Call, scope: Scope) -> Vector:
-    """The elements on which the lambda is true."""
+    """The elements for which the lambda is true."""
     lists, value, failures = _mapped(call, scope)
     return Vector(call.type, arrow=keep(lists, _truths(value)), failures=failures)
 
 
 @scalar("exists(xs, f)", rule=_rule, usage="exists(xs, x -> …)")
 def exists(call: Call, scope: Scope) -> Vector:
-    """Whether the lambda is true on some element."""
+    """Whether the lambda is true for some element."""
     return _quantified(call, scope, True)
 
 
 @scalar("forall(xs, f)", rule=_rule, usage="forall(xs, x -> …)")
 def forall(call: Call, scope: Scope) -> Vector:
-    """Whether the lambda is true on every element."""
+    """Whether the lambda is true for every element."""
     return _quantified(call, scope, False)
 
 

@@ -44,13 +44,13 @@ def _known(vector: Vector) -> Mask:
 
 @scalar("and(a boolean, b boolean) -> boolean", usage="a AND b", message_name="AND", infix=True)
 def conjunction(call: Call, scope: Scope) -> Vector:
-    """Both true. b is not evaluated where a is false."""
+    """Whether both are true; b is not evaluated if a is false."""
     return _connect(call, scope, False)
 
 
 @scalar("or(a boolean, b boolean) -> boolean", usage="a OR b", message_name="OR", infix=True)
 def disjunction(call: Call, scope: Scope) -> Vector:
-    """Either true. b is not evaluated where a is true."""
+    """Whether at least one is true; b is not evaluated if a is true."""
     return _connect(call, scope, True)
 
 

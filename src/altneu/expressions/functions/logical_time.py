@@ -1,4 +1,4 @@
-"""The session's own time and the time at which a row came: both are given by plans and never evaluated."""
+"""The session's own time, and the time at which a row entered a collection: plans supply both."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _rule(_args: Arguments) -> Typing:
 def logical_now(call: Call) -> NoReturn:
     """The session's time in ticks, a bigint.
 
-    In the predicate of a filter only, compared by =, <, <=, >, >= or BETWEEN with an expression
-    without it: the filter then bounds the times at which a row exists.
+    It may be used only in the predicate of a filter, compared by =, <, <=, >, >= or BETWEEN with an expression that
+    does not contain it. The filter then bounds the times at which a row exists.
     """
     raise AssertionError(f"{call.text} is a bound of a filter, not a value")
 
@@ -38,9 +38,9 @@ def _no_place(_args: Arguments) -> Typing:
 
 @scalar("update_time(…)", rule=_no_place, usage="update_time()", fold=False)
 def update_time(call: Call) -> NoReturn:
-    """The session's time at which this copy of the row came into the collection, a bigint.
+    """The session's time at which this copy of the row entered the collection, a bigint.
 
-    In the linear verbs and in agg; in SQL in a SELECT over one table, view or query. [update_time.md](update_time.md)
-    says which copy a retraction takes.
+    It may be used in the linear verbs and in `agg`, and in SQL in a SELECT over a single table, view or query.
+    [update_time.md](update_time.md) says which copy a retraction removes.
     """
     raise AssertionError(f"{call.text} is a column, not a call")

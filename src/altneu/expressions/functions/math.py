@@ -38,9 +38,9 @@ def _signed(x: Values) -> Values:
 
 
 _ONE: tuple[tuple[str, tuple[str, ...], Callable[[Values], Values], str], ...] = (
-    ("sqrt", (), np.sqrt, "Square root; NaN below zero."),
+    ("sqrt", (), np.sqrt, "Square root; NaN if x is negative."),
     ("cbrt", (), np.cbrt, "Cube root."),
-    ("exp", (), np.exp, "e to the power."),
+    ("exp", (), np.exp, "e to the power x."),
     ("expm1", (), np.expm1, "exp(x) - 1, exact near zero."),
     ("sin", (), np.sin, "Sine."),
     ("cos", (), np.cos, "Cosine."),
@@ -94,7 +94,7 @@ for _name, _function, _least, _doc in (
 
 @scalar("log(base double[, x double]) -> double?", usage="log([base, ]x)")
 def log(base: Values, x: Values | None = None) -> Any:
-    """Logarithm, natural without a base; NULL at zero and below."""
+    """Logarithm, to base e if none is given; NULL at zero and below."""
     if x is None:
         return _logarithm(np.log, 0.0)(base)
     below = (base <= 0) | (x <= 0)
@@ -135,7 +135,7 @@ def e() -> Values:
 
 @scalar("factorial(n int) -> bigint?")
 def factorial(n: Values) -> Out:
-    """n!, NULL beyond 0 to 20."""
+    """n!; NULL if n is not between 0 and 20."""
     table = np.array([math.factorial(i) for i in range(21)], np.int64)
     out = (n < 0) | (n > 20)
     return Out(table[np.where(out, 0, n)], (), out)
@@ -204,8 +204,8 @@ def _decimal_ceil(call: Call, x: Values, scale: int, wanted: int, up: bool) -> A
 
 
 for _name, _aliases, _up, _doc in (
-    ("ceil", ("ceiling",), True, "The least whole number (or multiple of 10^-digits) not below."),
-    ("floor", (), False, "The greatest whole number (or multiple of 10^-digits) not above."),
+    ("ceil", ("ceiling",), True, "The least whole number (or multiple of 10^-digits) that is not below x."),
+    ("floor", (), False, "The greatest whole number (or multiple of 10^-digits) that is not above x."),
 ):
     scalar(f"{_name}(x[, digits])", *_aliases, rule=_ceil_rule, doc=_doc, fails=True)(_ceil_kernel(_up))
 
@@ -302,15 +302,15 @@ def _round_whole(call: Call, x: Values, drop: int, even: bool) -> Any:
 
 
 for _name, _even, _doc in (
-    ("round", False, "Rounded to so many digits (0), ties away from zero."),
-    ("bround", True, "Rounded to so many digits (0), ties to even."),
+    ("round", False, "The number rounded to this many digits (default 0), ties away from zero."),
+    ("bround", True, "The number rounded to this many digits (default 0), ties to even."),
 ):
     scalar(f"{_name}(x[, digits])", rule=_round_rule, doc=_doc, fails=may_overflow)(_round_kernel(_even))
 
 
 @scalar("width_bucket(x double, low double, high double, n bigint) -> bigint?")
 def width_bucket(x: Values, low: Values, high: Values, n: Values) -> Out:
-    """The number of x's bucket among n of equal width from low to high; 0 and n + 1 outside."""
+    """The number of the bucket that x is in, of n buckets of equal width from low to high; 0 or n + 1 outside."""
     bad = (n <= 0) | (n == 2**63 - 1) | np.isnan(x) | (low == high) | ~np.isfinite(low) | ~np.isfinite(high)
     width = np.where(bad, 1.0, high - low)
     inside = saturated(n * ((np.where(np.isfinite(x), x, 0) - low) / width)) + 1

@@ -140,7 +140,10 @@ def _outside(call: Call, lists: Lists, index: Values, code: str) -> tuple[Mask, 
 
 @scalar("[](xs, i)", rule=_index_rule, usage="xs[i], m[k], m.k", fails=True)
 def index(call: Call, container: pa.Array, key: pa.Array) -> Any:
-    """Element of an array by its index from zero (an error outside), or a map's value at a key (NULL without it)."""
+    """The element of an array at an index from zero, or a map's value for a key.
+
+    An index outside the array is an error; for a missing key the value is NULL.
+    """
     if pt.is_map(container.type):
         return _in_map(container, key)
     lists = explode(container)
@@ -161,7 +164,10 @@ def _from_one(at: Values, lists: Lists) -> Values:
 
 @scalar("element_at(xs, i)", rule=_element_rule, usage="element_at(xs, i), element_at(m, k)", fails=True)
 def element_at_one(call: Call, container: pa.Array, key: pa.Array) -> Any:
-    """Element by its index from one (from the end when negative; an error outside), or a map's value at a key."""
+    """The element of an array at an index from one, or from the end if negative; or a map's value for a key.
+
+    An index outside the array is an error; for a missing key the value is NULL.
+    """
     if pt.is_map(container.type):
         return _in_map(container, key)
     lists = explode(container)
@@ -178,7 +184,7 @@ def element_at_one(call: Call, container: pa.Array, key: pa.Array) -> Any:
 
 @scalar("try_element_at(xs, i)", rule=_element_rule, fails=True)
 def try_element_at(call: Call, container: pa.Array, key: pa.Array) -> Any:
-    """element_at, NULL outside."""
+    """`element_at`, but NULL for an index outside."""
     if pt.is_map(container.type):
         return _in_map(container, key)
     lists = explode(container)
@@ -193,7 +199,7 @@ def _get_rule(args: Arguments) -> Typing:
 
 @scalar("get(xs, i)", rule=_get_rule)
 def get(container: pa.Array, key: pa.Array) -> pa.Array:
-    """Element by its index from zero, NULL outside."""
+    """The element at an index from zero; NULL for an index outside."""
     return element_at(explode(container), np.asarray(key.fill_null(0)).astype(np.int64))
 
 

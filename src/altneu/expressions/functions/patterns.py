@@ -85,8 +85,8 @@ def _plain_like(s: pa.Array, pattern: str, inner: str) -> pa.Array:
 
 
 for _name, _ignore, _doc in (
-    ("like", False, "Whether the whole text fits a pattern: `%` is anything, `_` one character."),
-    ("ilike", True, "`LIKE` whatever the case."),
+    ("like", False, "Whether the whole text fits a pattern: `%` stands for any characters, `_` for one."),
+    ("ilike", True, "`LIKE`, but ignores case."),
 ):
     scalar(
         f"{_name}(s string, pattern string[, escape string]) -> boolean",
@@ -195,7 +195,7 @@ def _group_error(call: Call, s: pa.Array, pattern: str, index: int, count: int) 
 @scalar("regexp_extract(s string, pattern string[, group int]) -> string", check=_check_pattern, fails=True)
 @_per_row
 def regexp_extract(call: Call, s: pa.Array, pattern: str, group: int = 1) -> Any:
-    """A group (the first; 0 is everything) of the first match; empty without one."""
+    """A group of the first match (default 1; 0 is the whole match); an empty text if there is no match."""
     named, count = named_groups(pattern)
     if not 0 <= group <= count:
         return _group_error(call, s, pattern, group, count)
@@ -229,7 +229,7 @@ def java_replacement(text: str) -> str:
 )
 @_per_row
 def regexp_replace(s: pa.Array, pattern: str, by: str) -> pa.Array:
-    """Every match replaced; `$1` stands for a group."""
+    """The text with every match replaced; `$1` stands for a group."""
     return whole(pc.replace_substring_regex(s, pattern, java_replacement(by)))
 
 
@@ -243,7 +243,7 @@ def regexp_count(s: pa.Array, pattern: str) -> pa.Array:
 @scalar("regexp_substr(s string, pattern string) -> string", check=_check_pattern, fails=_varies)
 @_per_row
 def regexp_substr(s: pa.Array, pattern: str) -> pa.Array:
-    """The first match; NULL without one."""
+    """The first match; NULL if there is none."""
     result = pc.extract_regex(s, named_groups(pattern)[0])
     return pc.if_else(pc.is_valid(result), pc.struct_field(result, "g0"), None)
 
@@ -251,7 +251,7 @@ def regexp_substr(s: pa.Array, pattern: str) -> pa.Array:
 @scalar("split(s string, pattern string[, limit int]) -> array<string>", check=_check_pattern, fails=_varies)
 @_per_row
 def split(call: Call, s: pa.Array, pattern: str, limit: int = -1) -> pa.Array:
-    """The parts between matches, at most so many when the limit is positive."""
+    """The parts between matches; at most `limit` parts if that is positive."""
     most = limit - 1 if limit > 0 else None
     if most == 0:
         return _singletons(s)

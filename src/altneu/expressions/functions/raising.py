@@ -28,7 +28,7 @@ def _text(vector: Vector, row: int) -> str:
     fold=False,
 )
 def raise_error(count: int, *args: Vector) -> Out:
-    """Fails: the row is an error with this message, and the code USER_RAISED_EXCEPTION or one's own."""
+    """Fails: the row becomes an error row with this message and code (by default USER_RAISED_EXCEPTION)."""
     message = args[-1]
     if len(args) == 1:
         return Out(pa.nulls(count), [(np.ones(count, np.bool_), "USER_RAISED_EXCEPTION", lambda i: _text(message, i))])

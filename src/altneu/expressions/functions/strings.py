@@ -53,19 +53,19 @@ def _case(array: pa.Array, *, upper: bool) -> pa.Array:
 
 @scalar("upper(s string) -> string", "ucase")
 def upper(s: pa.Array) -> pa.Array:
-    """In upper case."""
+    """The text in upper case."""
     return _case(s, upper=True)
 
 
 @scalar("lower(s string) -> string", "lcase")
 def lower(s: pa.Array) -> pa.Array:
-    """In lower case."""
+    """The text in lower case."""
     return _case(s, upper=False)
 
 
 @scalar("initcap(s string) -> string")
 def initcap(s: pa.Array) -> pa.Array:
-    """Every word's first letter in upper case, the rest in lower."""
+    """Every word's first letter in upper case, the rest in lower case."""
     words = pc.split_pattern(s, " ")  # a word ends at a blank
     flat = words.flatten()
     first = pc.utf8_slice_codeunits(flat, 0, 1).dictionary_encode()
@@ -81,7 +81,7 @@ def initcap(s: pa.Array) -> pa.Array:
 
 @scalar("length(s string|binary) -> int", "char_length", "character_length", "len")
 def length(s: pa.Array) -> pa.Array:
-    """Number of characters; of bytes, of a binary."""
+    """Number of characters of a text, or of bytes of a binary."""
     return pc.cast(pc.binary_length(s) if s.type == T.BINARY else pc.utf8_length(s), T.INT)
 
 
@@ -99,7 +99,7 @@ def bit_length(s: pa.Array) -> pa.Array:
 
 @scalar("substring(s string|binary, start int[, length int]) -> s", "substr")
 def substring(call: Call, s: Vector, start: Vector, size: Vector | None = None) -> Any:
-    """Part of a text from a place counted from one, or from the end when negative."""
+    """The part of a text from position start, counted from one, or from the end if negative."""
     simple = call.args[1].is_literal and (size is None or call.args[2].is_literal) and len(start)
     if simple and start.valid is None and start.values[0] >= 0 and (size is None or size.valid is None):
         first = max(int(start.values[0]) - 1, 0)
@@ -162,7 +162,7 @@ def _concat_rule(args: Arguments) -> Typing:
 
 @scalar("concat(…)", rule=_concat_rule, usage="concat(a, b, …), a || b", grows=True)
 def concat(call: Call, *parts: pa.Array) -> Any:
-    """Texts, binaries or arrays one after another; null when one is null."""
+    """Texts, binaries or arrays one after another; null if one is null."""
     if not parts:
         return pa.array([""])
     if pt.is_list(call.type):
@@ -192,7 +192,7 @@ def _concat_ws_rule(args: Arguments) -> Typing:
 
 @scalar("concat_ws(separator, …)", rule=_concat_ws_rule, usage="concat_ws(separator, a, b, …)", grows=True)
 def concat_ws(separator: Vector, *parts: Vector) -> Vector:
-    """Texts, and the elements of arrays of texts, that are not null, with a separator between them."""
+    """The texts, and the elements of arrays of texts, that are not null, with a separator between them."""
     constant = separator.constant and all(p.constant for p in parts)
     if not parts:
         empty = pc.if_else(pc.is_valid(separator.arrow), "", None)
@@ -226,5 +226,5 @@ for _name, _aliases, _trimmed, _where, _usage in (
         f"{_name}(s string[, characters string]) -> string",
         *_aliases,
         usage=_usage,
-        doc=f"Without blanks (or those characters) at {_where}.",
+        doc=f"The text without blanks (or these characters) at {_where}.",
     )(_trim(_trimmed))

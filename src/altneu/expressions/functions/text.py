@@ -51,13 +51,13 @@ def _pad(call: Call, s: pa.Array, size: int, pad: str, *, at_left: bool) -> Out:
 
 @scalar("lpad(s string, n int[, pad string]) -> string", fails=_may_be_too_long(1))
 def lpad(call: Call, s: pa.Array, size: int, pad: str = " ") -> Out:
-    """Made n characters long, padded at the left with blanks or a text; or cut."""
+    """The text padded on the left to n characters, with blanks or `pad`; a longer text is cut."""
     return _pad(call, s, size, pad, at_left=True)
 
 
 @scalar("rpad(s string, n int[, pad string]) -> string", fails=_may_be_too_long(1))
 def rpad(call: Call, s: pa.Array, size: int, pad: str = " ") -> Out:
-    """Made n characters long, padded at the right with blanks or a text; or cut."""
+    """The text padded on the right to n characters, with blanks or `pad`; a longer text is cut."""
     return _pad(call, s, size, pad, at_left=False)
 
 
@@ -82,7 +82,7 @@ def space(call: Call, n: pa.Array) -> Out:
 
 @scalar("reverse(s string|array) -> s")
 def reverse(call: Call, s: pa.Array) -> pa.Array:
-    """Characters (or elements of an array) in reverse."""
+    """The characters of a text, or the elements of an array, in reverse."""
     if pt.is_list(call.type):
         return reversed_lists(s)
     return pc.utf8_reverse(s)
@@ -105,7 +105,7 @@ def _int_array(values: Any, like: pa.Array) -> pa.Array:
 
 @scalar("instr(s string, part string) -> int")
 def instr(s: pa.Array, part: str) -> pa.Array:
-    """Place of the first occurrence, from one; 0 when there is none."""
+    """The position of the first occurrence, from one; 0 if there is none."""
     return _int_array(find(s, part), s)
 
 
@@ -116,7 +116,7 @@ def instr(s: pa.Array, part: str) -> pa.Array:
     usage="locate(part, s[, start]), position(part IN s)",
 )
 def locate(part: str, s: pa.Array, start: int = 1) -> pa.Array:
-    """Place of the first occurrence at or after start, from one; 0 when there is none."""
+    """The position of the first occurrence at or after start, from one; 0 if there is none."""
     if start < 1:
         return _int_array(np.zeros(len(s), np.int64), s)
     rest = pc.utf8_slice_codeunits(s, start - 1)
@@ -127,7 +127,7 @@ def locate(part: str, s: pa.Array, start: int = 1) -> pa.Array:
 
 @scalar("replace(s string, part string[, by string]) -> string", grows=True)
 def replace(call: Call, s: pa.Array, part: str, by: str = "") -> Any:
-    """Every occurrence replaced, or taken out."""
+    """The text with every occurrence replaced, or removed."""
     if part == "":
         return s
     more, sizes = len(by.encode()) - len(part.encode()), row_bytes(s)
@@ -142,7 +142,7 @@ def replace(call: Call, s: pa.Array, part: str, by: str = "") -> Any:
 
 @scalar("translate(s string, from string, to string) -> string", grows=True)
 def translate(s: pa.Array, source: str, target: str) -> pa.Array:
-    """Characters replaced one by one; those without a counterpart are taken out."""
+    """The text with characters replaced one by one; those without a counterpart are removed."""
     pairs: dict[str, str] = {}
     for i, char in enumerate(source):
         pairs.setdefault(char, target[i] if i < len(target) else "")
@@ -153,7 +153,7 @@ def translate(s: pa.Array, source: str, target: str) -> pa.Array:
 
 @scalar("ascii(s string) -> int")
 def ascii_code(s: pa.Array) -> pa.Array:
-    """Code point of the first character; 0 of an empty text."""
+    """Code point of the first character; 0 for an empty text."""
     first = pc.utf8_slice_codeunits(s, 0, 1).dictionary_encode()
     codes = pa.array([ord(c) if c else 0 for c in first.dictionary.to_pylist()], T.INT)
     return codes.take(first.indices)
@@ -161,7 +161,7 @@ def ascii_code(s: pa.Array) -> pa.Array:
 
 @scalar("char(n bigint) -> string", "chr", usage="chr(n)", message_name="chr")
 def char(n: pa.Array) -> pa.Array:
-    """The character of code n modulo 256; an empty text below zero."""
+    """The character with code n modulo 256; an empty text if n is negative."""
     codes = np.asarray(n.fill_null(0))
     table = pa.array([chr(i) for i in range(256)] + [""])
     return table.take(pa.array(np.where(codes < 0, 256, codes & 255), mask=np.asarray(n.is_null())))
@@ -169,25 +169,25 @@ def char(n: pa.Array) -> pa.Array:
 
 @scalar("startswith(s string, part string) -> boolean")
 def startswith(s: pa.Array, part: str) -> pa.Array:
-    """Whether the text starts with another."""
+    """Whether the text starts with the part."""
     return pc.starts_with(s, part)
 
 
 @scalar("endswith(s string, part string) -> boolean")
 def endswith(s: pa.Array, part: str) -> pa.Array:
-    """Whether the text ends with another."""
+    """Whether the text ends with the part."""
     return pc.ends_with(s, part)
 
 
 @scalar("contains(s string, part string) -> boolean")
 def contains(s: pa.Array, part: str) -> pa.Array:
-    """Whether the text contains another."""
+    """Whether the text contains the part."""
     return pc.match_substring(s, part)
 
 
 @scalar("substring_index(s string, delimiter string, n int) -> string")
 def substring_index(s: pa.Array, delimiter: str, n: int) -> pa.Array:
-    """What stands before the n-th delimiter, or after the n-th from the end when negative."""
+    """The text before the n-th delimiter, or, if n is negative, after the n-th delimiter from the end."""
     if n == 0 or delimiter == "":
         return pc.utf8_slice_codeunits(s, 0, 0)
     splits = min(abs(n), pc.max(pc.binary_length(s)).as_py() or 0)  # Arrow takes memory for as many, from the end
@@ -199,7 +199,7 @@ def substring_index(s: pa.Array, delimiter: str, n: int) -> pa.Array:
 
 @scalar("split_part(s string, delimiter string, n int) -> string", fails=True)
 def split_part(call: Call, s: pa.Array, delimiter: str, n: int) -> Any:
-    """The n-th part between delimiters, from the end when negative; empty beyond."""
+    """The n-th part between delimiters, from the end if n is negative; an empty text if there is none."""
     if n == 0:
         bad = np.ones(len(s), np.bool_)
         return Out(
@@ -220,7 +220,7 @@ def split_part(call: Call, s: pa.Array, delimiter: str, n: int) -> Any:
     grows=True,
 )
 def overlay(s: pa.Array, by: pa.Array, start: int, size: int = -1) -> pa.Array:
-    """A part replaced by another text."""
+    """The text with a part replaced by another text."""
     before = pc.utf8_slice_codeunits(s, 0, max(start - 1, 0))
     lengths = np.asarray(pc.utf8_length(by if size < 0 else s).fill_null(0)).astype(np.int64)
     skip = lengths if size < 0 else np.full(len(s), size)
@@ -258,7 +258,7 @@ def hexadecimal(b: pa.Array) -> pa.Array:
 
 @scalar("levenshtein(a string, b string) -> int")
 def levenshtein(a: pa.Array, b: str) -> pa.Array:
-    """Least number of characters to insert, delete or change."""
+    """The least number of characters to insert, delete or change to get from a to b."""
     encoded = a.dictionary_encode()  # once per distinct text
     distances = pa.array([_distance(v, b) for v in encoded.dictionary.to_pylist()], T.INT)
     return distances.take(encoded.indices)
