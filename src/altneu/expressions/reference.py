@@ -68,11 +68,11 @@ _TAIL = """\
 * Functions that produce several rows are verbs: `.explode("xs")`, `.unnest`, `.generate_series`. A series of months
   adds each step to the previous value; Spark's `sequence` adds all of them to the start
   ([linear.md](linear.md#counts)).
-* As in Spark, dates range to the year 5881580 and timestamps to the year 294247, and equally far into the past. Python's own
-  types only cover the years 1 to 9999. For values beyond them, `to_pylist`, subscriptions, database sinks, pages and
-  error rows show the result of a cast to string (`'+10000-01-01'`); you may insert and retract the same text. A row
-  with such a value that reaches a Python function becomes an error row (PYTHON_VALUE). `to_arrow` and Parquet files
-  contain the value itself.
+* As in Spark, dates range to the year 5881580 and timestamps to the year 294247, and equally far into the past.
+  Python's own types only cover the years 1 to 9999. For values beyond them, `to_pylist`, subscriptions, database sinks,
+  pages and error rows show the result of a cast to string (`'+10000-01-01'`); you may insert and retract the same text.
+  A row with such a value that reaches a Python function becomes an error row (PYTHON_VALUE). `to_arrow` and Parquet
+  files contain the value itself.
 * As in Spark, a value has at most 2,147,483,647 bytes and an array at most 2,147,483,632 elements. A row whose value
   would be larger becomes an error row (VALUE_TOO_LARGE, COLLECTION_SIZE_LIMIT_EXCEEDED), whichever function
   produces it. altneu checks the size before it allocates memory, except in `regexp_replace`, `translate`, `hex` and
