@@ -40,7 +40,7 @@ def test_the_command_finds_both_views_equal_at_every_pair_of_days():
     assert answer.exit_code == 0, answer.output
     assert "31 Jan" in answer.output
     assert "equal" in answer.output
-    assert "a correction looks again" in " ".join(answer.output.split())
+    assert "a correction recomputes" in " ".join(answer.output.split())
 
 
 def test_a_view_that_is_wrong_is_found_out(reports):

@@ -214,7 +214,7 @@ def test_a_view_without_contents_is_subscribed_to_and_not_read(call, tmp_path):
         session.sql("INSERT INTO orders VALUES ('tea', 3), ('oil', 9)")
     done = call("query", "--path", tmp_path / "state", "SELECT * FROM dear")
     assert done.code
-    assert "view 'dear' was made with contents=False" in done.err
+    assert "view 'dear' is maintained with contents=False" in done.err
     answer = call("subscribe", "--path", tmp_path / "state", "--once", "--json", "--progress", "dear")
     assert (answer.code, answer.objects) == (0, [])
     since = call("subscribe", "--path", tmp_path / "state", "--snapshot", "--once", "dear")

@@ -21,7 +21,7 @@ from altneu.columnar.hashing import hash_bits, hash_rows
 from altneu.columnar.rows import Rows
 from altneu.errors import BeforeFrontierError, DiffOverflowError, PlanError
 from altneu.order import Antichain, Epoch, Lattice
-from altneu.trace.batch import Batch, Description, Layout, told_apart_from
+from altneu.trace.batch import Batch, Description, Layout, uncompacted_from
 from altneu.trace.merging import Merge
 from altneu.trace.spine import EFFORT, SLICE_ROWS, Spine, merge
 from altneu.trace.update import Updates
@@ -364,8 +364,8 @@ def test_of_changes_alone_those_are_kept_that_are_told_apart(data: st.DataObject
             effort, whole = data.draw(st.sampled_from([0, 1, 512])), data.draw(st.integers(0, 5)) == 0
             spine = spine.insert(batch, since, effort, merging=merge if whole else None)
             if data.draw(st.booleans()):
-                spine = spine.from_time(told_apart_from(since))
-        start = told_apart_from(since)
+                spine = spine.from_time(uncompacted_from(since))
+        start = uncompacted_from(since)
         compacted = spine.compact(since)
 
     def changes(updates: Iterable[Any], start: int = 0) -> Counter[Any]:
@@ -390,6 +390,6 @@ def test_changes_that_are_told_apart_for_a_while_do_not_pile_up(n: int) -> None:
             Updates(rows, np.array([[time]]), np.array([1])), layout, Description.interval(Epoch(), time, time + 1)
         )
         since = Antichain.of(Epoch(), max(time - window, 0))
-        spine = spine.from_time(told_apart_from(since)).insert(batch, since)
+        spine = spine.from_time(uncompacted_from(since)).insert(batch, since)
         most = max(most, len(spine))
     assert most <= 3 * window

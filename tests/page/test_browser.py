@@ -141,7 +141,7 @@ def test_the_box_answers_select_and_explain_and_refuses_what_writes(tab, session
     tab.expected = ["403", "400"]
     box.fill("DELETE FROM orders")
     box.press("Control+Enter")
-    expect(tab.get_by_role("alert").filter(has_text="only looks")).to_be_visible()
+    expect(tab.get_by_role("alert").filter(has_text="read-only")).to_be_visible()
     box.fill("SELECT nope FROM orders")
     box.press("Control+Enter")
     expect(tab.locator(".result")).to_contain_text("no column 'nope'")

@@ -181,7 +181,7 @@ def test_what_nothing_keeps_is_explained_as_far_as_it_is_known():
         assert [(i.source, i.kept, i.to_arrow().to_pylist()) for i in explanation.inputs] == [
             ("orders", False, [{"item": "tea"}])
         ]
-        assert 'source orders, whose rows nothing keeps: those with\n    {"item": "tea"}' in str(explanation)
+        assert 'source orders, whose rows are not stored: rows with\n    {"item": "tea"}' in str(explanation)
         with pytest.raises(KeyError, match="does not rest on rows of a source 'else'"):
             explanation.to_arrow("else")
 

@@ -93,7 +93,8 @@ def test_of_a_source_that_no_view_reads_the_advice_says_how_it_is_declared(life)
     session = life.goes_on()
     session.drop("sum")
     with pytest.raises(
-        UnknownSourceError, match=r"give it as it was declared: session\.backfill\(an\.source\('a', \.\.\.\)"
+        UnknownSourceError,
+        match=r"pass the source itself, as it was declared: session\.backfill\(an\.source\('a', \.\.\.\)",
     ):
         session.backfill("a", ROWS)
     call = advice(session, LATE)
@@ -128,7 +129,7 @@ def test_a_source_declared_with_keep_that_was_dropped_is_kept_again_as_declared(
 
 
 WRONG = {
-    "one is missing": (ROWS[:-1], r"keeps \(k=3, v=2\) once more than these rows make it"),
+    "one is missing": (ROWS[:-1], r"keeps \(k=3, v=2\) once more than the given rows produce"),
     "one is too many": ([*ROWS, (9, 9, 9)], r"keeps \(k=9, v=9\) once less than"),
     "too often": ([*ROWS, *ROWS], r"once less than|2 times less than"),
     "another value": ([(1, 1, 1), (1, 2, 2), (2, 3, 3), (2, 4, 3), (3, 2, 0)], r"\(k=2, v=[34]\) once (more|less)"),
@@ -210,10 +211,10 @@ def test_what_cannot_be_backfilled_says_why_and_the_remedy_helps(life):
     before = state(session)
     with pytest.raises(UnknownSourceError, match="no maintained view reads a source 'z'"):
         session.backfill("z", [])
-    with pytest.raises(UnknownSourceError, match="source 'z' never had rows here"):
+    with pytest.raises(UnknownSourceError, match="source 'z' never had rows in this session"):
         session.backfill(an.source("z", "k long"), [])
     for wrong in (A.select("k"), 7):
-        with pytest.raises(PlanError, match="backfill needs the name of a source"):
+        with pytest.raises(PlanError, match="the source of a backfill must be a name"):
             session.backfill(wrong, [])
     with pytest.raises(PlanError, match="declared twice"):
         session.backfill(an.source("a", "k long"), [])
@@ -221,7 +222,7 @@ def test_what_cannot_be_backfilled_says_why_and_the_remedy_helps(life):
     session.insert("a", [(1, 1, 1)], time=5)
     session.commit()
     with pytest.raises(
-        InputError, match=r"of time 5, which has not come, 'arrange by k' .*\(k=1, v=1\) once more.*advance beyond"
+        InputError, match=r"for the future time 5, 'arrange by k' .*\(k=1, v=1\) once more.*advance beyond"
     ):
         session.backfill("a", ROWS)
     session.advance(to=6)
@@ -236,7 +237,7 @@ def test_changes_that_wait_behind_what_is_not_compared_are_in_the_way():
         session.insert("a", ROWS)
         session.insert("b", [(1, 1)], time=5)
         session.advance()
-        with pytest.raises(InputError, match="'group by k' of view 'both' holds changes whose time has not come"):
+        with pytest.raises(InputError, match="'group by k' of view 'both' holds changes of future times"):
             session.backfill("a", ROWS)
         session.advance(to=6)
         session.backfill("a", ROWS)

@@ -263,7 +263,7 @@ def test_a_late_view_is_computed_from_what_is_kept_or_refused():
         late = session.maintain("late", SUMS)  # the sums themselves are kept
         assert Counter(late.to_pylist()) == {(1, 95, 1): 1, (2, 10, 1): 1}
         for collection in (HOT, HOT.count()):
-            with pytest.raises(HydrationError, match=r"view 'sums', 'hot' was made without contents"):
+            with pytest.raises(HydrationError, match=r"views 'sums', 'hot' are maintained without contents"):
                 session.maintain("never", collection)
         session.advance()
         assert len(late.to_pylist()) == 2
@@ -378,7 +378,7 @@ def test_reading_is_refused_by_name(session):
         lambda: view.subscribe(snapshot=True),
     ]
     for read in reads:
-        with pytest.raises(ReadError, match=r"view 'hot' (was made with|has) contents=False"):
+        with pytest.raises(ReadError, match=r"view 'hot' (is maintained with|has) contents=False"):
             read()
     assert list(view.subscribe()) == []
     assert view.errors(at=0).num_rows == 0

@@ -85,17 +85,17 @@ def _declared(engine: Engine, source: str | Collection) -> ir.Source:
         filled = source in engine.sources_filled
         if source not in engine.sources and filled:
             raise UnknownSourceError(
-                f"no view reads source {source!r} any more, so that its columns are unknown; give it as it was "
-                f"declared: session.backfill(an.source({source!r}, ...), rows)"
+                f"no view reads source {source!r} any more, so its columns are unknown; pass the source itself, as it "
+                f"was declared: session.backfill(an.source({source!r}, ...), rows)"
             )
         return engine.source(source)
     declared = getattr(source, "node", None)
     if not isinstance(declared, ir.Source):
-        raise PlanError(f"backfill needs the name of a source or an.source(...), got {source!r}")
+        raise PlanError(f"the source of a backfill must be a name or an.source(...), got {source!r}")
     engine.catalogue.check_sources(source)
     if declared.name not in engine.sources and declared.name not in engine.sources_filled:
         raise UnknownSourceError(
-            f"source {declared.name!r} never had rows here; maintain a view of it and insert them. "
+            f"source {declared.name!r} never had rows in this session; maintain a view of it and insert its rows. "
             f"The sources are: {', '.join(engine.sources) or '(none)'}"
         )
     return declared
@@ -105,7 +105,7 @@ def _refuse_two_times(source: ir.Source) -> None:
     if source.coordinates is not None:
         raise InputError(
             f"source {source.name!r} has two times, {' and '.join(source.coordinates)}, and rows that are given again "
-            f"do not say when they became known; declare it with keep=True from its first row on"
+            f"do not say when they became known; declare it with keep=True before its first row"
         )
 
 
@@ -115,7 +115,7 @@ def _refuse_commands(source: ir.Source) -> None:
         raise InputError(
             f"source {source.name!r} {what}: the session keeps all of its rows as long as a view reads it, so "
             f"that any view can be added. If no view reads it, call session.drop_source({source.name!r}), declare it "
-            "again with keep=True so that its rows stay, and insert them"
+            "again with keep=True so that its rows stay, and insert the rows"
         )
 
 
@@ -132,8 +132,8 @@ def _compact(engine: Engine, name: str) -> int:
         ends = [f"readers and sinks ({', '.join(readers)}; run() brings a sink up to date)"] * bool(readers)
         ends += ["subscriptions"] * (subscribed is not None and subscribed < now) + ["retain="] * bool(engine.retain)
         raise InputError(
-            f"source {name!r} cannot be backfilled while times before {now} can be read, from {since} on: the rows "
-            f"given do not say what the source held then. The history is retained for: {'; '.join(ends)}. End them, "
+            f"source {name!r} cannot be backfilled while times before {now} can be read, from {since} on: the given "
+            f"rows do not say what the source held then. The history is retained for: {'; '.join(ends)}. Close these, "
             "or open the session without retain=, and backfill then"
         )
     return max(since, 0)
@@ -159,7 +159,8 @@ def _inputs(engine: Engine, source: ir.Source, rows: Any, diff: int | str, since
         some = len(updates) > 0
     if some and source.name not in engine.sources_filled:
         raise InputError(
-            f"source {source.name!r} has never had a row, and backfill takes those that it holds now; insert these"
+            f"source {source.name!r} has never had a row, and backfill takes the rows that a source holds now; insert "
+            "the rows instead"
         )
     return inputs
 
@@ -178,12 +179,12 @@ def _refuse_waiting(engine: Engine, plan: Plan, name: str) -> None:
         stored = _arrangement_of(plan, i)
         if stored in pending and stored not in checked:
             raise InputError(
-                f"source {name!r} cannot be backfilled now: {_place(plan, i)} holds changes whose time has not come, "
-                "and they may be rows of this source that were inserted with times in the future; advance until "
-                "nothing waits, and backfill then"
+                f"source {name!r} cannot be backfilled now: {_place(plan, i)} holds changes of future times, "
+                "which may come from rows of this source that were inserted with future times; advance beyond these "
+                "times, and backfill then"
             )
     if name in engine.sources_filled and not engine.lower:
-        raise InputError(f"source {name!r} cannot be backfilled before the first advance: no row of it counts yet")
+        raise InputError(f"source {name!r} cannot be backfilled before the first advance: none of its rows counts yet")
 
 
 def _first_states(plan: Plan, name: str) -> Iterator[int]:
@@ -343,16 +344,17 @@ def _refuse_difference(table: StateTable, plan: Plan, name: str, check: _Check, 
             raise InputError(
                 f"the rows given for source {name!r} are not those that it holds: {_place(plan, check.node)} keeps "
                 f"{_example(differing, check)}. Nothing has changed; give every row that the source holds now, as "
-                "often as it holds it"
+                "often as the source holds it"
             )
         if later is None:
             waiting = _differing(state.future.updates(), check, since)
             later = waiting if len(waiting) else None
     if later is not None:
         raise InputError(
-            f"the rows given for source {name!r} are not all of it: of time {int(later.times[0, 0])}, which has not "
-            f"come, {_place(plan, check.node)} keeps {_example(later, check)}. Nothing has changed. Rows that were "
-            "inserted with times in the future cannot be given again: advance beyond their times, and backfill then"
+            f"the rows given for source {name!r} are not all of its rows: for the future time "
+            f"{int(later.times[0, 0])}, {_place(plan, check.node)} keeps {_example(later, check)}. Nothing has "
+            "changed. Rows that were inserted with future times cannot be given again: advance beyond their times, "
+            "and backfill then"
         )
 
 
@@ -371,6 +373,6 @@ def _example(differing: Updates, check: _Check) -> str:
     (values,) = rows.select(names).slice(0, 1).to_pylist()
     shown = ", ".join(f"{n}={v!r}" for n, v in zip(names, values, strict=True))
     if check.accumulator is not None:
-        return f"other counts or sums of the group ({shown}) than these rows make"
+        return f"other counts or sums of the group ({shown}) than the given rows produce"
     often = "once" if abs(diff) == 1 else f"{abs(diff)} times"
-    return f"({shown}) {often} {'more' if diff > 0 else 'less'} than these rows make it"
+    return f"({shown}) {often} {'more' if diff > 0 else 'less'} than the given rows produce"

@@ -187,13 +187,13 @@ def refuse_without_contents(ports: ViewPorts, name: str) -> None:
     """Refuse to read the contents of a view without contents.
 
     Raises:
-        ReadError: naming it, and what can be read.
+        ReadError: the view has no contents; names the view, and says what can be read.
     """
     if ports.changes_only:
         raise ReadError(
-            f"view {name!r} was made with contents=False and keeps none that could be read; changes(), subscriptions "
-            f"and sinks tell what changes in it. To read it, drop it and maintain it with contents, from its first row "
-            "on"
+            f"view {name!r} is maintained with contents=False, so its rows are not stored; changes(), subscriptions "
+            "and sinks return its changes. To read its rows, drop the view and maintain it with contents, from its "
+            "first row on"
         )
 
 

@@ -65,9 +65,7 @@ def _parts(operator: Operator, *, analyze: bool) -> list[str]:
     if operator.tells_cost:
         parts.append(f"cost per step: {operator.cost} ({CALLED[operator.bound]})")
     if operator.event_times is not None:
-        parts.append(
-            f"a correction looks again at its event time and each later one of its group: {operator.event_times}"
-        )
+        parts.append(f"a correction recomputes its event time and each later one of its group: {operator.event_times}")
     if analyze and operator.total is not None:
         parts.append(f"measured: {measured(operator.total)}")
     return parts

@@ -59,13 +59,15 @@ _ELSEWHERE = "session.sql and altneu query take longer ones"
 def _check(statement: Statement, *, allow_writes: bool) -> None:
     if isinstance(statement, Subscribe | Follow):
         raise Refused(
-            403, f"{statement.title}: the page has no end for that; its views show their changes by themselves"
+            403,
+            f"{statement.title}: the page does not run statements without an end; it shows the changes of views by "
+            "itself",
         )
     if not allow_writes and not isinstance(statement, Select | Show | Explain):
         raise Refused(
             403,
-            f"{statement.title}: this page only looks, and answers SELECT, EXPLAIN and SHOW; "
-            "session.serve(allow_writes=True), or altneu serve --allow-writes, lets it do more",
+            f"{statement.title}: this page is read-only, and runs only SELECT, EXPLAIN and SHOW; to allow other "
+            "statements, use session.serve(allow_writes=True) or altneu serve --allow-writes",
         )
 
 

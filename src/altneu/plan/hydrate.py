@@ -104,13 +104,14 @@ class _Cutter:
         return self.add(node, tuple(ports))
 
     def _lacking(self, i: int, name: str) -> str:
-        """What is said where the rows of a source are needed and nothing keeps them."""
+        """The message if the rows of a source are needed and not stored."""
         readers = [(at, n) for at, n in enumerate(self.plan.nodes) if Port(i) in n.inputs]
         columns = sorted({c for at, n in readers if at in self.readers for c in n.schema.names})
-        views = ", ".join(map(repr, self._without(i)))
-        nobody = f"no view keeps them (view {views} was made without contents)" if views else "no view keeps them"
+        without = self._without(i)
+        who = f"view {without[0]!r} is" if len(without) == 1 else f"views {', '.join(map(repr, without))} are"
+        nobody = f"no view stores them ({who} maintained without contents)" if without else "no view stores them"
         what = f"only columns {', '.join(columns)} of some rows are retained" if columns else nobody
-        first = f"maintain view {self.view!r} in a session into which its rows are inserted anew"
+        first = f"maintain view {self.view!r} in a new session, and insert its rows there"
         if name in self.called:
             first = (
                 f"call session.backfill({self.called[name]}, rows) with the rows that the source holds now, and "
@@ -118,9 +119,9 @@ class _Cutter:
             )
         return (
             f"{first}: view {self.view!r} needs the rows of source {name!r} that were inserted before, and {what}. "
-            f"A source declared with an.source({name!r}, ..., keep=True), in SQL CREATE SOURCE … KEEP, from its first "
-            "row on, has views added at any time, and so has one of which a view of the whole was maintained before "
-            "the first advance"
+            f"Views can be added at any time if the source is declared with an.source({name!r}, ..., keep=True), in "
+            "SQL CREATE SOURCE … KEEP, before its first row, or if a view with all of its columns and rows was "
+            "maintained before the first advance"
         )
 
     def _without(self, source: int) -> list[str]:
@@ -221,7 +222,7 @@ def hydration_plan(
             is how ``session.backfill`` is given those that it takes, for the error.
 
     Raises:
-        HydrationError: a source's rows are needed and nothing keeps them.
+        HydrationError: a source's rows are needed and not stored.
     """
     cutter = _Cutter(plan, existing, filled, called, view)
     for name, i in plan.arrangements.items():

@@ -157,7 +157,7 @@ def _input_lines(inputs: InputRows, since: int) -> list[str]:
     updates, names = inputs.updates, inputs.updates.schema.names
     rows = updates.rows.to_pylist()
     if not inputs.kept:
-        lines = [f"  source {inputs.source}, whose rows nothing keeps: those with"]
+        lines = [f"  source {inputs.source}, whose rows are not stored: rows with"]
         texts = [show_row(names, row) if names else "any values" for row in rows]
     else:
         lines = [f"  source {inputs.source}"]
@@ -179,7 +179,7 @@ def _support_line(support: Support) -> str:
     rows, names = support.rows, support.rows.schema.names
     at = f" in round {', '.join(map(str, support.rounds))}" if support.rounds else ""
     if not support.known:
-        return f"{support.label}{at}: rows that nothing keeps"
+        return f"{support.label}{at}: rows that are not stored"
     if rows.count == 1:
         return f"{support.label}{at}: {show_row(names, rows.to_pylist()[0])}"
     return f"{support.label}{at}: {rows.count:,} distinct rows"

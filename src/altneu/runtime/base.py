@@ -40,7 +40,7 @@ from altneu.plan.physical import Plan, Port, pended
 from altneu.runtime.batch_writer import ranges
 from altneu.runtime.memory import give_back
 from altneu.runtime.outcome import Outcome
-from altneu.trace.batch import Arranged, Batch, Description, Layout, reaches, told_apart_from
+from altneu.trace.batch import Arranged, Batch, Description, Layout, reaches, uncompacted_from
 from altneu.trace.spine import Merging, Spine, merge
 from altneu.trace.update import Updates, consolidate
 
@@ -451,7 +451,7 @@ def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, me
     lattice = spine.layout.lattice
     since = region.inside(lattice).since if plan.arrangements[name] in plan.revisited else _final(region, lattice)
     if spine.layout.changes_only:
-        spine, new = spine.from_time(told_apart_from(since)), _told_apart(new, since, merging or merge)
+        spine, new = spine.from_time(uncompacted_from(since)), _uncompacted(new, since, merging or merge)
         return spine.insert(_after(spine, new), since, merging=merging) if len(new) else spine
     return spine.insert(_after(spine, _compacted(new, since, merging or merge)), since, merging=merging)
 
@@ -486,9 +486,9 @@ def _compacted(new: Batch, since: Antichain, merging: Merging) -> Batch:
     return merging((new,), since)
 
 
-def _told_apart(new: Batch, since: Antichain, merging: Merging) -> Batch:
-    """What of a step's changes is told apart from what was before ``since``: none of those of the usual step."""
-    start = told_apart_from(since)
+def _uncompacted(new: Batch, since: Antichain, merging: Merging) -> Batch:
+    """The changes of a step at times that ``since`` does not compact: in a usual step there are none."""
+    start = uncompacted_from(since)
     if not reaches(new.description.upper.elements, start):
         return Batch.empty(new.layout, new.description)
     parts = (new.between(*part) for part in ranges(new.nbytes, _LOOK_BYTES))

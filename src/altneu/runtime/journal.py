@@ -54,8 +54,8 @@ class Journal:
     and the arrangements it needs; ``kept``, by name, the sources whose rows are kept; ``streams`` how far each stream
     was taken; ``definitions`` what statements have defined, by name. ``steps`` counts the steps committed here,
     ``commits`` what was committed in memory and in the store;
-    ``began`` is where the last advance began, whose updates of views are told apart; ``is_open`` says that a commit
-    took up rows and no time was closed since.
+    ``began`` is where the last advance began, whose updates of views are kept separately; ``is_open`` says whether a
+    commit has stored rows since the last time was closed.
     Whatever changes here changes by a commit, or not at all.
     """
 

@@ -22,7 +22,7 @@ from altneu.order import Antichain, Lattice, fixed, lifted_frontier
 from altneu.runtime.files import Files, description_from_json, frontier_from_json, frontier_to_json, to_ipc
 from altneu.runtime.stored import Data, StoredBatch, StoredFuture, StoredRun, StoredState, in_segment
 from altneu.store import Admitted, Store
-from altneu.trace.batch import Batch, Layout, LazyBatch, reaches, told_apart_from
+from altneu.trace.batch import Batch, Layout, LazyBatch, reaches, uncompacted_from
 from altneu.trace.future import FutureUpdates, LazyRun, Rounds, Run
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
@@ -346,7 +346,7 @@ class StateTable:
         """
         for name, shard in [key for key in {**self.live, **self.stored} if key[0] in names]:
             lattice = self.layouts[name].lattice
-            start = told_apart_from(lifted_frontier(Antichain.of(self.lattice, since), lattice))
+            start = uncompacted_from(lifted_frontier(Antichain.of(self.lattice, since), lattice))
             state = self.live.get((name, shard))
             if state is not None:
                 spine = state.spine.from_time(start)

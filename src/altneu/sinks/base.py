@@ -168,18 +168,19 @@ class Sink(ABC):
             try:
                 return self.followed.updates(before.frontier, end)
             except HistoryGoneError:
-                pass  # what is there now still tells
+                pass  # the present contents of the target are enough
         if self.followed.changes_only:
             raise SinkError(
-                f"the changes of view {self.view.name!r} after {before.frontier - 1}, up to which {self.where} has "
-                "come, are gone or of another store, and the view was made with contents=False, so that nothing tells "
-                "what is missing; choose an empty target, and give the sink a longer lease="
+                f"{self.where} has the changes of view {self.view.name!r} up to time {before.frontier - 1}. The later "
+                "ones are gone, or belong to another store, and the view is maintained with contents=False, so altneu "
+                "cannot compute what is missing; choose an empty target, and give the sink a longer lease="
             )
         there, expected = self.contents(), self.followed.snapshot(end - 1)
         if len(expected.times) > 1:
             raise SinkError(
-                f"the history since {before.frontier - 1} of view {self.view.name!r} is gone, and as it has two times "
-                f"it cannot be compared with {self.where}; empty the target, and give the sink a longer lease="
+                f"the history of view {self.view.name!r} since time {before.frontier - 1} is gone. The view has two "
+                f"times, so it cannot be compared with {self.where}; empty the target, and give the sink a longer "
+                "lease="
             )
         removed = Updates(there.rows, np.full((1, len(there)), end - 1, np.int64), -there.diffs)
         return consolidate(Updates.concat([expected, removed], expected.schema, 1), Epoch())
@@ -190,9 +191,9 @@ class Sink(ABC):
             return self.followed.updates(0, end)
         if self.mode != "append":
             raise SinkError(
-                f"view {self.view.name!r} was made with contents=False, and its first changes are gone: a table with "
-                f'mode={self.mode!r} could not be made equal to it. Take mode="append", which begins with the changes '
-                "from now on, or attach the sink before the first step"
+                f"view {self.view.name!r} is maintained with contents=False, and its first changes are gone, so a "
+                f"table with mode={self.mode!r} cannot be made equal to the view. Use mode='append', which begins with "
+                "the changes from now on, or attach the sink before the first step"
             )
         return self.followed.updates(end, end)
 

@@ -43,7 +43,7 @@ class Layout:
     replaces the hash of a value, so a collision is a tie, which the columns decide.
 
     With ``changes_only`` the sums of the updates are not kept: merging drops the updates that ``since`` no longer
-    distinguishes (``told_apart_from``), instead of advancing their times to ``since``.
+    distinguishes (``uncompacted_from``), instead of advancing their times to ``since``.
 
     >>> from altneu.order import Epoch
     >>> schema = pa.schema([("src", pa.int64()), ("dst", pa.int64()), ("w", pa.float64())])
@@ -120,7 +120,7 @@ class Description:
     beyond ``upper``); nor since <= s (times are advanced when batches merge, not before); nor anything about sums at
     a t with not since <= t.
 
-    If the layout has ``changes_only``, U lacks the updates before ``told_apart_from(since)``, and 1 holds for the rest.
+    If the layout has ``changes_only``, U lacks the updates before ``uncompacted_from(since)``; 1 holds for the rest.
 
     Building or merging a batch establishes 2 and 3, and preserves 1: only the caller of ``build`` knows whether the
     updates are all of C between the bounds.
@@ -144,11 +144,11 @@ class Description:
         return cls(Antichain.of(lattice, lower), above, Antichain.minimum(lattice))
 
 
-def told_apart_from(since: Antichain) -> int:
-    """The least first coordinate of times whose updates ``since`` tells apart from those before; 0 before any folding.
+def uncompacted_from(since: Antichain) -> int:
+    """The first coordinate from which ``since`` leaves times as they are; 0 before any compaction.
 
     >>> from altneu.order import Epoch
-    >>> [told_apart_from(Antichain.of(Epoch(), since)) for since in (0, 1, 7)]
+    >>> [uncompacted_from(Antichain.of(Epoch(), since)) for since in (0, 1, 7)]
     [0, 2, 8]
     """
     least = int(since.elements[0].min())

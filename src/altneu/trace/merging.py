@@ -21,7 +21,7 @@ from altneu.columnar.rows import Rows
 from altneu.columnar.sorting import Unsorted, settle
 from altneu.errors import PlanError
 from altneu.order import Antichain
-from altneu.trace.batch import BLOCK_ROWS, Batch, Block, Description, blocks_of, packed, told_apart_from
+from altneu.trace.batch import BLOCK_ROWS, Batch, Block, Description, blocks_of, packed, uncompacted_from
 
 _BLOCK_BYTES = 1 << 28  # small slices are put together up to this size
 
@@ -146,7 +146,7 @@ def merge(batches: Sequence[Batch], since: Antichain) -> Batch:
 
     Cost:   O(n log k) for k batches of n rows in all.
     Law:    sums at every t with since <= t are unchanged, and updates that no such t distinguishes are added up; of a
-            layout with ``changes_only`` the updates from ``told_apart_from(since)`` on are unchanged, and no others
+            layout with ``changes_only`` the updates from ``uncompacted_from(since)`` on are unchanged, and no others
             remain (tests/laws/test_spine.py).
 
     Raises:
@@ -224,7 +224,7 @@ def _merge_slice(
 
 def _recent(block: Block, since: Antichain) -> Block | None:
     """The updates of a block that are retained with this ``since``; None if there are none."""
-    index = np.flatnonzero(block.times[0] >= told_apart_from(since))
+    index = np.flatnonzero(block.times[0] >= uncompacted_from(since))
     if len(index) == len(block):
         return block
     return block.take(index) if len(index) else None

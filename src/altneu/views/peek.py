@@ -119,7 +119,7 @@ def _computed(engine: Engine, collection: Collection) -> Iterator[tuple[Plan, ir
             f"give its rows again with session.backfill({called[unread[0]]}, rows), or " if unread[0] in called else ""
         )
         raise HydrationError(
-            f"{again}declare it with KEEP: no view reads source {unread[0]!r}, so that nothing keeps its rows"
+            f"{again}declare it with KEEP: no view reads source {unread[0]!r}, so its rows are not stored"
         )
     plan, node = planned(engine, collection)
     _refuse_times_of_now(plan, journal.existing())

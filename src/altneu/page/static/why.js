@@ -27,7 +27,7 @@ function explained(found) {
   return [
     el("p", {}, `It is there at time ${found.at.map(whole).join(", ")}${often}, because of:`),
     found.inputs.map((input) => [
-      el("h3", {}, `source ${input.source}`, el("span", { class: "soft" }, ` ${plural(input.total, "row")}${input.kept ? "" : ", of which only this is known: nothing keeps them"}`)),
+      el("h3", {}, `source ${input.source}`, el("span", { class: "soft" }, ` ${plural(input.total, "row")}${input.kept ? "" : ": these rows are not stored, and only this is known of them"}`)),
       input.total ? table(input.columns, input.rows, { caption: `Rows of ${input.source}` }) : el("p", { class: "soft" }, "no rows"),
       input.rows.length < input.total ? el("p", { class: "note" }, `and ${whole(input.total - input.rows.length)} more`) : null,
     ]),
