@@ -159,7 +159,7 @@ def session_windows(
     if longest is not None:
         if keep is None:
             raise PlanError(
-                f"longest={longest} drops events whose session would be shown for ever; give keep=ticks too"
+                f"longest={longest} drops events whose session would stay in the view for ever; give keep=ticks too"
             )
         _whole(longest=(longest, 1), grace=(grace, 0), keep=(keep, 1))
         until = _plus("window_start", gap + grace + keep + longest)

@@ -63,7 +63,7 @@ def test_columns_may_be_called_time_and_diff(history):
 
 
 def test_only_sources_have_histories():
-    with pytest.raises(InputError, match="histories are of sources"):
+    with pytest.raises(InputError, match="histories needs sources"):
         histories([BOTH])
     with pytest.raises(InputError, match="has two times"):
         histories([an.source("a", "k long", time=("system", "event"))])

@@ -52,10 +52,10 @@ def test_quoted_texts_and_nested_cells():
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("", InputError, "begins with a header"),
-        ("a | a\n1 | 2", InputError, "line 1: a name comes twice"),
+        ("", InputError, "must begin with a header"),
+        ("a | a\n1 | 2", InputError, "line 1: a name occurs twice"),
         ("a | \n1 | 2", InputError, "line 1: a column of the header has no name"),
-        ("a | b\n1 | 2\n3", InputError, "line 3: 1 cells, and the header has 2"),
+        ("a | b\n1 | 2\n3", InputError, "line 3: 1 cells, but the header has 2"),
         ("a long\n1\nx", SchemaError, "line 3, column 'a' must be bigint, got 'x'"),
         ("a nonsense\n1", SchemaError, "column 'a' of the table"),
         ("a array<long>\n[", SchemaError, r"line 2, column 'a' must be array<bigint>, got '\['"),

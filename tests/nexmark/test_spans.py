@@ -51,8 +51,8 @@ def test_rows_are_in_the_spans_that_spark_says(spark, arguments):
     [
         ("at", "a time, a length"),
         ("at, '1 month'", "must be a span of days"),
-        ("at, '0 seconds'", "slide is positive"),
-        ("at, '1 second', '2 seconds'", "slide is positive"),
+        ("at, '0 seconds'", "slide must be positive"),
+        ("at, '1 second', '2 seconds'", "slide must be positive"),
         ("at, '1 day', '1 second'", "86,400 spans"),
     ],
 )

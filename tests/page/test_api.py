@@ -194,7 +194,7 @@ def test_a_row_is_explained(client, session):
     session.retract("orders", [("jam", 5, 2)])
     session.advance()
     gone = why("total", actual["ids"][0])
-    assert (gone.status_code, "not in the view any more" in gone.text) == (404, True)
+    assert (gone.status_code, "no longer in the view" in gone.text) == (404, True)
 
 
 # the box --------------------------------------------------------------------------------------------------------------

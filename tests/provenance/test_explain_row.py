@@ -182,7 +182,7 @@ def test_what_nothing_keeps_is_explained_as_far_as_it_is_known():
             ("orders", False, [{"item": "tea"}])
         ]
         assert 'source orders, whose rows are not stored: rows with\n    {"item": "tea"}' in str(explanation)
-        with pytest.raises(KeyError, match="does not rest on rows of a source 'else'"):
+        with pytest.raises(KeyError, match="was not computed from rows of a source 'else'"):
             explanation.to_arrow("else")
 
 

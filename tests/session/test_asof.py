@@ -152,7 +152,7 @@ def test_a_locked_join_takes_one_time_outside_loops():
     with pytest.raises(PlanError, match="a locked asof_join"):
         L.differentiate().asof_join(R, "k", mode="locked")
     two = an.source("two", "k long", time=("system", "event"))
-    with Session() as session, pytest.raises(PlanError, match="a locked asof_join takes collections with one time"):
+    with Session() as session, pytest.raises(PlanError, match="a locked asof_join needs collections with one time"):
         session.maintain("v", two.asof_join(R, "k", mode="locked"))
 
 
@@ -382,7 +382,7 @@ def test_ties_are_said_and_tell_plans_apart():
     [
         ({"mode": "locked", "ties": "seq"}, "give time='column'"),
         ({"mode": "logical", "ties": "seq"}, "give time='column'"),
-        ({"mode": "revising", "time": "at", "ties": "seq + 1"}, "names columns of the right side"),
+        ({"mode": "revising", "time": "at", "ties": "seq + 1"}, "must name columns of the right side"),
         ({"mode": "revising", "time": "at", "ties": "nothing"}, "no column 'nothing'"),
         ({"mode": "revising", "time": "at", "ties": 5}, "ties must be an order of the right side's columns, .*got 5"),
         ({"mode": "revising", "time": "at", "ties": ""}, "ties must be an order .*got ''"),

@@ -224,13 +224,13 @@ def test_a_time_that_has_no_moments_is_refused_and_can_be_discarded():
 
 
 REFUSED = {
-    "a view": (lambda c: Session().maintain("v", c), "maintain what integrate"),
+    "a view": (lambda c: Session().maintain("v", c), "maintain the result of its integrate"),
     "inspect": (lambda c: c.inspect(), "after integrate"),
     "latest": (lambda c: c.latest("item", "id"), "after integrate"),
     "temporal": (lambda c: c.temporal("id", "id + 1"), "after integrate"),
     "a delay": (lambda c: c.delay(by=1), "after integrate"),
     "a bound": (lambda c: c.filter("logical_now() < id"), "after integrate"),
-    "a concat outside": (lambda c: Session().maintain("v", c.concat(ORDERS)), "maintain what integrate"),
+    "a concat outside": (lambda c: Session().maintain("v", c.concat(ORDERS)), "maintain the result of its integrate"),
     "integrate in a loop": (lambda c: ORDERS.iterate(lambda x: x.concat(c).integrate()), "same loop"),
     "a loop left": (lambda _: ORDERS.iterate(lambda x: x.differentiate()), "integrate it first"),
     "a loop left by what is read": (

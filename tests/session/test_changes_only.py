@@ -340,18 +340,18 @@ def test_a_view_stays_as_it_was_created(tmp_path):
         session.maintain("hot", HOT, contents=False)
         session.maintain("sums", SUMS)
         session.maintain("hot", HOT, contents=False)
-        with pytest.raises(PlanError, match="'hot' was made without contents"):
+        with pytest.raises(PlanError, match="'hot' is maintained without contents"):
             session.maintain("hot", HOT)
-        with pytest.raises(PlanError, match="'sums' was made with contents"):
+        with pytest.raises(PlanError, match="'sums' is maintained with contents"):
             session.maintain("sums", SUMS, contents=False)
         with pytest.raises(PlanError, match="must be True or False, got 'no'"):
             session.maintain("other", HOT, contents="no")
         session.insert("readings", [(1, 95)])
         session.advance()
     with an.Session(path=tmp_path / "s") as session:
-        with pytest.raises(StorePlanError, match="'hot' was made without contents"):
+        with pytest.raises(StorePlanError, match="'hot' is maintained without contents"):
             session.maintain("hot", HOT)
-        with pytest.raises(StorePlanError, match="'sums' was made with contents"):
+        with pytest.raises(StorePlanError, match="'sums' is maintained with contents"):
             session.maintain("sums", SUMS, contents=False)
         view = session.maintain("hot", HOT, contents=False)
         session.maintain("sums", SUMS)

@@ -143,7 +143,7 @@ def test_every_type_passes(spark, tmp_path):
         ({"since": 0}, 'are of .option\\("mode", "changes"\\)'),
         ({"lease": "for ever"}, "lease must be a span of at least a second.*got 'for ever'"),
         ({"storageOptions": "[]"}, "storageOptions is a JSON object"),
-        ({"storageOptions": '{"a": 1}'}, "takes no storage_options"),
+        ({"storageOptions": '{"a": 1}'}, "has no storage_options"),
         ({"view": ""}, 'format altneu needs .option\\("view", "reach"\\)'),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_task_that_starts_too_late_gets_an_error(tmp_path):
         for segment in (tmp_path / "segments").iterdir():
             segment.unlink()  # as vacuum does when its time has come
         forget_segments()
-        with pytest.raises(HistoryGoneError, match="the reader's lease has run out"):
+        with pytest.raises(HistoryGoneError, match="the reader's lease has expired"):
             list(reader.read(parts[0]))
 
 

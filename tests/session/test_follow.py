@@ -452,7 +452,7 @@ def test_values_drawn_by_chance_are_not_cut(files):
     with an.Session() as session:
         session.maintain("v", N)
         drawn = files.stream().selectExpr("k", "cast(rand() * 9 as bigint) as v")
-        with pytest.raises(InputError, match="draws values by chance"):
+        with pytest.raises(InputError, match="computes random values"):
             session.follow({"n": drawn}, available_now=True, max_rows=5)
 
 

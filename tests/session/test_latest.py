@@ -277,7 +277,7 @@ def test_keys_and_orders_are_checked_when_the_plan_is_built():
         LOG.latest("name", "offest")
     with pytest.raises(UnknownColumnError, match="no column 'nam'"):
         LOG.latest(["name", "nam"], "offset")
-    with pytest.raises(PlanError, match="which row of a key is the later one"):
+    with pytest.raises(PlanError, match="which row of a key is the latest"):
         LOG.latest("name", [])
     maps = an.source("maps", "m map<string, long>, at long")
     with pytest.raises(TypeMismatchError, match="'m' is a map"):

@@ -1,4 +1,4 @@
-"""ANY and ALL, rows of values in IN and NOT IN, and what reads the query around from further inside."""
+"""ANY and ALL, rows of values in IN and NOT IN, and what reads the outer query from further inside."""
 
 import pytest
 
@@ -105,13 +105,13 @@ def test_they_are_maintained(session):
 
 
 REFUSED = {
-    "SELECT (SELECT sum(t.x) FROM u) FROM t": "aggregates the rows of the query around",
+    "SELECT (SELECT sum(t.x) FROM u) FROM t": "aggregates the rows of the outer query",
     "SELECT (SELECT rank() OVER (ORDER BY count(*)) FROM u WHERE u.a = t.a) FROM t": "nest the aggregates",
     "SELECT x FROM t WHERE (a, b) IN ((1, 'p', 2))": "compares 2 values with 3",
     "SELECT x FROM t WHERE (a, b) < (1, 'p')": "compare value by value",
     "SELECT x FROM t WHERE x > ALL (SELECT a, y FROM u)": "ANY and ALL need a query of 1 column",
     "SELECT x FROM t, (SELECT * FROM u WHERE u.a = t.a) q": "no column 't.a'",
-    "SELECT t.b FROM t LEFT JOIN LATERAL (SELECT a FROM u) q USING (a)": "takes ON, not USING",
+    "SELECT t.b FROM t LEFT JOIN LATERAL (SELECT a FROM u) q USING (a)": "needs ON, not USING",
 }
 
 

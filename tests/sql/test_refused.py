@@ -23,8 +23,8 @@ REFUSED = {
     "select a from t group by 2": "GROUP BY 2: there are 1 columns",
     "select a from t order by 2 limit 1": "ORDER BY 2: there are 1 columns",
     "select a from t where count(*) > 1": "test it in HAVING",
-    "select a from t limit x": "LIMIT takes a whole number",
-    "select a from t where rand() > 0.5": "rand() gives another answer each time",
+    "select a from t limit x": "LIMIT needs a whole number",
+    "select a from t where rand() > 0.5": "rand() returns another answer each time",
     "select * from t tablesample (10 percent)": "not supported: TABLESAMPLE",
     "select a from t left join u on exists (select 1 from u)": "a subquery in the ON of an outer join",
     "select a from t where a in (select a, y from u)": "IN needs a query of 1 column(s), got 2: a, y",
@@ -46,7 +46,7 @@ REFUSED = {
         "r more than once"
     ),
     "with mutually recursive r (a int) as (select a, b from t) select * from r": "has 1 columns, and a query",
-    "with mutually recursive r as (select a from t) select * from r": "declares its columns with their types",
+    "with mutually recursive r as (select a from t) select * from r": "must declare its columns with their types",
     "select a from t cluster by a": "CLUSTER BY",
     "select a from t join u using (nosuch)": "no column 'nosuch' (in USING)",
 }

@@ -231,7 +231,7 @@ IGNORED_ELSEWHERE = {
     "SELECT * FROM t TABLESAMPLE (1 ROWS)": "TABLESAMPLE",
     "SELECT * FROM t WHERE EXISTS ((SELECT a FROM u) LIMIT 0)": "THIS of LIMIT",
     "SELECT * FROM t RIGHT SEMI JOIN u ON t.a = u.a": "RIGHT SEMI JOIN",
-    "SELECT * FROM t NATURAL JOIN u ON t.a = u.a": "NATURAL JOIN takes no ON",
+    "SELECT * FROM t NATURAL JOIN u ON t.a = u.a": "NATURAL JOIN does not accept ON",
     "SELECT * FROM ((SELECT 1 x) WHERE x = 1)": "WHERE of SUBQUERY",
     "SELECT sum(x) OVER (w PARTITION BY a) FROM t WINDOW w AS (ORDER BY x)": "PARTITION BY may not be added",
     "SELECT sum(x) OVER (w ORDER BY a) FROM t WINDOW w AS (ORDER BY x)": "ORDER BY may not be added",

@@ -106,7 +106,7 @@ def test_a_statement_that_fails_is_reported_and_the_exit_code_is_1(pipeline, scr
     ("arguments", "told"),
     [
         (["nowhere.sql"], "does not exist"),
-        (["-", "--set", "retain"], "a setting has a value"),
+        (["-", "--set", "retain"], "the value is missing"),
         (["-", "--set", "retain=much"], "retain does not accept 'much'"),
         (["-", "--set", "speed=5"], "the settings are: retain, retain_events"),
         (["-", "--set", "spark.ui.port=5"], "give --master too"),

@@ -59,10 +59,10 @@ def read(path, options="header true", columns="(k INT, s STRING)", form="CSV"):
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ('1,"a ""b"" c"', "line 2: a quote inside of quotes"),
-        ('1,"a \\" c"', "line 2: a quote inside of quotes"),
-        ("x,a", "is it of another FORMAT"),
-        ("1", "is it of another FORMAT"),
+        ('1,"a ""b"" c"', "line 2: there is a quote inside quotes"),
+        ('1,"a \\" c"', "line 2: there is a quote inside quotes"),
+        ("x,a", "perhaps it has another FORMAT"),
+        ("1", "perhaps it has another FORMAT"),
     ],
 )
 def test_what_spark_reads_otherwise_is_refused(tmp_path, rows, told):
@@ -97,7 +97,9 @@ def test_a_row_that_a_database_refuses_is_named(session, tmp_path):
     with sqlite3.connect(tmp_path / "a.db") as database:
         database.execute("CREATE UNIQUE INDEX one ON o (k)")
     database.close()
-    with pytest.raises(SinkError, match=r"UNIQUE constraint failed: o.k, by the row \(1, 5.*GROUP BY it there"):
+    with pytest.raises(
+        SinkError, match=r"UNIQUE constraint failed: o.k, for the row \(1, 5.*GROUP BY them in the view"
+    ):
         session.sql("INSERT INTO t VALUES (1, 5)")
 
 
@@ -105,7 +107,7 @@ def test_a_script_that_ends_inside_a_transaction(tmp_path):
     script = tmp_path / "a.sql"
     script.write_text("CREATE TABLE t (k INT); BEGIN; INSERT INTO t VALUES (1);")
     ran = CliRunner().invoke(main, ["run", str(script)])
-    assert (ran.exit_code, "ends between BEGIN and COMMIT" in ran.stderr) == (1, True)
+    assert (ran.exit_code, "ends after BEGIN without COMMIT" in ran.stderr) == (1, True)
 
 
 def test_a_script_that_is_no_text(tmp_path):

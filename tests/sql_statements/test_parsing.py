@@ -162,5 +162,5 @@ def test_what_is_nested_too_deeply_is_refused():
 
 
 def test_a_statement_is_a_text():
-    with pytest.raises(StatementError, match="takes a text"):
+    with pytest.raises(StatementError, match="needs a text"):
         parse(7)

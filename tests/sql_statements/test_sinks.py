@@ -58,9 +58,9 @@ def test_sinks_that_do_not_fit(tmp_path):
         session.sql(ORDERS)
         session.sql("CREATE VIEW dear AS SELECT * FROM totals")
         for text, told in [
-            (f"CREATE SINK s FROM dear INTO PARQUET '{tmp_path}'", "is a VIEW: CREATE MATERIALIZED VIEW keeps"),
-            (f"CREATE SINK s FROM nope INTO PARQUET '{tmp_path}'", "there is no 'nope'"),
-            (f"CREATE SINK s FROM totals INTO SQLITE '{tmp_path}/x' TABLE t WITH (TYPES = ('total'))", "TYPES takes"),
+            (f"CREATE SINK s FROM dear INTO PARQUET '{tmp_path}'", "is a VIEW: CREATE MATERIALIZED VIEW stores"),
+            (f"CREATE SINK s FROM nope INTO PARQUET '{tmp_path}'", "there is no view 'nope'"),
+            (f"CREATE SINK s FROM totals INTO SQLITE '{tmp_path}/x' TABLE t WITH (TYPES = ('total'))", "TYPES needs"),
         ]:
             with pytest.raises(StatementError, match=told):
                 session.sql(text)

@@ -59,7 +59,7 @@ def test_an_interrupt_within_a_commit_leaves_it_there_or_not_and_the_writer_know
 def test_a_folder_that_cannot_be_synced_stops_the_writer(tmp_path):
     said = run(tmp_path, "open", "error")
     assert "cannot sync" in said[0]
-    assert all("may be there or not; open the store anew" in line and line.endswith(" 1") for line in said)
+    assert all("may have been written or not; open the store again" in line and line.endswith(" 1") for line in said)
     with DirectoryStore.create_or_open(tmp_path) as store:
         assert store.number == 2
         check_step(store)

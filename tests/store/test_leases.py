@@ -82,7 +82,9 @@ def test_a_lease_that_ran_out_gives_a_clear_error_and_never_a_part(store, tmp_pa
         step(store)
     store.vacuum(keep=1)
     forget_segments()
-    with pytest.raises(HistoryGoneError, match=r"the files of commit 4 .* are gone \(it is at 13 now\).*lease ran out"):
+    with pytest.raises(
+        HistoryGoneError, match=r"the files of commit 4 .* are gone \(it is at 13 now\).*lease has expired"
+    ):
         check_step(reader.snapshot)
     assert reader.refresh()
     check_step(reader.snapshot)

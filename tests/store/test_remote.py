@@ -149,11 +149,11 @@ def test_local_folders_by_other_names_are_local_folders(tmp_path):
     ("location", "options", "said"),
     [
         ("nowhere://a/b", {}, "nowhere:// cannot be opened.*Protocol not known"),
-        ("memory://", {}, "an address needs a folder"),
-        ("/a/b", {"key": "k"}, "takes no storage_options"),
-        (fs.LocalFileSystem(), {}, "names no folder"),
-        (fs.LocalFileSystem(), {"key": "k"}, "takes no storage_options"),
-        (17, {}, "not at 17"),
+        ("memory://", {}, "an address needs a bucket"),
+        ("/a/b", {"key": "k"}, "has no storage_options"),
+        (fs.LocalFileSystem(), {}, "does not name a folder"),
+        (fs.LocalFileSystem(), {"key": "k"}, "leave storage_options out"),
+        (17, {}, "got 17"),
     ],
 )
 def test_an_address_that_leads_nowhere_is_refused(location, options, said):

@@ -224,13 +224,13 @@ def test_what_is_no_arrow_file_is_named(folder):
 def test_an_implausible_reference_is_refused(part):
     good = {"name": "seg-00000001-" + "0" * 32 + ".arrow", "rows": 1, "bytes": 1, "checksum": "0" * 32}
     assert SegmentRef(**good).number == 1
-    with pytest.raises(StoreError, match="no plausible"):
+    with pytest.raises(StoreError, match="an impossible"):
         SegmentRef(**{**good, **part})
 
 
 @pytest.mark.parametrize("value", [None, 3, [], {}, {"segment": 1}, {"segment": {}}, {"segment": {"name": 1}}])
 def test_what_is_no_reference_is_refused(value):
-    with pytest.raises(StoreError, match="no reference"):
+    with pytest.raises(StoreError, match="not a reference"):
         SegmentRef.from_json(value)
 
 

@@ -158,7 +158,7 @@ class Feed:
             self._session = session
             self.close(session.lower)
         if self._session is not session:
-            raise InputError(f"feed {self.name!r} has another session already; make a Feed for each")
+            raise InputError(f"feed {self.name!r} already feeds another session; make one Feed for each session")
         if session.lower > self._lower:
             raise InputError(
                 f"the session has closed the times before {session.lower}, but feed {self.name!r} has given it only "

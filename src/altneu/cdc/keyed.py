@@ -82,7 +82,7 @@ def upsert(
     keys, orders = _names(key), _names(order)
     values = tuple(n for n in events.columns if n not in (*keys, *orders)) if value is None else _names(value)
     if not values:
-        raise PlanError("upsert needs a column that is null when a key is gone: value=...")
+        raise PlanError("upsert needs a column that is null when a key is deleted: pass value=...")
     if fields is not None and len(values) != 1:
         raise PlanError(f"fields are read from one column of texts, but value is {', '.join(values)}")
     log = _without_deleted(events, (*keys, *orders), values, deleted)

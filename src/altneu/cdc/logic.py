@@ -132,7 +132,7 @@ def members_of(fields: str | pa.Schema, unit: Unit) -> tuple[JsonField, ...]:
     """
     schema = user_schema(fields)
     if not len(schema):
-        raise PlanError('no fields; name those to read and their types, for example "id long, name string"')
+        raise PlanError('fields must name the fields to read and their types, for example "id long, name string"')
     days = {f.name: "d" for f in schema if f.type == T.DATE}
     return tuple(replace(m, unit=days.get(m.name, m.unit)) for m in json_fields(schema, unit))
 

@@ -50,7 +50,7 @@ def read(message: object) -> list[Update] | Progress:
     """
     document = _parsed(message) if isinstance(message, str | bytes | bytearray) else message
     if not isinstance(document, Mapping) or ("updates" in document) == ("progress" in document):
-        raise Refused("a message is an object with updates or with progress")
+        raise Refused("a message must be an object with updates or with progress")
     if "progress" in document:
         return _progress(document["progress"])
     return [_update(u) for u in _list(document["updates"], "updates")]

@@ -57,7 +57,7 @@ def doctor(out: Output, path: str | None, master: str, settings: tuple[str, ...]
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.startswith("spark."):
-        raise click.UsageError(f"--set {text}: a setting of Spark's, as in --set spark.driver.memory=1g")
+        raise click.UsageError(f"--set {text}: it must be a setting of Spark, such as --set spark.driver.memory=1g")
     return name, value
 
 

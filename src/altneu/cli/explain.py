@@ -71,7 +71,9 @@ def explain(
     form = _form(given, file, as_json=out.as_json)
     if path is not None:
         if len(words) > 1 or analyze or master or settings:
-            raise click.UsageError("with --path: one NAME or QUERY, and neither --analyze nor --master nor --set")
+            raise click.UsageError(
+                "with --path, give at most one NAME or QUERY, and leave out --analyze, --master and --set"
+            )
         with out.busy("planning"), session_over(Beside(store_folder(path))) as session:
             plan = explained(session, words[0] if words else None, form)
     elif len(words) in (1, 2):
@@ -115,7 +117,7 @@ def _text(file: str) -> str:
 
 def _form(form: str | None, file: Path | None, *, as_json: bool) -> Form:
     if as_json and form not in (None, "json"):
-        raise click.UsageError(f"--json and --form {form} are two forms; leave one out")
+        raise click.UsageError(f"--json and --form {form} exclude each other; leave one out")
     by_name = _SUFFIXES.get(file.suffix.lower()) if file is not None else None
     return cast("Form", form or ("json" if as_json else by_name or "text"))
 

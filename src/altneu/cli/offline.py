@@ -115,7 +115,7 @@ def ask(
     """
     select = selected(text, "query")
     if at is not None and select.at is not None:
-        raise StatementError("the query says AS OF, and --at says a time too: leave one of them out")
+        raise StatementError("the query has AS OF, and --at names a time too; leave one of them out")
     names, at_time = Names(reader, files), select.at if at is None else at
     answer = ordered(select.query, lambda tree: sql.shown(tree, names))
     time = _system_time(reader, at_time)

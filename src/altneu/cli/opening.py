@@ -38,7 +38,7 @@ def open_session(path: str | None, master: str | None, settings: tuple[str, ...]
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals:
-            raise click.UsageError(f"--set {setting}: a setting has a value, as in --set retain=all")
+            raise click.UsageError(f"--set {setting}: the value is missing; write for example --set retain=all")
         if name.startswith("spark."):
             config[name] = value
         elif name in _SETTINGS:
@@ -51,7 +51,9 @@ def open_session(path: str | None, master: str | None, settings: tuple[str, ...]
             raise click.UsageError(f"--set {setting}: there is no setting {name!r}; the settings are: {known}")
     if master is None:
         if config:
-            raise click.UsageError(f"--set {next(iter(config))}=… is Spark's: give --master too, such as local[*]")
+            raise click.UsageError(
+                f"--set {next(iter(config))}=… is a setting of Spark; give --master too, such as local[*]"
+            )
         return Session(path=path, **options)
     from altneu.runtime.spark.session import spark_session
 

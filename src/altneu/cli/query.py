@@ -136,11 +136,14 @@ def files_of(sources: tuple[str, ...]) -> dict[str, pa.Table]:
 def _form(form: str | None, file: Path | None, *, as_json: bool) -> str:
     """The form in which rows are written."""
     if as_json and form not in (None, "json"):
-        raise click.UsageError(f"--json and --format {form} are two forms; leave one out")
+        raise click.UsageError(f"--json and --format {form} exclude each other; leave one out")
     by_name = SUFFIXES.get(file.suffix.lower()) if file is not None else None
     form = form or ("json" if as_json else by_name or "table")
     if form == "table" and file is not None:
-        raise click.UsageError(f"--out {file}: its name says no form; end it in {', '.join(SUFFIXES)}, or say --format")
+        raise click.UsageError(
+            f"--out {file}: the file name does not show its format; let it end in {', '.join(SUFFIXES)}, or give "
+            "--format"
+        )
     if form == "parquet" and file is None:
         raise click.UsageError("--format parquet writes a file, not text: name it with --out")
     return form

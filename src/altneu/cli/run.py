@@ -127,7 +127,7 @@ class Pipeline:
             self._print_changes()
         if self._statements.rolled_back():
             raise StatementError(
-                "the script ends between BEGIN and COMMIT: what was to be in there is rolled back; COMMIT it"
+                "the script ends after BEGIN without COMMIT, so its transaction is rolled back; add COMMIT"
             )
         with self._out.busy("taking what sources have"):
             self._statements.settle()

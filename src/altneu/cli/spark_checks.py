@@ -141,4 +141,4 @@ def _step(spark: Any) -> None:
         session.advance()
         result: Any = total.to_pylist()
     if result != [(42,)]:
-        raise AltneuError(f"the sum of one row, 42, came back as {result}")
+        raise AltneuError(f"the sum of one row must be 42, got {result}")

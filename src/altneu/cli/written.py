@@ -52,7 +52,9 @@ def refuse_same_names(table: pa.Table) -> None:
     names = table.schema.names
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise SchemaError(f"two columns are called {twice!r}, and this form tells them by name: SELECT … AS other_name")
+        raise SchemaError(
+            f"two columns are called {twice!r}, and this format needs different names: SELECT … AS other_name"
+        )
 
 
 def write_json(table: pa.Table, file: TextIO) -> None:

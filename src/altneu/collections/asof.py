@@ -91,7 +91,7 @@ def times_of(time: str | None, left: str | None, right: str | None) -> tuple[str
         raise PlanError("time= names the timestamp of both sides; leave left_time= and right_time= out")
     left, right = left or time, right or time
     if (left is None) != (right is None):
-        raise PlanError("both sides have a timestamp or neither: say left_time= and right_time=")
+        raise PlanError("either both sides must have a timestamp or neither: give left_time= and right_time=")
     return None if left is None or right is None else (left, right)
 
 
@@ -129,7 +129,9 @@ def _ties(ties: str | Col | Sequence[str | Col] | None, schema: pa.Schema) -> tu
     keys = parse_order(ties, schema)
     other = next((key for key in keys if not key.expr.is_column), None)
     if other is not None:
-        raise PlanError(f"ties= names columns of the right side, got `{other.expr.text}`: select it as a column first")
+        raise PlanError(
+            f"ties= must name columns of the right side, got `{other.expr.text}`: select it as a column first"
+        )
     return tuple((key.expr.column_name, key.descending, key.nulls_first) for key in keys)
 
 

@@ -647,7 +647,7 @@ class Collection(LinearVerbs):
         self._refuse_moments("latest", "reads a log that only grows")
         keys, columns = ((names,) if isinstance(names, str) else tuple(names) for names in (key, order))
         if not columns:
-            raise PlanError("latest needs a column that says which row of a key is the later one: order=...")
+            raise PlanError("latest needs order=, a column that says which row of a key is the latest")
         self._check([*keys, *columns])
         for name in (*keys, *columns):
             if pa.types.is_map(self.schema.field(name).type):
@@ -823,14 +823,14 @@ def loop(
 def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], bodies: Sequence[Any]) -> None:
     if len(bodies) != len(names) or not all(isinstance(c, Collection) for c in bodies):
         raise PlanError(
-            f"the body of a loop over {', '.join(names)} must give {len(names)} collection(s), one for each variable, "
-            f"and gave {bodies!r}"
+            f"the body of a loop over {', '.join(names)} must return {len(names)} collection(s), one for each "
+            f"variable, got {bodies!r}"
         )
     for name, variable, collection in zip(names, variables, bodies, strict=True):
         mine, theirs = ([(f.name, type_name(f.type)) for f in s] for s in (variable.schema, collection.schema))
         if mine != theirs:
             raise SchemaError(
-                f"the loop's variable {name} has the columns {_show(mine)}, and its body gives {_show(theirs)}; "
+                f"the loop's variable {name} has the columns {_show(mine)}, and its body returns {_show(theirs)}; "
                 "use select to make them equal"
             )
         if max(ir.moments(collection.node), default=-1) >= variables[0].level:
@@ -889,8 +889,8 @@ def source(
     """
     if time is not None and not _names_two(time):
         raise SchemaError(
-            f'time must name the two times of a source, such as time=("system", "event"), got {time!r}; of a source '
-            f"with one time it is given where rows are inserted: session.insert({name!r}, rows, time=...)"
+            f'time must name the two times of a source, such as time=("system", "event"), got {time!r}; for a source '
+            f"with one time, pass the time with the rows: session.insert({name!r}, rows, time=...)"
         )
     if not name:
         raise SchemaError("a source needs a name")
@@ -902,8 +902,8 @@ def source(
     by = None if key is None else _key_of(name, key, columns)
     if by and distinct:
         raise PlanError(
-            f"source {name!r} has a key, so that it is a set already, with one row of each key: leave out "
-            "distinct=True, or leave out key= where a key may have several rows"
+            f"source {name!r} has a key, so it is a set already, with one row for each key: leave out distinct=True, "
+            "or leave out key= if a key may have several rows"
         )
     if time is not None and (by or distinct):
         raise PlanError(

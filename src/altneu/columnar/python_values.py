@@ -118,7 +118,7 @@ def arrow_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             raise
         return _mixed(values, kind)
     if isinstance(array, pa.ChunkedArray):
-        raise TooWideError(f"{len(values)} values of {kind} are more than one column holds; give fewer at a time")
+        raise TooWideError(f"{len(values)} values of {kind} are more than one column can hold; give fewer at a time")
     return array
 
 

@@ -175,8 +175,8 @@ class Catalogue:
         if without == contents:
             error = PlanError if name in self.nodes else StorePlanError
             raise error(
-                f"view {name!r} was made {'without' if without else 'with'} contents: maintain({name!r}, ..., "
-                f"contents={contents}) cannot change that; leave it as it was, or drop({name!r}) and maintain it again"
+                f"view {name!r} is maintained {'without' if without else 'with'} contents, and maintain({name!r}, ..., "
+                f"contents={contents}) cannot change that; leave it as it is, or drop({name!r}) and maintain it again"
             )
 
     def recognised(self, name: str, collection: Collection, joins: Joins, *, trust: bool = False) -> Collection:
@@ -386,8 +386,8 @@ def check_maintained(name: object, collection: object) -> None:
         )
     if ir.moments(collection.node):
         raise PlanError(
-            "the collection was differentiated: what it holds is there for a moment, and a view is read at times; "
-            "maintain what integrate() makes of it"
+            "the collection is differentiated, so its rows exist only for a moment, and a view is read at a time; "
+            "maintain the result of its integrate()"
         )
     if not isinstance(name, str) or not name:
         raise PlanError(f"the name of a view must be a string, got {name!r}")

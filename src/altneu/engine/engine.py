@@ -634,7 +634,11 @@ class Engine(Closing):
             raise StepFailedError(
                 f"the step from {before} to {upper} failed and nothing of it is committed: "
                 f"{type(error).__name__}: {error}. "
-                + ("" if further else "What was inserted is still there: advance again, or session.discard() it.")
+                + (
+                    ""
+                    if further
+                    else "The inserted rows are still pending: advance again, or discard them with session.discard()."
+                )
             ) from error
         return outcome
 

@@ -91,7 +91,7 @@ class _Aggregating(Builder):
         if result is not None:
             return aggregate_expr(*result, self.inside, self.add)
         if isinstance(node, exp.Filter):
-            raise ExpressionSyntaxError(f"{node.sql(dialect='spark')}: FILTER follows an aggregate")
+            raise ExpressionSyntaxError(f"{node.sql(dialect='spark')}: FILTER must follow an aggregate")
         return super().build(node)
 
     def add(self, call: AggregateCall) -> Column:
@@ -143,7 +143,9 @@ def aggregate_expr(
             )
     if len(nodes) == 1 and isinstance(nodes[0], exp.Star):
         if name != "count" or distinct:
-            raise TypeMismatchError(f"`*` stands in count(*) only, not in {name}({'DISTINCT ' if distinct else ''}*)")
+            raise TypeMismatchError(
+                f"`*` is only allowed in count(*), not in {name}({'DISTINCT ' if distinct else ''}*)"
+            )
         return add(AggregateCall("count", False, (), predicate, T.LONG))
     args = tuple(builder.build(n) for n in nodes)
     keys = [] if order is None else order.expressions

@@ -220,7 +220,7 @@ def _mode(it: Written) -> Expr:
 
 def _only_key(it: Written) -> OrderKey:
     if len(it.order) != 1:
-        raise TypeMismatchError(f"{it.name} is taken WITHIN GROUP (ORDER BY …) one expression, not {len(it.order)}")
+        raise TypeMismatchError(f"{it.name} needs WITHIN GROUP (ORDER BY …) with one expression, not {len(it.order)}")
     return it.order[0]
 
 

@@ -99,7 +99,7 @@ class Builder:
                 "a column of it, in SQL a query in FROM"
             )
         if isinstance(node, exp.Star):
-            raise ExpressionSyntaxError("`*` is not an expression here; it stands in count(*) only")
+            raise ExpressionSyntaxError("`*` is not an expression here; it is only allowed in count(*)")
         if isinstance(node, exp.Func):
             return self.function(node.sql_name().lower(), list(node.iter_expressions()))
         raise UnsupportedFunctionError(f"{node.sql('spark')!r} is not supported ({kind.__name__})")
@@ -155,7 +155,7 @@ class Builder:
         if any(isinstance(n, exp.Lambda) for n in nodes):
             return self.higher_order(name, nodes)
         if any(isinstance(n, exp.Distinct) for n in nodes):
-            raise ExpressionSyntaxError(f"DISTINCT stands in aggregates only, not in {name}()")
+            raise ExpressionSyntaxError(f"DISTINCT is only allowed in aggregates, not in {name}()")
         return call(name, [self.build(n) for n in nodes])
 
     def higher_order(self, name: str, nodes: Sequence[exp.Expr]) -> Expr:

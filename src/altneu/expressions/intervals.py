@@ -43,7 +43,7 @@ def literal(node: exp.Expr) -> Literal:
     inner = value.this if negative else value
     if not isinstance(inner, exp.Literal):
         raise UnsupportedFunctionError(
-            f"{node.sql('spark')!r}: an INTERVAL is written with a constant; multiply it: n * INTERVAL 1 DAY"
+            f"{node.sql('spark')!r}: an INTERVAL needs a constant; multiply it: n * INTERVAL 1 DAY"
         )
     text = inner.this.strip()
     if negative:

@@ -207,7 +207,7 @@ def _args_in_order(name: str, *keys: str) -> Callable[[TreeBuilder, exp.Expr], E
 
 
 def _refused_alias(self: TreeBuilder, node: exp.Expr) -> Expr:
-    raise ExpressionSyntaxError(f"{node.sql('spark')!r}: an alias stands outside an expression only")
+    raise ExpressionSyntaxError(f"{node.sql('spark')!r}: an alias is not allowed inside an expression")
 
 
 NODES: dict[type[exp.Expr], Callable[[TreeBuilder, Any], Expr]] = {

@@ -184,7 +184,7 @@ class _Call:
                 self.ignore_nulls = isinstance(inner, exp.IgnoreNulls)
             inner = inner.this
         if not isinstance(inner, exp.Anonymous):
-            raise ExpressionSyntaxError(f"{node.sql('spark')}: OVER follows the call of a function")
+            raise ExpressionSyntaxError(f"{node.sql('spark')}: OVER must follow the call of a function")
         self.name, self.arguments = inner.name.lower(), list(inner.expressions)
         if self.arguments and isinstance(self.arguments[0], (exp.IgnoreNulls, exp.RespectNulls)):
             self.ignore_nulls = isinstance(self.arguments[0], exp.IgnoreNulls)
@@ -205,7 +205,7 @@ class _Call:
             known = ", ".join([*_RANKING, *_OFFSETS, *_NAMES])
             raise UnsupportedFunctionError(f"{name}() is not a window function; those are the aggregates and {known}")
         if self.ignore_nulls:
-            raise UnsupportedFunctionError(f"{name}() has nulls ignored already; leave IGNORE NULLS out")
+            raise UnsupportedFunctionError(f"{name}() ignores nulls already; leave IGNORE NULLS out")
         frame = self._frame()
         return aggregate_expr(
             self.function,
@@ -222,14 +222,14 @@ class _Call:
 
     def _made(self, args: tuple[Expr, ...], kind: pa.DataType) -> AggregateCall:
         if self.condition is not None:
-            raise UnsupportedFunctionError(f"{self.name}() takes no FILTER, which is for aggregates")
+            raise UnsupportedFunctionError(f"{self.name}() does not accept FILTER, which is for aggregates")
         return AggregateCall(_NAMES.get(self.name, self.name), False, args, None, kind)
 
     def _ranking(self) -> Expr:
         name = self.name
         self._in_order()
         if self.ignore_nulls:
-            raise UnsupportedFunctionError(f"{name}() knows no nulls; leave IGNORE NULLS out")
+            raise UnsupportedFunctionError(f"{name}() reads no values; leave IGNORE NULLS out")
         args = [self.builder.build(n) for n in self.arguments]
         expect_count(name, args, 0, 1 if name == "ntile" else 0)
         number = self._number(args, 0, least=1)
@@ -263,7 +263,7 @@ class _Call:
             number = self._number(args, 1, least=1)
         elif len(args) == 2:
             if not isinstance(args[1], Literal) or args[1].type != T.BOOLEAN or args[1].value is None:
-                raise TypeMismatchError(f"{name}: its second argument is true, which ignores nulls, or false")
+                raise TypeMismatchError(f"{name}: its second argument must be true, which ignores nulls, or false")
             ignored = ignored or bool(args[1].value)
         result = self._made((args[0],), args[0].type)
         return self._column(WindowCall(result, self.window, self._frame(), number, ignored))
@@ -334,7 +334,7 @@ class _Call:
     def _value(self, bound: _Offset, shown: str) -> Expr:
         """The value of the order key that a frame reaches to."""
         if len(self.window.order) != 1:
-            raise TypeMismatchError(f"the frame {shown!r} reaches to a value, which takes one order key")
+            raise TypeMismatchError(f"the frame {shown!r} has a value as a bound, which needs exactly one order key")
         key, by = self.window.order[0], bound.by
         kind = key.expr.type
         if is_numeric(kind) and is_numeric(by.type):
@@ -343,7 +343,9 @@ class _Call:
                 raise TypeMismatchError(f"the frame {shown!r}: {by.text} must be {T.type_name(kind)}")
             by = narrow
         elif T.STRING in (kind, by.type):
-            raise TypeMismatchError(f"the frame {shown!r} cannot reach to a value of {T.type_name(kind)}")
+            raise TypeMismatchError(
+                f"the frame {shown!r} cannot have a value as a bound if it is ordered by {T.type_name(kind)}"
+            )
         result = self.builder.operate("-" if key.descending != bound.before else "+", key.expr, by)
         if is_decimal(kind):
             result = cast(result, pa.decimal128(min(38, kind.precision + 1), kind.scale), implicit=False)
@@ -351,7 +353,7 @@ class _Call:
             result = cast(result, kind, implicit=False)
         elif result.type != kind:
             raise TypeMismatchError(
-                f"the frame {shown!r}: {T.type_name(kind)} and {T.type_name(by.type)} do not add up to such a value"
+                f"the frame {shown!r}: {T.type_name(kind)} and {T.type_name(by.type)} cannot be added for such a bound"
             )
         return result
 

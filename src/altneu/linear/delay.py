@@ -138,7 +138,7 @@ class Delay:
             PlanError: a negative number.
         """
         if ticks < 0:
-            raise PlanError(f"delay(by={ticks}) would go back in time; a delay is 0 or more ticks")
+            raise PlanError(f"delay(by={ticks}) would go back in time; a delay must be 0 or more ticks")
         return cls((By(ticks),)) if ticks else cls()
 
     @classmethod

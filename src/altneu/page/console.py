@@ -30,7 +30,7 @@ def ask(monitor: Monitor, text: str, *, allow_writes: bool) -> dict[str, Any]:
     _check_size(text)
     statements = parse(text)
     if not statements:
-        raise Refused(400, "no statement; try SHOW MATERIALIZED VIEWS, or SELECT * FROM a view")
+        raise Refused(400, "there is no statement; try SHOW MATERIALIZED VIEWS, or SELECT * FROM a view")
     for statement in statements:
         _check(statement, allow_writes=allow_writes)
     with monitor.locked(PATIENCE):

@@ -161,7 +161,7 @@ def _order(rows: Rows, query: RowQuery) -> np.ndarray[Any, np.dtype[np.int64]] |
         if query.sort not in rows.schema.names:
             raise UnknownColumnError(query.sort, rows.schema.names, "the order of the rows")
         if not _has_order(rows.schema.field(query.sort).type):
-            raise ReadError(f"column {query.sort!r} cannot be sorted by: its values are nested")
+            raise ReadError(f"column {query.sort!r} cannot be used for sorting: its values are nested")
         names = [query.sort]
     elif rows.count <= SORTED:
         names = [f.name for f in rows.schema if _has_order(f.type)]

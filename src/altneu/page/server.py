@@ -118,11 +118,13 @@ def serve(
         SetupError: the port is taken, or others could reach the host and nothing was said of that.
     """
     if token == "":
-        raise SetupError("the token is empty: anybody has it; leave it out, or take secrets.token_urlsafe()")
+        raise SetupError(
+            "the token must not be empty, since anybody could use it; leave it out, or use secrets.token_urlsafe()"
+        )
     if not is_loopback(host) and token is None and not open_to_all:
         raise SetupError(
-            f"others than this machine reach {host!r}, and would see all rows: give a token "
-            "(session.serve(host, token=secrets.token_urlsafe())), or say open_to_all=True"
+            f"other machines can reach {host!r}, and would see all rows: give a token "
+            "(session.serve(host, token=secrets.token_urlsafe())), or pass open_to_all=True"
         )
     if not 0 <= port < 1 << 16:
         raise SetupError(f"port must be from 1 to 65535, or 0 for a free one, got {port}")

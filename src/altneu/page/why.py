@@ -22,14 +22,14 @@ def why(monitor: Monitor, view: str, id_: str) -> dict[str, Any]:
         AltneuError: as ``explain_row``.
     """
     if not (len(id_) == 16 and all(c in "0123456789abcdef" for c in id_)):
-        raise Refused(400, '"row" is the id of a row, as /api/rows gives it')
+        raise Refused(400, '"row" must be the id of a row, as /api/rows returns it')
     with monitor.locked(PATIENCE):
         snapshot = monitor.snapshot
         if view not in snapshot.views:
             raise Refused(404, f"no view {view!r}")
         row = monitor.windows.select(snapshot, view, RowQuery()).row(id_)
         if row is None:
-            raise Refused(404, "the row is not in the view any more: a step removed it")
+            raise Refused(404, "the row is no longer in the view: a step has removed it")
         explanation = View(monitor.engine, view).explain_row(row)
     return {
         "view": explanation.view,

@@ -125,8 +125,8 @@ class Lowering:
             around.append(self.scopes[around[-1]].parent)
         if not needed <= {*around}:
             raise PlanError(
-                "what was differentiated, or delayed to neu, has moments of one time, and is used beside a source that "
-                "has two; declare its source with two times as well, or integrate it first"
+                "a collection that is differentiated, or delayed to neu, has moments of one time, but is combined here "
+                "with a source that has two; declare its source with two times as well, or integrate it first"
             )
         return deepest
 
@@ -364,7 +364,7 @@ def _check_times(node: ir.Node) -> None:
     names = ir.coordinates(node) if verb else None
     if names:
         raise PlanError(
-            f"{verb} takes collections with one time, and a source below it has two, "
+            f"{verb} needs collections with one time, but one of its sources has two, "
             f"{' and '.join(names)}; view.changes() shows both"
         )
 

@@ -82,7 +82,9 @@ class Explanation:
         if tables:  # of rows that are not kept, several sets of columns may be known
             return max(tables, key=lambda table: len(table.schema))
         known = ", ".join(rows.source for rows in self.inputs) or "(none)"
-        raise KeyError(f"the row does not rest on rows of a source {source!r}; it does on those of: {known}")
+        raise KeyError(
+            f"the row was not computed from rows of a source {source!r}; it was computed from rows of: {known}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The whole explanation as lists and dictionaries, with values of Python's types."""

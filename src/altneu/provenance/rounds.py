@@ -109,7 +109,7 @@ class _Unrolling:
             if stopped or (at >= self.latest and not any(map(len, changes))):
                 self.engine.advance(at + 2)
                 return at + 1
-        raise PlanError(f"the loop over {', '.join(self.loop.names)} has no end within {self.loop.max_rounds} rounds")
+        raise PlanError(f"the loop over {', '.join(self.loop.names)} does not end within {self.loop.max_rounds} rounds")
 
     def _variable(self, i: int) -> ir.Source:
         return ir.Source(f"{VARIABLE} {i}", self.loop.variable(i).schema, keep=True)

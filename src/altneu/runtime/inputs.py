@@ -226,7 +226,8 @@ def conform(table: pa.Table, schema: pa.Schema, source: str) -> Rows:
         if (twice := repeated_keys(column)).any():
             row = int(np.flatnonzero(twice)[0])
             raise SchemaError(
-                f"column {name!r} of source {source!r} has a map with a key twice in row {row}; keep one of both"
+                f"column {name!r} of source {source!r} has a map with a repeated key in row {row}; keep one of the two "
+                "entries"
             )
     return Rows(schema, columns, table.num_rows)
 

@@ -60,8 +60,8 @@ class Piece:
             if self.directory is None or self.directory.has(SegmentRef.from_json(stored["data"]).name):
                 raise
             raise HistoryGoneError(
-                f"{error}; it was there when this was planned: the reader's lease has run out, a longer one keeps "
-                'it (option "lease", such as "6 hours")'
+                f"{error}; it existed when this read was planned, but the reader's lease has expired; use a longer "
+                'lease (option "lease", such as "6 hours")'
             ) from error
 
 

@@ -45,8 +45,8 @@ class Parting:
         """
         if after < 1 or after % before:
             raise PlanError(
-                f"{before} shard(s) cannot become {after}: each is parted into several, so take {2 * before}, "
-                f"{3 * before} or another multiple of {before}"
+                f"{before} shard(s) cannot become {after}: resharding splits each into the same number of parts, so "
+                f"use {2 * before}, {3 * before} or another multiple of {before}"
             )
         return cls(before, after)
 

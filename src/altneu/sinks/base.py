@@ -60,7 +60,7 @@ class Sink(ABC):
             raise SinkError(
                 'mode="upsert" needs the columns that identify a row: key=["id"]'
                 if mode == "upsert"
-                else f'key={list(key)!r} is for mode="upsert"; mode={mode!r} goes by whole rows'
+                else f'key={list(key)!r} is for mode="upsert"; mode={mode!r} compares whole rows'
             )
         for name in key:
             if name not in view.schema.names:
@@ -144,13 +144,13 @@ class Sink(ABC):
             raise SinkError(f"{self.where} holds view {before.view!r}, not {mine.view!r}; choose another target")
         if self.mode == "append" and before.store != mine.store:
             raise SinkError(
-                f"{self.where} holds the changes of another store, or of another view of this name; "
-                "choose another target for these"
+                f"{self.where} holds the changes of another store, or of another view with this name; choose another "
+                "target"
             )
         if before.store == mine.store and before.frontier > end:
             raise SinkError(
-                f"{self.where} has come to time {before.frontier - 1}, the view to {end - 1}: the store is an older "
-                "copy; open the right one, or empty the target"
+                f"{self.where} has the changes up to time {before.frontier - 1}, but the view has only those up to "
+                f"{end - 1}: the store is an older copy; open the right one, or empty the target"
             )
 
     def _check_errors(self, time: int) -> None:

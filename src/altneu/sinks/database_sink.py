@@ -98,8 +98,8 @@ class DatabaseSink(Sink):
         for field in view.schema:
             if pt.is_nested(field.type) or pt.is_duration(field.type):
                 raise SchemaError(
-                    f"column {field.name!r} has type {type_name(field.type)}, which tables of databases do not have; "
-                    "select to_json(...) of it into the view, or a cast to another type"
+                    f"column {field.name!r} has type {type_name(field.type)}, which database tables do not have; let "
+                    "the view select to_json(...) of it, or a cast to another type"
                 )
 
     @property
@@ -180,7 +180,7 @@ class DatabaseSink(Sink):
             if name == self._table:
                 if declared != self._declared:
                     raise SinkError(
-                        f"{self.where} was created with {declared}, and this sink has {self._declared}: use the same, "
+                        f"{self.where} was created with {declared}, but this sink has {self._declared}; use the same, "
                         "or choose another table"
                     )
                 self._id = own
@@ -218,7 +218,7 @@ class DatabaseSink(Sink):
             connection.rollback()
             if isinstance(error, AltneuError) or not isinstance(error, Exception):
                 raise
-            raise SinkError(f"{self.where} took nothing of the changes: {type(error).__name__}: {error}") from error
+            raise SinkError(f"{self.where} accepted none of the changes: {type(error).__name__}: {error}") from error
         finally:
             connection.close()
 
@@ -226,7 +226,7 @@ class DatabaseSink(Sink):
         for field, column in zip(self.view.schema, updates.rows.columns, strict=True):
             if pt.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py():
                 raise SinkError(
-                    f"column {field.name!r} of view {self.view.name!r} has a NaN, which SQLite takes for NULL; select "
+                    f"column {field.name!r} of view {self.view.name!r} has a NaN, which SQLite reads as NULL; select "
                     f"nullif({field.name}, double('NaN')) into the view, or a cast to string"
                 )
 
@@ -235,7 +235,7 @@ class DatabaseSink(Sink):
         sql = f"SELECT count(*) FROM {self._name(self._table)}"
         if next(connection.query(sql, [pa.int64()]))[0]:
             raise SinkError(
-                f"{self.where} has rows, but no line in {MARKS} that says how far it has come; empty it, or choose "
+                f"{self.where} has rows, but {MARKS} has no row that says which changes it has; empty it, or choose "
                 "another table"
             )
 
@@ -253,7 +253,7 @@ class DatabaseSink(Sink):
         row = (after.store, after.frontier, self._table, before.store, before.frontier)
         changed = connection.batch(sql, [row], [pa.string(), pa.int64(), pa.string(), pa.string(), pa.int64()])
         if changed != [1]:
-            raise SinkError(f"{self.where} was written by somebody else meanwhile; run again")
+            raise SinkError(f"{self.where} was written by another process meanwhile; run again")
 
     def _append(self, connection: Connection, updates: Updates) -> None:
         values = zip(updates.rows.to_pylist(), *updates.times.tolist(), updates.diffs.tolist(), strict=True)
@@ -302,8 +302,8 @@ class DatabaseSink(Sink):
         for count, row in zip(changed, rows, strict=True):
             if count != 1:
                 raise SinkError(
-                    f"{self.where} has {count} rows for {row!r:.200} where the sink put one: somebody else has "
-                    "changed it; empty the table and its line in altneu_marks, and run again"
+                    f"{self.where} has {count} rows for {row!r:.200} where the sink wrote one: another program has "
+                    "changed the table; empty it, delete its row in altneu_marks, and run again"
                 )
 
     def _delete(self, connection: Connection, rows: Sequence[Row], names: Sequence[str]) -> None:

@@ -44,8 +44,8 @@ class DbApi:
                 if type(error).__name__ != "IntegrityError":  # each driver has its own, of this name
                     raise
                 raise type(error)(
-                    f"{error}, by the row {row}; what is to be unique in the table is to be so in the view: GROUP BY "
-                    "it there, give the sink a KEY, or take the constraint from the table"
+                    f"{error}, for the row {row}; columns that are unique in the table must be unique in the view: "
+                    "GROUP BY them in the view, give the sink a KEY, or remove the constraint from the table"
                 ) from error
             changed.append(cursor.rowcount)
         return changed

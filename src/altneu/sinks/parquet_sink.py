@@ -108,7 +108,7 @@ class ParquetSink(Sink):
     ) -> None:
         super().__init__(view, mode, key, errors, lease)
         if buckets < 1 or keep < 1:
-            raise SinkError(f"buckets={buckets} and keep={keep} are numbers from 1 on")
+            raise SinkError(f"buckets={buckets} and keep={keep} must be numbers of at least 1")
         folder = folder_of(path)
         if not isinstance(folder, LocalFolder):
             raise SinkError(
@@ -180,7 +180,7 @@ class ParquetSink(Sink):
         writer = lock.writer()  # one at a time: of two the second is told so
         try:
             if self.mark() != before:
-                raise SinkError(f"{self.where} was written by somebody else meanwhile; run again")
+                raise SinkError(f"{self.where} was written by another process meanwhile; run again")
             if self.mode == "append":
                 self._append(updates, before, after)
             else:
@@ -241,8 +241,8 @@ class ParquetSink(Sink):
         if len(twice):
             key = dict(zip(self.key, counts.rows.take(twice[:1]).to_pylist()[0], strict=True))
             raise SinkError(
-                f"view {self.view.name!r} has {counts.diffs[twice[0]]} rows of key {key}; choose a key that tells rows "
-                'apart, or mode="merge"'
+                f"view {self.view.name!r} has {counts.diffs[twice[0]]} rows of key {key}; choose a key that identifies "
+                'each row, or mode="merge"'
             )
 
     def _put(self, name: str, table: pa.Table) -> None:

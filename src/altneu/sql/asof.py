@@ -57,7 +57,7 @@ def asof(
     if equalities:
         left, right, keys, late = keyed(left, right, equalities)
         if late or any(safe for _, _, safe in equalities):
-            raise PlanError("ASOF JOIN: a column is compared once, and with =")
+            raise PlanError("ASOF JOIN: each column must be compared once, with =")
     else:
         keys = (), ()
     left, stamp = _stamped(left, mine)

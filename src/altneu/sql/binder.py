@@ -82,7 +82,7 @@ class Binder:
     def select(self, tree: exp.Select, around: Around | None) -> Answer:
         """SELECT ... FROM ... WHERE ... GROUP BY ... HAVING ... QUALIFY ... ORDER BY ... LIMIT."""
         if not tree.expressions:
-            raise PlanError("SELECT names no column; SELECT * has all of them")
+            raise PlanError("SELECT names no column; SELECT * selects all of them")
         _refuse_clock(tree)
         tree = with_times(with_spans(spelled_out(tree.copy())))
         scope = Scope(FromClause(self, tree, around).relation(), around)
@@ -146,7 +146,7 @@ class Binder:
         answers = [first_answer, self.query(tree.expression, around)]
         if any(a.empties is not None and a.relation.carried for a in answers):
             raise PlanError(
-                f"not supported: {tree.key.upper()} of aggregates without GROUP BY that read the query around; join "
+                f"not supported: {tree.key.upper()} of aggregates without GROUP BY that read the outer query; join "
                 "with each by itself"
             )
         sides = [a.relation for a in answers]
@@ -186,7 +186,7 @@ def positive(count: int) -> int:
 def _refuse_clock(tree: exp.Expr) -> None:
     for call in tree.find_all(exp.Anonymous):
         if call.name.lower() in ("rand", "uuid", "shuffle", "monotonically_increasing_id"):
-            raise PlanError(f"{call.name}() gives another answer each time, and a view is a function of its rows")
+            raise PlanError(f"{call.name}() returns another answer each time, but a view must depend on its rows alone")
 
 
 def _count(tree: exp.Expr, what: str) -> int | None:
@@ -199,7 +199,7 @@ def _count(tree: exp.Expr, what: str) -> int | None:
     else:
         number = clause.expression
     if not isinstance(number, exp.Literal) or not number.this.isdigit():
-        raise PlanError(f"{what.upper()} takes a whole number, not `{'' if number is None else number.sql('spark')}`")
+        raise PlanError(f"{what.upper()} needs a whole number, not `{'' if number is None else number.sql('spark')}`")
     return int(number.this)
 
 
@@ -214,7 +214,7 @@ def _starred(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
         known = sorted({f.table for f in relation.fields if f.table})
         what = item.sql("spark")
         if table is None:
-            raise PlanError("`*` without FROM stands for nothing")
+            raise PlanError("`*` needs a FROM clause")
         raise PlanError(f"{what} ({place_of(item)}): there is no {table!r} in FROM; there are: {', '.join(known)}")
     left_out = {c.name.lower() for c in star.args.get("except_") or ()}
     unknown = left_out - {f.name.lower() for f in fields}

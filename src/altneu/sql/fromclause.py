@@ -150,11 +150,14 @@ class FromClause:
         conditions = conjuncts(join.args.get("on"))
         if relation is None:
             if side in ("RIGHT", "FULL") or kind in ("SEMI", "ANTI"):
-                raise PlanError(f"{side or kind} JOIN LATERAL: what is made of a row is not there without it; use LEFT")
+                raise PlanError(
+                    f"{side or kind} JOIN LATERAL: the right side is computed from a row of the left side and does not "
+                    "exist without it; use LEFT"
+                )
             before = len(self.fields)
             self._lateral(join.this, "left" if side == "LEFT" else "inner", conditions)
             if self._merge(join, before, "inner") and side == "LEFT":
-                raise PlanError("LEFT JOIN LATERAL takes ON, not USING; put the condition into the query")
+                raise PlanError("LEFT JOIN LATERAL needs ON, not USING; put the condition into the query")
             return
         if kind in ("SEMI", "ANTI"):
             self._semi(join, relation, conditions, keep=kind == "SEMI")
@@ -251,7 +254,9 @@ class FromClause:
             scope = Scope(replace(scope.relation, fields=()), self.around)
         if generator is not None:
             if how == "left" and [c for c in conditions if c != exp.true()]:
-                raise PlanError(f"LEFT JOIN LATERAL {generator.name}() takes ON true; filter its argument instead")
+                raise PlanError(
+                    f"LEFT JOIN LATERAL {generator.name}() accepts only ON true; filter its argument instead"
+                )
             if how == "left":
                 generator = replace(generator, outer=True)
             relation = generator.applied(self.binder, scope)
@@ -281,7 +286,9 @@ class FromClause:
         conditions = [c for c in conditions if c != exp.true()]
         if answer.empties is not None and taken:  # a row of aggregates for each row here, even over no rows
             if how == "left" and conditions:
-                raise PlanError("LEFT JOIN LATERAL of aggregates takes ON true; put the condition into the query")
+                raise PlanError(
+                    "LEFT JOIN LATERAL of aggregates accepts only ON true; put the condition into the query"
+                )
             columns = [f.column for f in fields]
             joined = with_empties(left, right, equalities, dict(zip(columns, answer.empties, strict=True)), answer)
         elif how == "left":
@@ -424,12 +431,14 @@ def _check_join(join: exp.Join, side: str, kind: str, method: str) -> None:
     given_clauses = [name for name in ("on", "using") if join.args.get(name) not in (None, [], exp.true())]
     if kind in ("SEMI", "ANTI") and (side in ("RIGHT", "FULL") or method == "ASOF"):
         raise PlanError(
-            f"not supported: {words}; put the side whose rows the result has first, and write LEFT {kind} JOIN"
+            f"not supported: {words}; put the side whose rows the result contains first, and write LEFT {kind} JOIN"
         )
     if method == "ASOF" and side in ("RIGHT", "FULL"):
         raise PlanError(f"not supported: {words}; put the side that keeps all its rows first, and write ASOF LEFT JOIN")
     if method == "NATURAL" and given_clauses:
-        raise PlanError(f"{words} takes no {given_clauses[0].upper()}: it joins by the columns that both sides have")
+        raise PlanError(
+            f"{words} does not accept {given_clauses[0].upper()}: it joins by the columns that both sides have"
+        )
     if kind == "CROSS" and (side or method or "using" in given_clauses):
         raise PlanError(f"{words}: CROSS JOIN pairs everything with everything; leave CROSS out")
 

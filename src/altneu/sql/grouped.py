@@ -77,7 +77,7 @@ class Stage:
             _refuse_row_of_nothing(grouping, conditions, qualify)
         if grouping and group is None and scope.relation.carried and any(map(has_window, trees)):
             raise PlanError(
-                "not supported: in a subquery that reads the query around, a window over aggregates without GROUP BY; "
+                "not supported: in a subquery that reads the outer query, a window over aggregates without GROUP BY; "
                 "nest the aggregates in a query in FROM"
             )
         if grouping and group is None and having is None:
@@ -97,7 +97,7 @@ def _refuse_row_of_nothing(grouping: Groups, having: Sequence[exp.Expr], qualify
         if any(not m.columns and is_false_or_null(m) for m in values):
             return
     raise PlanError(
-        "not supported: in a subquery that reads the query around, HAVING or QUALIFY without GROUP BY that nothing may "
+        "not supported: in a subquery that reads the outer query, HAVING or QUALIFY without GROUP BY that nothing may "
         "meet; compare with the aggregate as a scalar subquery"
     )
 
@@ -277,7 +277,7 @@ class Groups:
         columns = list(node.find_all(exp.Column))
         if columns and self.scope.around and not any(self.scope.is_local(c) for c in columns):
             raise PlanError(
-                f"`{node.sql('spark')}` aggregates the rows of the query around, so it belongs there: compute it in a "
+                f"`{node.sql('spark')}` aggregates the rows of the outer query, so it belongs there: compute it in a "
                 "query in FROM, or in HAVING by the name of its table"
             )
         self.scope, resolved = self.binder.value(node, self.scope)

@@ -91,11 +91,13 @@ def _recursive(binder: QueryBinder, cte: exp.CTE) -> Relation:
     union = opened(cte.this)
     if not isinstance(union, exp.Union) or _reads(union.this, cte.alias):
         raise PlanError(
-            f"WITH RECURSIVE {cte.alias}: what it begins with comes first, then UNION [ALL] and what follows from it; "
-            "WITH MUTUALLY RECURSIVE takes any query"
+            f"WITH RECURSIVE {cte.alias}: the query must be the initial rows, UNION [ALL], and the recursive query; "
+            "WITH MUTUALLY RECURSIVE accepts any query"
         )
     if any(union.args.get(k) for k in ("limit", "offset")):
-        raise PlanError(f"not supported: LIMIT of WITH RECURSIVE {cte.alias}; ask for it where {cte.alias} is read")
+        raise PlanError(
+            f"not supported: LIMIT of WITH RECURSIVE {cte.alias}; use it in the query that reads {cte.alias}"
+        )
     step = union.expression
     _check_linear(step, cte.alias)
     begin = _titled(binder.query(union.this).relation, cte)
@@ -208,12 +210,12 @@ def _declared(cte: exp.CTE) -> pa.Schema:
     columns = cte.args["alias"].columns or ()
     if not columns or not all(isinstance(c, exp.ColumnDef) and c.args.get("kind") for c in columns):
         raise PlanError(
-            f"WITH MUTUALLY RECURSIVE {cte.alias} declares its columns with their types: "
+            f"WITH MUTUALLY RECURSIVE {cte.alias} must declare its columns with their types: "
             f"{cte.alias} (name type, ...) AS (...)"
         )
     constrained = next((c for c in columns if c.args.get("constraints")), None)
     if constrained is not None:
         raise PlanError(
-            f"{cte.alias}: `{constrained.sql('spark')}`: a query's column has a name and a type, no constraint"
+            f"{cte.alias}: `{constrained.sql('spark')}`: a query's column has a name and a type, but no constraint"
         )
     return pa.schema([pa.field(c.name, arrow_type(c.args["kind"])) for c in columns])

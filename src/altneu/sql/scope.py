@@ -138,7 +138,9 @@ class Scope:
             raise _unknown(name, self.relation) from None
         if outer not in self.relation.carried:
             shown = name.sql("spark")
-            raise PlanError(f"not supported: {shown} of the query around beside a RIGHT or FULL JOIN; ask in WHERE")
+            raise PlanError(
+                f"not supported: {shown} of the outer query beside a RIGHT or FULL JOIN; put the condition into WHERE"
+            )
         return self.relation.carried[outer], rest
 
     def is_local(self, name: exp.Column) -> bool:
@@ -152,7 +154,7 @@ class Scope:
             if not isinstance(node, exp.Column) or is_bound(node):
                 return node
             if isinstance(node.this, exp.Star):
-                raise PlanError(f"`{node.sql('spark')}` stands in a SELECT list or in count(*) only")
+                raise PlanError(f"`{node.sql('spark')}` is only allowed in a SELECT list or in count(*)")
             column, rest = self.column(node)
             result: exp.Expr = bound(column)
             for name in rest:

@@ -31,14 +31,14 @@ class Sets:
             PlanError: it names something other than a key.
         """
         if None in place:
-            raise PlanError(f"`{call.sql('spark')}` names what GROUP BY does not")
+            raise PlanError(f"`{call.sql('spark')}` names a column that is not in GROUP BY")
         if call.name.lower() == "grouping":
             if len(place) != 1 or place[0] is None:
-                raise PlanError(f"`{call.sql('spark')}`: grouping() takes one key of GROUP BY")
+                raise PlanError(f"`{call.sql('spark')}`: grouping() needs one key of GROUP BY")
             shifted = f"shiftright(`{ID}`, {self.count - 1 - place[0]})"
             result = _bound_text(f"CAST({shifted} & 1L AS TINYINT)")
         elif place and list(place) != list(range(self.count)):
-            raise PlanError(f"`{call.sql('spark')}`: grouping_id() takes all keys of GROUP BY in their order, or none")
+            raise PlanError(f"`{call.sql('spark')}`: grouping_id() needs all keys of GROUP BY in their order, or none")
         else:
             result = bound(ID)
         return result

@@ -68,15 +68,15 @@ def _spans(call: exp.Anonymous) -> exp.Expr:
     """The array of the spans of a row, as an expression."""
     time, *arguments = call.expressions
     if not 1 <= len(arguments) <= 3:
-        raise PlanError("window() takes a time, a length, and perhaps a slide and a start: window(at, '10 minutes')")
+        raise PlanError("window() needs a time, a length, and optionally a slide and a start: window(at, '10 minutes')")
     length = _micros(arguments[0])
     slide = _micros(arguments[1]) if len(arguments) > 1 else length
     start = _micros(arguments[2]) if len(arguments) > 2 else 0
     if length <= 0 or not 0 < slide <= length:
-        raise PlanError(f"`{call.sql('spark')}`: a slide is positive and no longer than the length")
+        raise PlanError(f"`{call.sql('spark')}`: the slide must be positive and no longer than the length")
     count = -(-length // slide)
     if count > _MOST:
-        raise PlanError(f"`{call.sql('spark')}`: a row would be in {count:,} spans, and {_MOST:,} is the most")
+        raise PlanError(f"`{call.sql('spark')}`: a row would be in {count:,} spans, but at most {_MOST:,} are possible")
     now = f"unix_micros(CAST({time.sql('spark')} AS TIMESTAMP))"
     last = f"({now} - pmod({now} - {start}, {slide}L))"
     spans = [_span(f"{last} - {i * slide}L", length) for i in range(count)]

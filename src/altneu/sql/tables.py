@@ -112,7 +112,7 @@ class Generator:
     def _expect(self, arguments: Sequence[exp.Expr], least: int, most: int) -> None:
         if not least <= len(arguments) <= most:
             shown = least if least == most else f"{least} to {most}"
-            raise PlanError(f"{self.name}() takes {shown} argument(s), and has {len(arguments)}")
+            raise PlanError(f"{self.name}() takes {shown} argument(s), got {len(arguments)}")
 
     def _named(self, defaults: Sequence[str], relation: Relation) -> tuple[list[str], list[Field]]:
         """Columns of the plan and fields for what the function adds."""
@@ -122,7 +122,7 @@ class Generator:
         names = names or list(defaults)
         if len(names) != len(defaults):
             raise SchemaError(
-                f"{self.name}() makes {len(defaults)} column(s), and {len(names)} are named: {', '.join(names)}"
+                f"{self.name}() returns {len(defaults)} column(s), but {len(names)} are named: {', '.join(names)}"
             )
         taken = list(relation.node.schema.names)
         columns = []
@@ -143,7 +143,7 @@ class Generator:
         defaults = ["id" if self.name == "range" else "generate_series"]
         (column,), fields = self._named(defaults, relation)
         if self.ordinality:
-            raise PlanError(f"not supported: {self.name}() WITH ORDINALITY; its values are in order themselves")
+            raise PlanError(f"not supported: {self.name}() WITH ORDINALITY; its values are in order already")
         result = Collection(relation.node).generate_series(*arguments, as_=column, outer=self.outer)  # type: ignore[arg-type]
         return Relation(result.node, (*relation.fields, *fields), relation.carried, relation.plain)
 
@@ -169,7 +169,7 @@ class Generator:
 
     def _inlined(self, relation: Relation, value: exp.Expr, kind: pa.DataType, *, outer: bool) -> Relation:
         if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
-            raise PlanError(f"{self.name}() takes an array of structs, not `{value.sql('spark')}`")
+            raise PlanError(f"{self.name}() needs an array of structs, not `{value.sql('spark')}`")
         members = [kind.value_type.field(i).name for i in range(kind.value_type.num_fields)]
         columns, fields = self._named(members, relation)
         element = fresh("^element", [*relation.node.schema.names, *columns])
@@ -193,7 +193,7 @@ def generated(binder: QueryBinder, scope: Scope, items: list[exp.Expr]) -> tuple
             continue
         generators += 1
         if generators > 1:
-            raise PlanError("one generator such as explode() may stand in a SELECT list; put the others into FROM")
+            raise PlanError("one generator such as explode() is allowed in a SELECT list; put the others into FROM")
         names = tuple(a.name for a in item.args["expressions"]) if isinstance(item, exp.Aliases) else ()
         names = (item.alias,) if isinstance(item, exp.Alias) else names
         before = len(scope.relation.fields)

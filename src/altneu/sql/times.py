@@ -55,13 +55,13 @@ def timed(relation: Relation | None, others: int) -> Relation:
     """
     if others:
         raise PlanError(
-            "update_time() says when a row of one table, view or query arrived, and FROM has several here: put "
-            "the join into a query, SELECT *, update_time() AS came FROM (SELECT … FROM a JOIN b …) AS j, or take "
+            "update_time() says when a row of one table, view or query arrived, but FROM has several here: put the "
+            "join into a query, SELECT *, update_time() AS came FROM (SELECT … FROM a JOIN b …) AS j, or take "
             "update_time() of one side in a query of its own"
         )
     if relation is None:
         raise PlanError(
-            "update_time() says when a row of a table, a view or a query in FROM arrived, and none stands by itself "
+            "update_time() says when a row of a table, a view or a query in FROM arrived, but there is no single one "
             "here: put the query into FROM, SELECT *, update_time() AS came FROM (SELECT …) AS q"
         )
     node, name = with_update_time(relation.node), fresh("^update_time()", relation.node.schema.names)

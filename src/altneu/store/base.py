@@ -153,8 +153,8 @@ class Store(ABC):
             for ref in change.new_segments:
                 if ref.number != self.next_number:
                     raise StoreError(
-                        f"segment {ref.name} aims at commit {ref.number}, this is {self.next_number}: "
-                        "vacuum may have taken it, so it must be written anew"
+                        f"segment {ref.name} was written for commit {ref.number}, but this is commit "
+                        f"{self.next_number}: vacuum may have removed it, so it must be written again"
                     )
             self._require(change.new_segments)
             bound = admit(frontier)

@@ -99,7 +99,7 @@ def decode(data: memoryview, name: str) -> Commit:
         raise StoreCorruptError(f"{name} has {size} bytes, too few for a commit: it was cut off")
     magic, whole, header_size, area = _PREFIX.unpack_from(data)
     if magic != MAGIC:
-        raise StoreCorruptError(f"{name} does not begin as a commit does")
+        raise StoreCorruptError(f"{name} does not begin like a commit")
     if whole != size:
         raise StoreCorruptError(f"{name} has {size} bytes where it says {whole}: it was cut off or grew")
     digest = hashlib.blake2b(data[: size - _DIGEST_SIZE], digest_size=_DIGEST_SIZE)

@@ -164,7 +164,7 @@ class DirectoryStore(Store):
             before = self._number
             self._look_again()
             if self._number != before:
-                raise StoreInDoubtError(f"commit {self._number} was interrupted and is there: open the store anew")
+                raise StoreInDoubtError(f"commit {self._number} was interrupted but exists: open the store again")
 
     def _look_again(self) -> None:
         """Read the log again: after an interrupt the commit may exist or not, and the ledger may be inconsistent."""
@@ -237,8 +237,8 @@ class DirectoryStore(Store):
             numbers = self._log.numbers()
             if (numbers or [0])[-1] != self._number:
                 raise StoreLockedError(
-                    f"another writer has gone on with {self._folder.where()} to commit {numbers[-1]} and vacuums it; "
-                    f"this one is at {self._number}: close it and open the store anew"
+                    f"another writer has continued {self._folder.where()} to commit {numbers[-1]} and vacuums it, "
+                    f"while this one is at {self._number}: close this one and open the store again"
                 )
             self._leases.sweep()
             orphans = find_orphans(self._folder, self._log, keep, self._leases.live(), until=self._number)
@@ -263,7 +263,7 @@ def _make_folders(folder: Folder) -> None:
     strangers = {name for name in there if not is_unfinished(name)} - {*_FOLDERS, ASIDE, "lock", FILE}
     if strangers and FILE not in there:
         raise StoreError(
-            f"{folder.where()} holds other things ({min(strangers)}, …); choose an empty folder for a new store"
+            f"{folder.where()} contains other files ({min(strangers)}, …); choose an empty folder for a new store"
         )
     for name in _FOLDERS:
         folder.child(name).make()

@@ -143,7 +143,7 @@ def regular_size(path: Path) -> int:
     except OSError as error:
         raise failure(error, path, "read") from error
     if not stat.S_ISREG(status.st_mode):
-        raise StoreCorruptError(f"{path} is not a regular file; a store holds no links, and none is followed")
+        raise StoreCorruptError(f"{path} is not a regular file; a store contains no links, and altneu follows none")
     return status.st_size
 
 

@@ -160,7 +160,7 @@ class LocalFolder(Folder):
             raise StoreCorruptError(f"{self.path} is missing; put it back from a copy of the store")
         if self.path.is_symlink() or not self.path.is_dir():
             raise StoreCorruptError(
-                f"{self.path} is not a folder of its own; a store holds no links, and none is followed"
+                f"{self.path} is not a folder of its own; a store contains no links, and altneu follows none"
             )
 
     def probed(self) -> LocalFolder:

@@ -49,11 +49,11 @@ def read_identity(folder: Folder) -> tuple[int, str]:
     """
     where = folder.where(FILE)
     if folder.sizes([FILE])[FILE] > _LARGEST:
-        raise StoreCorruptError(f"{where} is far too large to say a format")
+        raise StoreCorruptError(f"{where} is far too large for a format file")
     document: Any = parse_json(folder.read(FILE), where)
     version = document.get("format") if isinstance(document, dict) else None
     if type(version) is not int or version < 1:
-        raise StoreCorruptError(f"{where} says no format version")
+        raise StoreCorruptError(f"{where} has no format version")
     if version not in READABLE:
         raise StoreVersionError(
             f"{folder.where()} has format {version}, written by altneu {document.get('altneu', 'unknown')}; "

@@ -103,9 +103,11 @@ class Ledger:
         named = {blob for references in names.values() for blob in references.blobs}
         for name in blobs:
             if type(name) is not str or name in self.blobs:
-                raise StoreError(f"a blob needs a string as its name that no live blob has: {name!r:.200}")
+                raise StoreError(f"the name of a blob must be a string that no live blob has, got {name!r:.200}")
             if name not in named:
-                raise StoreError(f"blob {name!r} is named by no value of this commit, so nobody could ever read it")
+                raise StoreError(
+                    f"blob {name!r} is not named by any value of this commit, so nothing could ever read it"
+                )
         for name in named:
             if name not in blobs and name not in self.blobs:
                 raise StoreError(f"a value names blob {name!r}, which is neither in this commit nor live")
@@ -116,7 +118,7 @@ class Ledger:
             for name, ref in references.segments.items():
                 known = self.segments.get(name) or new.setdefault(name, ref)
                 if known != ref:
-                    raise StoreError(f"segment {name} is named with other sizes or another checksum than before")
+                    raise StoreError(f"segment {name} is named with a different size or checksum than before")
         return tuple(new.values())
 
 

@@ -47,7 +47,7 @@ def folder_of(location: Location, storage_options: Mapping[str, Any] = MappingPr
     if separator and protocol not in ("file", "local"):
         return _of_address(protocol, text, storage_options)
     if storage_options:
-        raise StoreError(f"{text} is a folder of a local disk, which takes no storage_options")
+        raise StoreError(f"{text} is a folder on a local disk, which has no storage_options")
     return LocalFolder(Path(rest if separator else text).absolute())
 
 
@@ -68,22 +68,26 @@ def _of_arrow(location: Any, options: Mapping[str, Any]) -> Folder:
     from pyarrow import fs
 
     if not isinstance(location, fs.FileSystem):
-        raise StoreError(f"a store is at a path, an address or in a pyarrow file system, not at {location!r:.200}")
+        raise StoreError(
+            f"the place of a store must be a path, an address or a pyarrow file system, got {location!r:.200}"
+        )
     if options:
-        raise StoreError("a pyarrow file system has its settings already and takes no storage_options")
+        raise StoreError("a pyarrow file system has its settings already, so leave storage_options out")
     path = ""
     while isinstance(location, fs.SubTreeFileSystem):
         path = f"{location.base_path.rstrip('/')}/{path}".rstrip("/")
         location = location.base_fs
     if isinstance(location, fs.LocalFileSystem):
         if not path:
-            raise StoreError("a file system alone names no folder: give SubTreeFileSystem(path, LocalFileSystem())")
+            raise StoreError(
+                "a file system alone does not name a folder: give SubTreeFileSystem(path, LocalFileSystem())"
+            )
         return LocalFolder(Path(path).absolute())
     if isinstance(location, fs.PyFileSystem) and isinstance(location.handler, fs.FSSpecHandler):
         return _remote(location.handler.fs, path)
     raise StoreError(
-        f"pyarrow's {type(location).__name__} cannot hold a store: it has no way to put a file only if it is not "
-        f"there, so two writers would overwrite each other; {_ADVICE}"
+        f"pyarrow's {type(location).__name__} cannot hold a store: it cannot put a file only if the file does not "
+        f"exist yet, so two writers would overwrite each other; {_ADVICE}"
     )
 
 
@@ -92,5 +96,5 @@ def _remote(filesystem: Any, path: str) -> Folder:
 
     stripped = str(filesystem._strip_protocol(path)).rstrip("/")  # fsspec's own name for it
     if not stripped.strip("/"):
-        raise StoreError("an address needs a folder (a bucket and, best, a prefix) beside the protocol")
+        raise StoreError("an address needs a bucket, and preferably a prefix, after the protocol")
     return RemoteFolder(stripped, filesystem)

@@ -36,7 +36,7 @@ class Writer(ABC):
         """Raise if this object may no longer write."""
         if not self.held:
             raise StoreError(
-                f"this store object on {where} is closed (or was inherited by a forked process); open it anew"
+                f"this store object on {where} is closed (or was inherited by a forked process); open it again"
             )
 
 

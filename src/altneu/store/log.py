@@ -66,7 +66,7 @@ class CommitLog:
             raise StoreCorruptError(f"{where} is empty: it was cut off")
         commit = decode(data, where)
         if commit.number != number:
-            raise StoreCorruptError(f"{where} holds commit {commit.number}: files were renamed")
+            raise StoreCorruptError(f"{where} contains commit {commit.number}: files were renamed")
         return commit
 
     def _back_from(self, last: int) -> list[Commit]:
@@ -110,7 +110,9 @@ class CommitLog:
         if self._doubt:
             raise StoreInDoubtError(self._doubt)
         data, digest = encode(commit)
-        doubt = f"commit {commit.number} was interrupted and may be there or not; open the store anew to find out"
+        doubt = (
+            f"commit {commit.number} was interrupted and may have been written or not; open the store again to find out"
+        )
         self._doubt, self.is_cut = doubt, True  # until it is known: an interrupt may come between any two operations
         try:
             is_new = self._folder.put(commit_name(commit.number), data, exclusive=True, durable=self._durable)
@@ -158,7 +160,8 @@ class CommitLog:
             commit = self.read(other)
             if other != before + 1 or commit.parent != digest:
                 raise StoreInDoubtError(
-                    f"others have written up to commit {above[-1]} of {self._folder.where()} since it was opened here"
+                    f"other writers have written up to commit {above[-1]} of {self._folder.where()} since it was "
+                    "opened here"
                 )
             digest = commit.digest
 
@@ -168,7 +171,7 @@ class CommitLog:
         if written.transaction != commit.transaction:
             raise StoreLockedError(
                 f"commit {commit.number} of {self._folder.where()} was written by another writer (transaction "
-                f"{written.transaction}); this one keeps nothing of its step: close it and open the store anew"
+                f"{written.transaction}); this writer has discarded its step: close it and open the store again"
             )
 
     def replay(self, until: int | None = None) -> tuple[Ledger, Commit | None, int]:
@@ -202,7 +205,7 @@ class CommitLog:
                 return number
         if numbers:
             raise StoreCorruptError(
-                f"{self._folder.where()} holds no checkpoint; put the missing files back from a copy"
+                f"{self._folder.where()} contains no checkpoint; put the missing files back from a copy"
             )
         return 0
 

@@ -64,7 +64,9 @@ class StoreReader:
                 self._folder.child("readers").make()  # which the first stores had not
                 self._lease = HeldLease(self._leases, name, seconds, first, since, shared=shared)
             except StoreError as error:
-                raise type(error)(f"{error}; that is the reader's lease: lease=None reads without one") from error
+                raise type(error)(
+                    f"{error}; this failed when the reader wrote its lease: lease=None reads without one"
+                ) from error
         try:
             self.snapshot = self._read_log()
         except BaseException:
@@ -189,8 +191,9 @@ class Snapshot(Store):
                 raise
             where = self._folder.where()
             raise HistoryGoneError(
-                f"the files of commit {self.number} of {where} are gone (it is at {numbers[-1]} now): the "
-                "reader's lease ran out, or it has none; refresh() goes to the last commit, a longer lease= keeps more"
+                f"the files of commit {self.number} of {where} are gone (it is at {numbers[-1]} now): the reader's "
+                "lease has expired, or it has none; refresh() goes to the last commit, a longer lease= retains the "
+                "files for longer"
             ) from error
 
     def history(self, limit: int = 20) -> list[CommitInfo]:

@@ -37,7 +37,7 @@ def recover(folder: Folder, *, durable: bool) -> None:
     whole = survey.last_whole()
     if whole is None:
         raise StoreCorruptError(
-            f"{folder.where()} has no commit of which everything is there, so there is nothing to go back to; put "
+            f"{folder.where()} has no commit whose files are all undamaged, so there is nothing to go back to; put "
             f"files back from a copy of the store: {_listed(survey.problems)}"
         )
     number, ledger, commit = whole

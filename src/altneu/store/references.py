@@ -64,9 +64,9 @@ class SegmentRef:
         if segment_number(self.name) is None:
             raise StoreError(f"the name of a segment must be seg-<number>-<checksum>.arrow, got {self.name!r:.200}")
         if any(type(count) is not int or not 0 <= count < 2**63 for count in (self.rows, self.bytes)):
-            raise StoreError(f"segment {self.name} has no plausible size: rows={self.rows!r}, bytes={self.bytes!r}")
+            raise StoreError(f"segment {self.name} has an impossible size: rows={self.rows!r}, bytes={self.bytes!r}")
         if not _DIGEST.fullmatch(self.checksum):
-            raise StoreError(f"segment {self.name} has no plausible checksum: {self.checksum!r:.200}")
+            raise StoreError(f"segment {self.name} has an impossible checksum: {self.checksum!r:.200}")
 
     @property
     def number(self) -> int:
@@ -93,9 +93,9 @@ class SegmentRef:
         """
         inner = value.get("segment") if isinstance(value, dict) else None
         if not isinstance(inner, dict) or set(inner) != {"name", "rows", "bytes", "checksum"}:
-            raise StoreError(f"no reference to a segment: {value!r:.200}")
+            raise StoreError(f"this is not a reference to a segment: {value!r:.200}")
         if type(inner["name"]) is not str or type(inner["checksum"]) is not str:
-            raise StoreError(f"a segment's name and checksum are strings: {value!r:.200}")
+            raise StoreError(f"a segment's name and checksum must be strings, got {value!r:.200}")
         return cls(inner["name"], inner["rows"], inner["bytes"], inner["checksum"])
 
 
@@ -163,11 +163,11 @@ def _admit_object(value: dict[Any, Any], references: References | None, depth: i
             _collect_segment(SegmentRef.from_json(value), references)
         elif "blob" in value:
             if not isinstance(value["blob"], str):
-                raise StoreError(f"a blob is named by a string, not by {value['blob']!r:.200}")
+                raise StoreError(f"the name of a blob must be a string, got {value['blob']!r:.200}")
             references.blobs.add(value["blob"])
     for key in value:
         if type(key) is not str:
-            raise StoreError(f"an object's members are named by strings, not by {key!r:.200}")
+            raise StoreError(f"the names of an object's members must be strings, got {key!r:.200}")
     return {key: admit(part, references, depth + 1) for key, part in value.items()}
 
 

@@ -93,7 +93,7 @@ class RemoteFolder(Folder):
             failures.append(failure)
         raise StoreError(
             f"{self.where()} cannot hold a store: {'; '.join(dict.fromkeys(failures))}. A store needs a file system "
-            "that puts a file only if it is not there yet: a local disk, S3 (s3fs 2026.9 or newer), Google Cloud "
+            "that can put a file only if it does not exist yet: a local disk, S3 (s3fs 2026.9 or newer), Google Cloud "
             "Storage (gcsfs) or Azure (adlfs)"
         )
 

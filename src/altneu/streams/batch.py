@@ -57,7 +57,7 @@ def normalised(frame: DataFrame, source: str, columns: Sequence[str], controls: 
         if kind.typeName() not in ("byte", "short", "integer", "long"):
             raise SchemaError(
                 f"{what}={control!r} of the stream for {source!r} is {kind.simpleString()}, and must be a whole "
-                "number; of a timestamp take unix_seconds(...) or unix_millis(...), which says what a tick is"
+                "number; for a timestamp, use unix_seconds(...) or unix_millis(...), which also chooses the tick"
             )
         chosen.append(value.cast("long").alias(name))
     return frame.select(*chosen)

@@ -26,7 +26,9 @@ def folder_of(store: Store, scratch: str | None, checkpoint: str | None, name: s
         return f"file:{scratch}/{own}"
     folder = getattr(store, "folder", None)
     if not isinstance(folder, LocalFolder):
-        raise StreamError("the store is in no local folder: say where the streams' checkpoints go, checkpoint=...")
+        raise StreamError(
+            "the store is not in a local folder: give a folder for the streams' checkpoints, checkpoint=..."
+        )
     return f"file:{folder.path}/streams/{own}"
 
 

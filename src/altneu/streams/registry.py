@@ -45,7 +45,7 @@ class Streams:
     ) -> Following:
         """Start a query for each stream, or none."""
         if not frames:
-            raise InputError("follow takes streams by the names of sources: session.follow(edges=spark.readStream...)")
+            raise InputError("follow needs streams by the names of sources: session.follow(edges=spark.readStream...)")
         self._engine.check_open()
         self._engine.make_ready()
         _check_names(options, frames)
@@ -81,7 +81,7 @@ class Streams:
         if type(frame).__module__.startswith("pyspark.sql.connect"):
             raise InputError(
                 "follow needs classic Spark: on Spark Connect the function that is called with a micro-batch runs in "
-                "another process, which has no part in this session. Run the session in a process with a classic "
+                "another process, which cannot reach this session. Run the session in a process with a classic "
                 "SparkSession (no .remote(...)), which may be on the cluster"
             )
         if name in self._followed and self._followed[name].active:
@@ -172,8 +172,12 @@ def _options(name: str, values: Mapping[str, Any]) -> Options:
         raise InputError(f"max_rows must be at least 1, got {options.max_rows!r}")
     if options.watermark is not None:
         if whole_number(options.watermark, "watermark") < 0:
-            raise InputError(f"watermark={options.watermark!r} is how much earlier rows may come, from 0 on")
+            raise InputError(
+                f"watermark={options.watermark!r} must be at least 0: it says how much earlier rows may arrive"
+            )
         known = options.time[0] if isinstance(options.time, tuple) else options.time
         if not isinstance(known, str):
-            raise InputError(f"watermark={options.watermark!r} of {name!r} needs time=, the column that it is about")
+            raise InputError(
+                f"watermark={options.watermark!r} of {name!r} needs time=, the column with the times of rows"
+            )
     return options

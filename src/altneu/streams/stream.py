@@ -115,8 +115,8 @@ class Stream:
             self._check_late_source()
         if options.max_rows is not None and not _is_deterministic(frame):
             raise InputError(
-                f"stream {self.name!r} draws values by chance (rand, uuid or a function said to be non-deterministic): "
-                "a batch that comes again after a crash would be cut in another way; leave max_rows= out"
+                f"stream {self.name!r} computes random values (rand, uuid or a function declared non-deterministic), "
+                "so a batch that is repeated after a crash would be divided differently; leave max_rows= out"
             )
         self.query: StreamingQuery | None = None
         self.error: StreamError | None = None
@@ -136,7 +136,9 @@ class Stream:
                 f"command={command!r} of stream {name!r} must be one of {', '.join(COMMANDS)}, or a column"
             )
         if self.options.diff != 1:
-            raise InputError(f"command={command!r} of stream {name!r} says what becomes of a row; leave diff= out")
+            raise InputError(
+                f"command={command!r} of stream {name!r} says already what happens to a row; leave diff= out"
+            )
         if self.timed and self.options.late == "error" and command != "insert":
             raise InputError(
                 f'late="error" of stream {name!r} keeps late rows, but not what command={command!r} would do with '
@@ -262,7 +264,7 @@ class Stream:
         """The function that Spark calls with each micro-batch; Spark continues with the next one when it returns."""
         with self._busy:
             if self._stopping:
-                raise StreamError(f"stream {self.name!r} is being stopped; batch {batch} was not taken")
+                raise StreamError(f"stream {self.name!r} is being stopped; batch {batch} was not processed")
             self._since = clock.perf_counter()
             self.registry.taking.add(threading.get_ident())
             try:

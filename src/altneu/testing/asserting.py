@@ -115,7 +115,7 @@ def rows_of(found: Any, at: Any = None) -> pa.Table:
     for method in ("toArrow", "to_arrow"):
         if hasattr(found, method):
             return getattr(found, method)()
-    raise InputError(f"only a view, an Arrow table or a DataFrame has rows to compare, got a {type(found).__name__}")
+    raise InputError(f"the rows to compare must be a view, an Arrow table or a DataFrame, got a {type(found).__name__}")
 
 
 def _times(found: Any, table: pa.Table) -> Sequence[str]:
@@ -132,9 +132,7 @@ def _as_table(expected: Expected, schema: pa.Schema) -> pa.Table:
     rows = [tuple(row) if isinstance(row, tuple | list) else (row,) for row in expected]
     widths = {len(row) for row in rows}
     if widths - {len(schema)}:
-        raise InputError(
-            f"rows of {min(widths)} values, and there are {len(schema)} columns: {', '.join(schema.names)}"
-        )
+        raise InputError(f"there are rows of {min(widths)} values for {len(schema)} columns: {', '.join(schema.names)}")
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.table([array_of(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 

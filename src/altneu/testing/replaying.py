@@ -212,9 +212,9 @@ def _collections(sources: Mapping[str, Collection] | Sequence[Collection]) -> Se
 
 def _source(collection: Collection) -> ir.Source:
     if not isinstance(collection.node, ir.Source):
-        raise InputError(f"histories are of sources, such as an.source(...), not of {collection!r}")
+        raise InputError(f"histories needs sources, such as an.source(...), got {collection!r}")
     if collection.node.coordinates:
-        raise InputError(f"source {collection.node.name!r} has two times, and histories have one")
+        raise InputError(f"source {collection.node.name!r} has two times, but histories need sources with one")
     return collection.node
 
 

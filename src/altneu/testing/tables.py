@@ -65,18 +65,18 @@ def table(text: str, schema: str | pa.Schema | HasSchema | None = None) -> pa.Ta
     if len(lines) > 1 and _RULE.fullmatch(lines[1][1]):
         del lines[1]
     if not lines:
-        raise InputError("a table as text begins with a header: the names of its columns, parted by |")
+        raise InputError("a table as text must begin with a header: the names of its columns, separated by |")
     header = [name.split(None, 1) for name in _cells(lines[0][1])]
     if not all(header):
         raise InputError(f"line {lines[0][0]}: a column of the header has no name")
     names = [parts[0] for parts in header]
     if len(set(names)) < len(names):
-        raise InputError(f"line {lines[0][0]}: a name comes twice: {', '.join(names)}")
+        raise InputError(f"line {lines[0][0]}: a name occurs twice: {', '.join(names)}")
     rows = []
     for i, line in lines[1:]:
         cells = _cells(line)
         if len(cells) != len(names):
-            raise InputError(f"line {i}: {len(cells)} cells, and the header has {len(names)}: {line}")
+            raise InputError(f"line {i}: {len(cells)} cells, but the header has {len(names)}: {line}")
         rows.append(cells)
     known = _types(header, schema)
     numbers = [i for i, _ in lines[1:]]

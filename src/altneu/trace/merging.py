@@ -154,7 +154,7 @@ def merge(batches: Sequence[Batch], since: Antichain) -> Batch:
         DiffOverflowError: a summed diff exceeds the signed 64-bit range.
     """
     if not batches:
-        raise PlanError("merge takes one batch or more; use Spine.merged for a spine that may be empty")
+        raise PlanError("merge needs at least one batch; use Spine.merged for a spine that may be empty")
     return Merge.start(batches, since).advance(1 << 62, BLOCK_ROWS, since).finished()
 
 

@@ -330,7 +330,9 @@ def _field(node: exp.Expr, text: str) -> pa.Field:
             raise SchemaError(f"cannot read {constraint.sql('spark')!r} in the schema {text!r}: {remedy}")
     data_type = arrow_type(node.kind, text)
     if data_type == NULL and not nullable:
-        raise SchemaError(f"column {node.name!r} is void, a type of nulls alone, and cannot be NOT NULL (in {text!r})")
+        raise SchemaError(
+            f"column {node.name!r} is void, a type that has only nulls, and cannot be NOT NULL (in {text!r})"
+        )
     return pa.field(node.name, data_type, nullable)
 
 

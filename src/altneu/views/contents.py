@@ -53,8 +53,8 @@ class Contents:
             updates = self._read(at, errors)
         if np.maximum(updates.diffs, 0).sum(dtype=np.float64) > _MOST_ROWS:
             raise ReadError(
-                f"view {self.name!r} has more than {_MOST_ROWS} rows, counts included; maintain its count(), "
-                "which has each row once with how often it is there"
+                f"view {self.name!r} has more than {_MOST_ROWS} rows, counts included; maintain its count(), which has "
+                "each row once, with its number of copies"
             )
         rows = repeated(updates)
         return pa.Table.from_batches([rows.to_batch()]) if len(rows.schema) else pa.table({})

@@ -199,9 +199,9 @@ def _refuse_times_of_now(plan: Plan, existing: set[str]) -> None:
         operation = plan.nodes[plan.arrangements[name]].operation
         if isinstance(operation, ArrangeOp) and operation.retention.needs_history and name not in existing:
             raise PlanError(
-                "only views record update_time(), and none records it for these rows: in a query that is answered once "
-                "they would all arrive now. Query a view that has it: CREATE MATERIALIZED VIEW … AS SELECT *, "
-                "update_time() AS came FROM …, in Python session.maintain(...)"
+                "only views record update_time(), and none records it for these rows: in a query that is answered "
+                "once, all rows would arrive now. Query a view that records it: CREATE MATERIALIZED VIEW … AS SELECT "
+                "*, update_time() AS came FROM …, in Python session.maintain(...)"
             )
 
 

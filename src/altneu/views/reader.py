@@ -100,8 +100,8 @@ class CommitViews:
             description = self.views[name].get("kept")
             if description is None:
                 raise ReadError(
-                    f"an older version of altneu wrote the store, without the layout of view {name!r}: open it once "
-                    "with a session of this version, maintain the view there, and advance"
+                    f"an older version of altneu wrote the store, without the layout of view {name!r}: open the store "
+                    "once in a session of this version, maintain the view there, and advance"
                 )
             self._described[name] = Described.from_json(description)
             self._described[name].open_in(self.table)
@@ -185,8 +185,8 @@ class StoreReadings(Closing):
             if self.store_id != history and self.subscribers.since is not None:
                 self.subscribers.end()
                 raise HistoryGoneError(
-                    f"the store {self._store.where} went back to an earlier commit after damage and lost what "
-                    "subscriptions have delivered since; they are closed, subscribe again"
+                    f"the store {self._store.where} went back to an earlier commit after damage and lost the later "
+                    "changes that subscriptions have delivered; these subscriptions are closed, so subscribe again"
                 )
             try:
                 self.subscribers.deliver(f"the reader is at {self.lower}")

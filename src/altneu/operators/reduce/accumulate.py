@@ -98,8 +98,8 @@ class Accumulator:
         check_names(self.output_schema.names)
         if self.slots > _MOST_SLOTS:
             raise PlanError(
-                f"{len(self.arguments)} aggregated columns in one group_by; at most {MOST_ARGUMENTS} fit, and fewer of "
-                "variances and their kin; use several"
+                f"{len(self.arguments)} aggregated columns in one group_by; at most {MOST_ARGUMENTS} fit, and fewer "
+                "variances and related aggregates; use several"
             )
 
     @cached_property

@@ -53,7 +53,9 @@ class WindowSpec(ReduceSpec):
                     raise TypeMismatchError(f"a window cannot be ordered by {name!r}: maps have no order")
             bounds = () if call.frame is None else (call.frame.start, call.frame.end)
             if any(isinstance(b, str) for b in bounds) and len(call.order) != 1:
-                raise PlanError(f"the frame of {call.signature} has values for bounds, which takes one order column")
+                raise PlanError(
+                    f"the frame of {call.signature} has values as bounds, which needs exactly one order column"
+                )
 
     @cached_property
     def schema(self) -> pa.Schema:

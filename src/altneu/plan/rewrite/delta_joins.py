@@ -135,7 +135,7 @@ def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, jo
     if tree.is_cut:
         if joins == "delta":
             raise PlanError(
-                f'joins="delta" joins {LIMIT} collections at once, and more are joined here: {_called(node)}'
+                f'joins="delta" joins at most {LIMIT} collections at once, and this plan joins more: {_called(node)}'
             )
         return replace(node, reason=f"binary joins: more than {tree.limit} collections are joined")
     variables = tuple(tuple(tree.name(v) for v in part) for part in tree.variables)

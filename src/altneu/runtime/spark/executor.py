@@ -329,14 +329,15 @@ def _source_failures(sources: list[str]) -> Iterator[None]:
         text = str(error).strip().split("\n\tat ")[0]
         if "No module named 'altneu'" in text:
             raise StepFailedError(
-                "Spark's Python workers cannot import altneu, and nothing of the step is committed: they run another "
-                "Python than this process. Set the environment's PYSPARK_PYTHON to this one's path before the "
-                f"SparkSession is made ({sys.executable}), or make it by altneu.spark_session()"
+                "Spark's Python workers cannot import altneu, and nothing of the step is committed: they run a "
+                "different Python than this process. Set the environment variable PYSPARK_PYTHON to the path of this "
+                f"Python before the SparkSession is created ({sys.executable}), or create it with "
+                "altneu.spark_session()"
             ) from error
         if not sources:
             raise StepFailedError(f"a Spark job of the step failed and nothing of it is committed: {text}") from error
         raise SourceFailedError(
             f"a DataFrame inserted into {', '.join(map(repr, sources))} failed while it was read, "
             f"and nothing of the step is committed: {text}\n"
-            "Call session.discard(source) and insert it again when it is mended."
+            "Call session.discard(source) and insert the rows again when the cause is removed."
         ) from error

@@ -23,8 +23,8 @@ def assigned(collection: Collection, schema: pa.Schema, statement: Any) -> Colle
     known = {name.lower(): name for name in schema.names}
     if len(columns) != len(collection.columns):
         raise StatementError(
-            f"{statement.name!r} takes {len(columns)} columns ({', '.join(columns)}), "
-            f"and the query gives {len(collection.columns)}"
+            f"{statement.name!r} needs {len(columns)} columns ({', '.join(columns)}), but the query returns "
+            f"{len(collection.columns)}"
         )
     values: dict[str, str] = {}
     for name, column in zip(columns, collection.schema, strict=True):
@@ -32,10 +32,10 @@ def assigned(collection: Collection, schema: pa.Schema, statement: Any) -> Colle
             raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
         target = schema.field(known[name.lower()])
         if target.name in values:
-            raise StatementError(f"column {name!r} comes twice")
+            raise StatementError(f"column {name!r} is named twice")
         if not _assignable(column.type, target.type):
             raise StatementError(
-                f"column {target.name!r} of {statement.name!r} is {type_name(target.type)}, and the query gives "
+                f"column {target.name!r} of {statement.name!r} is {type_name(target.type)}, but the query returns "
                 f"{type_name(column.type)}; CAST it"
             )
         same = column.type == target.type

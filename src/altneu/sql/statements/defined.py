@@ -103,8 +103,9 @@ class Definitions(Mapping[str, Collection]):
         if defined is None or (kinds and defined.kind not in kinds):
             if defined is None and name in self._engine.sources:
                 raise StatementError(
-                    f"source {name!r} was declared in Python, and statements change what CREATE TABLE or CREATE "
-                    f"SOURCE made: use session.insert({name!r}, rows) and session.retract({name!r}, rows)"
+                    f"source {name!r} was declared in Python, and statements can only change the rows of a table or "
+                    f"source that a statement created: use session.insert({name!r}, rows) and "
+                    f"session.retract({name!r}, rows)"
                 )
             problem = f"{defined.name!r} is a {defined.kind}" if defined else f"there is no {name!r}"
             shown = " or ".join(kinds) or "name"
@@ -178,8 +179,7 @@ class Definitions(Mapping[str, Collection]):
             elif name in views and self._engine.ports(views[name]).changes_only:
                 raise StatementError(
                     f"view {views[name]!r} has no contents (CONTENTS = FALSE), so no query can read it; SUBSCRIBE and "
-                    "CREATE SINK deliver its changes, and CREATE VIEW gives its query a name whose rows are computed "
-                    "on demand"
+                    "CREATE SINK deliver its changes, and a view made with CREATE VIEW computes its rows on demand"
                 )
 
     def __getitem__(self, name: str) -> Collection:

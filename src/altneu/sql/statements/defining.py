@@ -89,7 +89,7 @@ class Definer:
         kind = _kind_of(statement)
         if statement.name.startswith(TEMPORARY):
             raise StatementError(
-                f"{statement.name!r}: names that begin with {TEMPORARY} are of what passes; choose another"
+                f"{statement.name!r}: names that begin with {TEMPORARY} are reserved for altneu; choose another"
             )
         existing = self.known.get_defined(statement.name)
         if existing is not None and existing.kind == kind and same(existing.statement.text, statement.text):
@@ -108,7 +108,9 @@ class Definer:
             self._refuse_dependants(existing, "is replaced")
             replaced = existing
         elif statement.name in self._engine.collections and kind != "MATERIALIZED VIEW":
-            raise StatementError(f"{statement.name!r} is a view or source of the program's; choose another name")
+            raise StatementError(
+                f"{statement.name!r} is a view or source that the program defines; choose another name"
+            )
         defined = Defined(statement.name, kind, statement, self.known.next_order)
         if kind in ("SOURCE", "TABLE"):
             defined.columns, defined.raw = columns_of(statement, self._engine.spark)  # type: ignore[arg-type]
@@ -231,15 +233,15 @@ class Definer:
                 return name
             known = [d.view for d in self.known.all.values() if d.view is not None and d.kind != "INDEX"]
             views = dict.fromkeys([*known, *self._engine.views])
-            raise StatementError(f"there is no {name!r}; maintained are: {', '.join(views) or '(none)'}")
+            raise StatementError(f"there is no view {name!r}; the maintained views are: {', '.join(views) or '(none)'}")
         if defined.error is not None:
             raise defined.error
         if defined.view is None or defined.kind == "INDEX":
             remedy = {
-                "VIEW": f"CREATE MATERIALIZED VIEW keeps what it has; {name} is a name for a query",
-                "SOURCE": f"CREATE SOURCE {name} … KEEP keeps its rows",
+                "VIEW": f"CREATE MATERIALIZED VIEW stores its rows; {name} is only a name for a query",
+                "SOURCE": f"CREATE SOURCE {name} … KEEP stores its rows",
             }.get(defined.kind, "name a materialized view, or a table")
-            raise StatementError(f"{what} needs what is maintained, and {name!r} is a {defined.kind}: {remedy}")
+            raise StatementError(f"{what} needs a maintained view, but {name!r} is a {defined.kind}: {remedy}")
         return defined.view
 
     # drop -----------------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class Feeds:
             for text in names.values():
                 if text not in data.column_names:
                     raise StatementError(
-                        f"source {source.name!r}: without Spark TIME and DIFF must be columns, and {text!r} is not "
+                        f"source {source.name!r}: without Spark, TIME and DIFF must be columns, but {text!r} is not "
                         f"among {', '.join(data.column_names)}"
                     )
         options: dict[str, Any] = {}
@@ -168,14 +168,14 @@ class Feeds:
                 self._drain([source])
             return
         if statement.origin.kind == "insert":
-            raise StatementError(f"{source.name!r} is fed by INSERT; there is nothing to take anew")
+            raise StatementError(f"{source.name!r} gets its rows by INSERT, so there is nothing to read again")
         if not source.fed:
             self.insert()
             return
         if source.view is None or statement.envelope.kind != "none" or statement.times or statement.diff:
             raise StatementError(
-                f"source {source.name!r} is read once. REFRESH finds new rows by comparison with the rows that the "
-                "source keeps: declare it with KEEP, without ENVELOPE, TIME and DIFF; FROM STREAM takes new files"
+                f"source {source.name!r} is read only once. REFRESH finds new rows by comparing them with the stored "
+                "rows: declare the source with KEEP, and without ENVELOPE, TIME and DIFF; FROM STREAM reads new files"
             )
         self._insert(source)
         view = View(self._engine, source.view)
@@ -199,8 +199,8 @@ def _checkpoint(sources: list[Defined]) -> str | None:
     checkpoints = {s.stated(CreateSource).options.get("CHECKPOINT") for s in sources}
     if len(checkpoints) > 1:
         raise StatementError(
-            f"streams that are followed together have one CHECKPOINT, and {', '.join(s.name for s in sources)} have "
-            f"{', '.join(map(str, sorted(map(str, checkpoints))))}"
+            "streams that are followed together must have the same CHECKPOINT, but "
+            f"{', '.join(s.name for s in sources)} have {', '.join(map(str, sorted(map(str, checkpoints))))}"
         )
     checkpoint: str | None = checkpoints.pop()
     return checkpoint

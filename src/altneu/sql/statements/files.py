@@ -147,7 +147,7 @@ def _refuse_quotes(path: str, quote: str, sep: str) -> None:
     if match is not None:
         line = data.count(b"\n", 0, match.start()) + 1
         raise StatementError(
-            f"file {path!r}, line {line}: a quote inside of quotes; say how it is written: OPTIONS (escape '\"') "
+            f"file {path!r}, line {line}: there is a quote inside quotes; say how it is escaped: OPTIONS (escape '\"') "
             "where it is doubled, OPTIONS (escape '\\\\') behind a backslash"
         )
 
@@ -165,7 +165,7 @@ def _reading(path: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError, UnicodeDecodeError) as error:
-        raise StatementError(f"file {path!r} cannot be read, is it of another FORMAT?: {error}") from error
+        raise StatementError(f"file {path!r} cannot be read; perhaps it has another FORMAT: {error}") from error
 
 
 _READ: dict[str, Callable[[list[str], pa.Schema | None, Settings], pa.Table]] = {

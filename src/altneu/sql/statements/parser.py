@@ -99,7 +99,7 @@ def parse(text: str) -> list[Statement]:
         StatementError: it does not parse; with the place, the token there and the expected one.
     """
     if not isinstance(text, str):
-        raise StatementError(f"session.sql takes a text, not {type(text).__name__}")
+        raise StatementError(f"session.sql needs a text, not {type(text).__name__}")
     dialect = SparkStatements()
     tokens = _tokens(dialect, text)
     try:

@@ -52,7 +52,7 @@ class Result:
             ReadError: the statement gives none.
         """
         if self._table is None:
-            raise ReadError(f"the statement gives no rows: {self.message}")
+            raise ReadError(f"the statement returns no rows: {self.message}")
         return self._table
 
     def to_pylist(self) -> list[tuple[Any, ...]]:
@@ -66,7 +66,7 @@ class Result:
             ReadError: the session has no Spark.
         """
         if self._spark is None:
-            raise ReadError("this session has no Spark; take the rows with to_arrow() or to_pylist()")
+            raise ReadError("this session has no Spark; get the rows with to_arrow() or to_pylist()")
         return self._spark.createDataFrame(self.to_arrow())
 
     def __iter__(self) -> Iterator[Any]:

@@ -109,7 +109,8 @@ class Statements:
     def _done(self, statement: Statement) -> Answer:
         if self._failed is not None and not (isinstance(statement, Transaction) and statement.word != "BEGIN"):
             raise StatementError(
-                f"the transaction was given up at an error, and nothing counts before ROLLBACK ends it: {self._failed}"
+                "the transaction was aborted by an error, and further statements are refused until ROLLBACK ends it: "
+                f"{self._failed}"
             )
         if isinstance(statement, _WITH_STREAMS):
             return _DO.execute(self, statement)
@@ -174,12 +175,12 @@ class Statements:
     def _transaction(self, statement: Transaction) -> Result:
         if statement.word == "BEGIN":
             if self._open:
-                raise StatementError("BEGIN: the transaction before has not ended; COMMIT or ROLLBACK it")
+                raise StatementError("BEGIN: a transaction is open already; COMMIT or ROLLBACK it first")
             self.settle()
             self._open, self._changed = True, set()
             return self._message("BEGIN")
         if not self._open:
-            raise StatementError(f"{statement.word}: there was no BEGIN; each statement is its own transaction")
+            raise StatementError(f"{statement.word}: there was no BEGIN, so each statement is a transaction of its own")
         failed, steps = self._failed, self._engine.steps
         self._open, self._failed = False, None
         if statement.word == "ROLLBACK":
@@ -314,7 +315,7 @@ class Statements:
                 f"{name!r} is fed from {defined.stated(CreateSource).origin}; INSERT goes into a TABLE"
             )
         if defined.name not in self._engine.sources:
-            raise StatementError(f"no view reads source {name!r} and it has no KEEP, so that its rows would be lost")
+            raise StatementError(f"no view reads source {name!r} and it has no KEEP, so its rows would be lost")
         return defined
 
     def _insert(self, statement: Insert) -> Result:
@@ -368,7 +369,7 @@ class Statements:
             )
         if self._open and target.name in self._changed:
             raise StatementError(
-                f"{name!r} has changes that wait for COMMIT, which DELETE and UPDATE do not see before; COMMIT first"
+                f"{name!r} has changes that are not committed yet, which DELETE and UPDATE cannot see; COMMIT first"
             )
         self.settle()
         return peek(self._engine, self.definer.shown(_all_of(target.name, where)).collection)

@@ -97,6 +97,8 @@ def _columns(name: str, known: Definitions) -> pa.Table:
 def _create(name: str, engine: Engine, known: Definitions) -> pa.Table:
     defined = known.get_defined(name)
     if defined is None and name in engine.views:
-        raise StatementError(f"{name!r} is a view of the program's, of no statement; EXPLAIN VIEW {name} shows it")
+        raise StatementError(
+            f"{name!r} is a view that a program defines, not a statement; EXPLAIN VIEW {name} shows it"
+        )
     defined = known.defined(name)
     return pa.table({"name": [defined.name], "create_sql": [defined.statement.text]})

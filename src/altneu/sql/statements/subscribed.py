@@ -32,7 +32,7 @@ class Subscribed(Closing):
             if name not in schema.names:
                 raise UnknownColumnError(name, schema.names, "the key of SUBSCRIBE")
         if statement.envelope != "none" and len(times) > 1:
-            raise StatementError("a view with two times has no one row a key: SUBSCRIBE without ENVELOPE")
+            raise StatementError("a view with two times has no single row for a key: SUBSCRIBE without ENVELOPE")
         self._times, self._names = len(times), list(schema.names)
         self._values = [name for name in schema.names if name not in statement.key]
         controls = [TIME, *times[1:], *([PROGRESSED] if statement.progress else [])]

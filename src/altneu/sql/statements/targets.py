@@ -33,7 +33,7 @@ def sink_of(statement: CreateSink, view: View, spark: Any) -> Sink:
         return sinks.database(view, partial(sqlite3.connect, statement.place), str(statement.table), **common)
     if spark is None:
         raise StatementError(
-            f"sink {statement.name!r} is written by a JDBC driver of Spark's, and this session has no Spark: "
+            f"sink {statement.name!r} needs a JDBC driver in Spark, but this session has no Spark: "
             "Session(spark, ...), or altneu run --master local[*]"
         )
     properties = {name: str(expanded(value)) for name, value in statement.connection.items()}
@@ -44,5 +44,5 @@ def _types(encoded: list[Any]) -> Mapping[str, str]:
     """Types of columns, each as a text "column type"."""
     pairs = [str(text).split(None, 1) for text in encoded]
     if wrong := [pair for pair in pairs if len(pair) != 2]:
-        raise StatementError(f"TYPES takes texts such as 'price NUMERIC(10, 2)', not {' '.join(wrong[0])!r}")
+        raise StatementError(f"TYPES needs texts such as 'price NUMERIC(10, 2)', not {' '.join(wrong[0])!r}")
     return {column: kind for column, kind in pairs}  # noqa: C416  # of pairs that are lists
