@@ -201,7 +201,7 @@ def test_wrong_streams_and_options_are_refused(spark, files):
             ({"n": stream, "time": "when"}, SchemaError, "neither a column .* nor an expression"),
             ({"n": stream, "time": "timestamp_seconds(time)"}, SchemaError, r"unix_seconds\(\.\.\.\)"),
             ({"n": stream, "watermark": 3}, InputError, "needs time="),
-            ({"n": stream, "time": "time", "watermark": -3}, InputError, "from 0 on"),
+            ({"n": stream, "time": "time", "watermark": -3}, InputError, "at least 0"),
             ({"n": stream, "late": "later"}, InputError, "late must be"),
             ({"n": stream, "max_rows": 0}, InputError, "must be at least 1"),
         ]

@@ -358,7 +358,7 @@ def test_what_is_committed_stays_and_another_advance_goes_on(few, path, failure,
     assert stopped == session._engine.executor.uppers[-1]
     assert len(session._engine.executor.uppers) == 3
     assert f"those before {stopped} are closed and committed" in caught.value.__notes__[0]
-    assert "still there" not in str(caught.value)
+    assert "still pending" not in str(caught.value)
     if kind == "reopened":
         session.close()
         session, views = opened(path)
@@ -385,7 +385,7 @@ def sum_of(changes):
 def test_a_first_step_that_fails_leaves_what_was_inserted(few):
     session, views = opened(recorder=Recorder(0), views={"events": EVENTS})
     insert(session, windows(300, length=30))
-    with pytest.raises(StepFailedError, match="still there") as caught:
+    with pytest.raises(StepFailedError, match="still pending") as caught:
         session.advance(to=400)
     assert session.lower == 0
     assert not hasattr(caught.value, "__notes__")
