@@ -85,8 +85,8 @@ class Operator:
             ``exchange`` is the key by which rows are spread on their way to it (empty: to one shard, None: they stay
             where they are). ``bound`` says what bounds the cost of a step, ``called`` is the word for it, ``cost`` a
             formula of it. Of an arrangement ``shared_with`` are the other views that read it; ``views`` are all that
-            need the operator. ``back`` is the end of a loop's body from which a variable gets its next round. ``scope`` is a number in
-            ``scopes``, ``within`` what that is called, and those around it, the innermost first.
+            need the operator. ``back`` is the end of a loop's body from which a variable gets its next round. ``scope``
+            is a number in ``scopes``, ``within`` what that is called, and those around it, the innermost first.
     Units:  ``updates`` and ``bytes`` of the state now, over all shards.
     """
 
