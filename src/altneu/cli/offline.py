@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
 from altneu import sql
 from altneu.collections.collection import Collection, source
-from altneu.engine.reading import OnErrors, Time, updates_table
+from altneu.engine.reading import ASKED, OnErrors, Time, updates_table
 from altneu.errors import ReadError, StatementError
+from altneu.order import Epoch
 from altneu.plan import ir
+from altneu.plan.lower import lower
+from altneu.runtime.read import has_negative_rows
 from altneu.session import Session
 from altneu.sql.statements import parse
 from altneu.sql.statements.ordered import ordered
-from altneu.sql.statements.tree import CreateView, Select
+from altneu.sql.statements.tree import CreateIndex, CreateView, Select
 from altneu.trace.update import Updates
 from altneu.types import quote_name
+from altneu.views.lookup import computed, found_in, inputs_of
 from altneu.views.reader import Reader
-from altneu.views.view import followed
+from altneu.views.view import followed, state_of
 
 NAME = "the query"
 
@@ -39,6 +44,7 @@ class Names(Mapping[str, Collection]):
         self.views = [name for name in stored if name not in hidden and not name.startswith("#")]
         self._named = {v["name"]: v["text"] for v in definitions.values() if v["kind"] == "VIEW"}
         self._collections: dict[str, Collection] = {}
+        self.indexes = _indexes(definitions.values(), self.views)
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self.files, *self.views, *self._named]))
@@ -67,6 +73,18 @@ class Names(Mapping[str, Collection]):
             return result
         renamed = zip(statement.columns, result.columns, strict=True)
         return result.select(**{new: quote_name(old) for new, old in renamed})
+
+
+def _indexes(definitions: Iterable[Mapping[str, Any]], views: list[str]) -> dict[str, list[str]]:
+    """By view the names of the indexes on it, which have its rows."""
+    by_name = {name.lower(): name for name in views}
+    indexes: dict[str, list[str]] = {}
+    for definition in definitions:
+        if definition["kind"] == "INDEX":
+            (statement,) = parse(definition["text"])
+            if isinstance(statement, CreateIndex) and statement.of.lower() in by_name:
+                indexes.setdefault(by_name[statement.of.lower()], []).append(definition["name"])
+    return indexes
 
 
 def selected(text: str, what: str) -> Select:
@@ -104,9 +122,11 @@ def ask(
 ) -> Answer:
     """Answer a query over a store's views, at the last closed time or an earlier one that is kept, and over files.
 
-    Its plan is run once over the rows of the views that it reads, in memory.
+    Its plan is run once over the rows of the views that it reads, in memory. If it needs only rows that have some keys,
+    or only their number, these are looked up, as in a session.
 
-    Cost:   reads these views; what computing the query once costs.
+    Cost:   O(log n) for each key, and a pass over the counts of the view's rows; else reads these views. What computing
+            the query once costs.
 
     Raises:
         StatementError, PlanError: it is no query, or names what is not there.
@@ -119,6 +139,8 @@ def ask(
     names, at_time = Names(reader, files), select.at if at is None else at
     answer = ordered(select.query, lambda tree: sql.shown(tree, names))
     time = _system_time(reader, at_time)
+    if reader is not None and (table := _looked_up(reader, names, answer.shown.collection, at_time, time)) is not None:
+        return Answer(answer.apply(table), time)
     with Session() as session:
         view = session.maintain(NAME, answer.shown.collection)
         for name in sources_of(answer.shown.collection):
@@ -129,6 +151,36 @@ def ask(
         return Answer(answer.apply(view.to_arrow(time, errors)), time)
 
 
+def _looked_up(reader: Reader, names: Names, collection: Collection, at: Time, time: int) -> pa.Table | None:
+    """The answer from lookups; None if the views have to be read as a whole, as where one has an error."""
+    views = {name: name for name in sources_of(collection) if name in names.views and name not in names.files}
+    if not views:
+        return None
+    state = state_of(reader.view(next(iter(views))))
+    with state.lock:
+
+        def arrangements(view: str) -> list[str]:
+            alike = [state.ports(name) for name in (view, *names.indexes.get(view, ()))]
+            return [ports.contents for ports in alike if not ports.changes_only]
+
+        found = found_in(collection.node, views, arrangements, state.table)
+        if found is None:
+            return None
+        times = {view: state.known(view).readable(_time_of(reader, view, at)) for view in found.views}
+        table = state.table
+        if any(has_negative_rows(table, state.ports(view).contents, at) is not False for view, at in times.items()):
+            return None
+        inputs = inputs_of(state, found.lookups, times)
+        if inputs is None:
+            return None
+        return computed(lower({ASKED: found.node}, Epoch()), inputs, (time,)).answer((time,))
+
+
+def _time_of(reader: Reader, view: str, at: Time) -> Time:
+    """The time at which a view is read: of one with one time, the first of two."""
+    return at[0] if isinstance(at, tuple) and reader.view(view).coordinates is None else at
+
+
 def _system_time(reader: Reader | None, at: Time) -> int:
     system = at[0] if isinstance(at, tuple) else at
     last = 0 if reader is None else max(reader.lower - 1, 0)
@@ -136,10 +188,7 @@ def _system_time(reader: Reader | None, at: Time) -> int:
 
 
 def _rows(reader: Reader, name: str, at: Time, errors: OnErrors) -> pa.Table:
-    """The rows of a view; of one with one time, at the first of two."""
-    if isinstance(at, tuple) and reader.view(name).coordinates is None:
-        at = at[0]
-    return reader.view(name).to_arrow(at, errors)
+    return reader.view(name).to_arrow(_time_of(reader, name, at), errors)
 
 
 class Maintained:

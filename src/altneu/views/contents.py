@@ -51,13 +51,12 @@ class Contents:
         """
         with self._source.lock:
             updates = self._read(at, errors)
-        if np.maximum(updates.diffs, 0).sum(dtype=np.float64) > _MOST_ROWS:
+        if has_too_many_rows(updates):
             raise ReadError(
                 f"view {self.name!r} has more than {_MOST_ROWS} rows, counts included; maintain its count(), which has "
                 "each row once, with its number of copies"
             )
-        rows = repeated(updates)
-        return pa.Table.from_batches([rows.to_batch()]) if len(rows.schema) else pa.table({})
+        return table_of(updates)
 
     def _read(self, at: Time, errors: OnErrors) -> Updates:
         if errors not in ("raise", "ignore"):
@@ -230,3 +229,14 @@ def repeated(updates: Updates) -> Rows:
     if (updates.diffs == 1).all():
         return updates.rows
     return updates.rows.take(np.repeat(np.arange(len(updates)), np.maximum(updates.diffs, 0)))
+
+
+def has_too_many_rows(updates: Updates) -> bool:
+    """Whether the rows are more than a table may have, each as often as its count says."""
+    return bool(np.maximum(updates.diffs, 0).sum(dtype=np.float64) > _MOST_ROWS)
+
+
+def table_of(updates: Updates) -> pa.Table:
+    """Rows as a table, each as often as its count says."""
+    rows = repeated(updates)
+    return pa.Table.from_batches([rows.to_batch()]) if len(rows.schema) else pa.table({})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from altneu.collections.collection import Collection
 from altneu.columnar.rows import Rows
 from altneu.engine.engine import Engine
-from altneu.engine.reading import ASKED
+from altneu.engine.reading import ASKED, StateOfViews
 from altneu.operators.base import Region, StepMode
 from altneu.order import Antichain
 from altneu.plan import ir
@@ -27,7 +27,7 @@ from altneu.runtime.state import StateTable
 from altneu.store import MemoryStore
 from altneu.trace.batch import Layout
 from altneu.trace.update import Updates
-from altneu.views.contents import stored_errors
+from altneu.views.contents import has_too_many_rows, stored_errors, table_of
 
 MOST_KEYS = 1 << 12  # that are looked up; a query for more reads the view
 MOST_ROWS = 1 << 18  # updates with these keys; more are read where the executor reads a view
@@ -81,6 +81,11 @@ class Found:
     node: ir.Node
     lookups: tuple[Lookup, ...]
 
+    @property
+    def views(self) -> list[str]:
+        """The views that are read."""
+        return list(dict.fromkeys(lookup.view for lookup in self.lookups))
+
 
 def find(engine: Engine, collection: Collection) -> Found | None:
     """The lookups that answer a query; None if it needs all rows of something.
@@ -90,20 +95,25 @@ def find(engine: Engine, collection: Collection) -> Found | None:
     """
     catalogue = engine.catalogue
     node, views = catalogue.over_views(collection)
+    existing = engine.journal.existing()
+
+    def arrangements(view: str) -> list[str]:
+        return [n for n in catalogue.plan.arrangements_alike(catalogue.ports(view).contents) if n in existing]
+
+    return found_in(node, views, arrangements, engine.table)
+
+
+def found_in(
+    node: ir.Node, views: Mapping[str, str], arrangements: Callable[[str], Iterable[str]], table: StateTable
+) -> Found | None:
+    """As ``find``, of a plan over sources that stand for ``views``, of which arrangements hold all rows."""
     if any(isinstance(below, ir.Source) and below.name not in views for below in ir.walk(node)):
         return None
-    found = partial_reads(without_indexes(optimise(node)))
-    if found is None:
+    partial = partial_reads(without_indexes(optimise(node)))
+    if partial is None:
         return None
-    existing, lookups = engine.journal.existing(), []
-    for read in found[1]:
-        view = views[read.source]
-        alike = catalogue.plan.arrangements_alike(catalogue.ports(view).contents)
-        lookup = lookup_of(read, view, (name for name in alike if name in existing), engine.table)
-        if lookup is None:
-            return None
-        lookups.append(lookup)
-    return Found(found[0], tuple(lookups))
+    lookups = [lookup_of(read, views[read.source], arrangements(views[read.source]), table) for read in partial[1]]
+    return None if None in lookups else Found(partial[0], tuple(lookup for lookup in lookups if lookup is not None))
 
 
 def lookup_of(read: Read, view: str, arrangements: Iterable[str], table: StateTable) -> Lookup | None:
@@ -152,17 +162,17 @@ def rows_of(table: StateTable, lookup: Lookup, at: At, schema: pa.Schema) -> Upd
     return Updates(updates.rows.select(schema.names), updates.times, updates.diffs)
 
 
-def inputs_of(engine: Engine, lookups: Sequence[Lookup], at: At) -> dict[str, Updates] | None:
-    """The rows that are looked up, by source; None if views have to be read as a whole.
+def inputs_of(state: StateOfViews, lookups: Sequence[Lookup], at: Mapping[str, At]) -> dict[str, Updates] | None:
+    """The rows that are looked up, by source; None if views have to be read as a whole. Each view has a time in ``at``.
 
     That is so where a view has errors: how many of them a query meets depends on how it reads the view.
     """
     inputs: dict[str, Updates] = {}
-    for view in dict.fromkeys(lookup.view for lookup in lookups):
-        if engine.since_of(view) > at[0] or stored_errors(engine.table, engine.ports(view), at).count:
+    for view, time in at.items():
+        if state.known(view).since > time[0] or stored_errors(state.table, state.ports(view), time).count:
             return None
     for lookup in lookups:
-        updates = rows_of(engine.table, lookup, at, engine.ports(lookup.view).schema)
+        updates = rows_of(state.table, lookup, at[lookup.view], state.ports(lookup.view).schema)
         if updates is None:
             return None
         inputs[lookup.source] = updates
@@ -177,12 +187,13 @@ class Computed:
     table: StateTable
     outcome: Outcome
 
-    def has_errors(self, at: At) -> bool:
-        """Whether an operator failed, or a row has a negative count."""
+    def answer(self, at: At) -> pa.Table | None:
+        """The rows at a time; None if an operator failed, a row has a negative count, or they are too many."""
         ports = self.plan.views[ASKED]
-        return bool(
-            stored_errors(self.table, ports, at).count or (contents(self.table, ports.contents, at).diffs < 0).any()
-        )
+        updates = contents(self.table, ports.contents, at)
+        if stored_errors(self.table, ports, at).count or (updates.diffs < 0).any() or has_too_many_rows(updates):
+            return None
+        return table_of(updates)
 
 
 def computed(plan: Plan, inputs: Mapping[str, Updates], at: At) -> Computed:

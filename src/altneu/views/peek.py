@@ -87,17 +87,16 @@ def _looked_up(
     if errors not in ("raise", "ignore") or (found := find(engine, collection)) is None:
         return None
     time = _known(engine, collection.node).readable(at)
-    inputs = inputs_of(engine, found.lookups, time)
+    inputs = inputs_of(engine, found.lookups, dict.fromkeys(found.views, time))
     if inputs is None:
         return None
     result = computed(engine.catalogue.lowered_alone(NAME, found.node), inputs, time)
-    if result.has_errors(time):
+    answer = result.answer(time)
+    if answer is None:
         return None
     measured = Measurements()
     measured.add(result.plan, result.outcome.measured)
-    known = Known(NAME, time[0] + 1, 0, time[0], 0, None, "")
-    answer = _Answer(engine.lock, result.table, result.plan.views[NAME], known)
-    return _Asked(answer, NAME).to_arrow(time[0], "ignore"), result.plan, measured
+    return answer, result.plan, measured
 
 
 def _known(engine: Engine, node: ir.Node) -> Known:

@@ -192,3 +192,8 @@ def net_changes(updates: Updates) -> Updates:
 def followed(view: View) -> Followed:
     """A view as what follows it sees it: a sink, the data source."""
     return view._followed
+
+
+def state_of(view: View) -> Readings:
+    """What a view is read from."""
+    return view._readings
