@@ -85,9 +85,9 @@ def first(findings: Findings, name: str, trades: pl.DataFrame, quotes: pl.DataFr
         against = timed.least / result["Polars"].least
         table.add(contender, f"{timed.least:.3f}", f"{count / timed.least:,.0f}", f"{against:.1f}x")
     table.notes.append(
-        f"The quickest of {turns} runs in turns. Polars and pandas are given rows in order of time, unless it says "
-        "otherwise, and give a frame; altneu gives a view that is kept right. Half of the rows share their timestamp "
-        "with another; of such quotes Polars takes the last, which here is the greatest. The same answers: "
+        f"The fastest of {turns} runs, taken in turns. Polars and pandas get rows in order of time, unless the name "
+        "says otherwise, and return a frame; altneu maintains a view. Half of the rows share their timestamp with "
+        "another row; of such quotes Polars takes the last, which here is the greatest. All answers are the same: "
         f"{'yes' if all(same.values()) else 'NO'}."
     )
     findings.tables.append(table)
@@ -114,8 +114,8 @@ def single(findings: Findings, name: str, trades: pl.DataFrame, quotes: pl.DataF
             table.add(f"{mode}: {side}", *figures, f"{out / changes:.2f}")
         session.close()
     table.notes.append(
-        f"{changes:,} steps each, in memory: a row at a random time comes, and in the next step goes. "
-        "Computed: this thread's own time, which other processes on the machine do not show in."
+        f"{changes:,} steps each, in memory: one step inserts a row at a random time, the next step retracts it. "
+        "Computed: the CPU time of this thread, which other processes on the machine do not affect."
     )
     findings.tables.append(table)
 

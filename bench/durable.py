@@ -40,7 +40,7 @@ def _steps(scale: Scale, folder: Path) -> Findings:
     findings = Findings()
     table = Table(
         f"l. a one-row step on {size:,} rows, durable and in memory",
-        ["plan", "where", "p50 ms", "p99 ms", "max ms", "files a step"],
+        ["plan", "where", "p50 ms", "p99 ms", "max ms", "files per step"],
         notes=[
             f"{scale.steps:,} steps. Durable: written and synced when advance() returns.",
             f"Of it the disk: {_disk(folder):.2f} ms to write, sync, link and sync the folder, for 2 KB (p50).",

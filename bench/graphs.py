@@ -112,7 +112,7 @@ def algorithms_on_a_graph(findings: Findings, nodes: int, edges: int, *, judged:
                 ratio / limit if judged else None,
             )
             findings.aims.append(aim)
-    shown.notes.append("Recorded: a Rust differential dataflow on such a machine, not run beside this.")
+    shown.notes.append("Recorded: differential dataflow in Rust, measured earlier on a machine of this kind.")
     findings.tables.append(shown)
 
 

@@ -126,9 +126,7 @@ def many_times(findings: Findings, rows: int) -> None:
                 f"{result.result['out']:,}",
                 f"{result.added / MIB:,.0f}",
             )
-    shown.notes.append(
-        "Every time at which a group changes gives two updates of it: the old row goes, the new one comes."
-    )
+    shown.notes.append("Each change of a group produces two updates: the old row is removed and the new one added.")
     findings.tables.append(shown)
 
 

@@ -79,7 +79,7 @@ def long_histories(findings: Findings, rows: int) -> None:
     """As many times as updates, in one group and in many."""
     shown = Table(
         f"h. count and sum over {rows:,} updates at as many times, in one step",
-        ["groups", "the step, s", "its reduce, s", "updates/s", "cost at 10x", "one step a time", "added MiB"],
+        ["groups", "the step, s", "its reduce, s", "updates/s", "cost at 10x", "one step per time", "added MiB"],
     )
     for groups in GROUPS:
         result, more = apart(history, groups, rows), apart(history, groups, 10 * rows)
@@ -99,7 +99,7 @@ def long_histories(findings: Findings, rows: int) -> None:
         findings.aims += [
             Aim(f"{name}: the reduce takes a million updates a second", f"{rate / 1e6:.2f} M/s", RATE_LIMIT / rate),
             Aim(f"{name}: an update costs no more than 1.6x at ten times as many", f"{growth:.2f}x", growth / 1.6),
-            Aim(f"{name}: 100x faster than one step a time", f"{gain:,.0f}x", STEP_LIMIT / gain),
+            Aim(f"{name}: 100x faster than one step per time", f"{gain:,.0f}x", STEP_LIMIT / gain),
         ]
     findings.tables.append(shown)
 
@@ -198,7 +198,7 @@ def two_times(findings: Findings, rows: int) -> None:
     """Chains of times, at ten times as many; a grid, of which each pair of coordinates is a time that matters."""
     shown = Table(
         "h. count and sum of one group over two times, in one step",
-        ["updates at", "updates", "seconds", "of a tenth as many", "changes", "added MiB"],
+        ["updates at", "updates", "seconds", "relative to a tenth of the updates", "changes", "added MiB"],
     )
     side = round(rows**0.5)
     for shape, many, fewer in (("diagonal", rows, rows // 10), ("one epoch", rows, rows // 10), ("grid", 2 * side, 0)):

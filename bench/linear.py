@@ -106,8 +106,8 @@ def chain(scale: Scale, findings: Findings) -> None:
         ratio = f"{timed.least / best[FUSED]:.2f}x"
         shown.add(name, f"{timed.least:.3f}", ratio, f"{timed.median:.3f}", cpu)
     shown.notes.append(
-        f"The quickest of {TURNS} runs taken in turns ({TURNS // 4} with Spark, afterwards); all have both cores. CPU: "
-        "the least that this process computed in a run, on both cores together."
+        f"The fastest of {TURNS} runs, taken in turns ({TURNS // 4} with Spark, afterwards); all use both cores. CPU: "
+        "the least CPU time of this process in a run, on both cores together."
     )
     findings.tables.append(shown)
     unfused = best["one by one"] / best[FUSED]
@@ -224,7 +224,7 @@ def long_series(scale: Scale, findings: Findings) -> None:
         size, seconds = f"{result.result * 24 / MIB:,.1f}", f"{result.seconds:.3f}"
         shown.add(title, f"{result.result:,}", size, seconds, f"{result.added / MIB:,.0f}")
     shown.notes.append(
-        f"What comes out is a value, a time and a diff a row. The values of all of it are {rows * 8 / MIB:,.0f} MiB."
+        f"The output has a value, a time and a diff for each row. All values together have {rows * 8 / MIB:,.0f} MiB."
     )
     findings.tables.append(shown)
 

@@ -240,8 +240,8 @@ def measure(scale: Scale) -> Findings:
         findings.aims.append(Aim(text, f"{ahead:.2f}x", ahead))
     size = documents(1_000).nbytes / 1_000
     shown.notes.append(
-        f"The least of the runs, taken in turns; documents of {size:,.0f} bytes. All make the same columns, and say "
-        "which rows are cut off."
+        f"The fastest of the runs, taken in turns; documents of {size:,.0f} bytes. All readers produce the same "
+        "columns, and report the same truncated rows."
     )
     differing = Table("p. documents that libraries read differently", ["", *READERS])
     odd(differing)

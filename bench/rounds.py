@@ -76,7 +76,7 @@ def measure(scale: Scale) -> Findings:
             "rows",
             "rounds",
             "load, s",
-            "ms a round",
+            "ms per round",
             "change p50, ms",
             "p95",
             "DuckDB, s",

@@ -125,7 +125,7 @@ def measure(scale: Scale) -> Findings:
         table = Table(
             f"d. a one-row step of {name}, in memory",
             ["rows", "updates kept", "p50 ms", "p99 ms", "max ms", "p99 CPU ms", "max CPU ms", "peak MiB"],
-            notes=[f"{scale.steps:,} steps. CPU: what this thread computed, so not what other processes took."],
+            notes=[f"{scale.steps:,} steps. CPU: the CPU time of this thread, which other processes do not affect."],
         )
         results = []
         for size in scale.states:

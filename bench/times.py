@@ -130,7 +130,10 @@ def growing(name: str, make: Callable[[int], Instance], sizes: list[int], findin
     for m in measured:
         wall = m.wall / m.found * 1e9
         shown.add(f"{m.updates:,}", f"{m.found:,}", f"{m.wall:.4f}", f"{wall:.1f}", f"{m.cpu_ns:.1f}", m.memory)
-    shown.notes.append("CPU: what this thread computed, so not what other processes took. Added: beyond the updates.")
+    shown.notes.append(
+        "CPU: the CPU time of this thread, which other processes do not affect. Added: memory beyond that of the "
+        "updates."
+    )
     findings.tables.append(shown)
     costs = [m.cpu_ns for m in measured]
     ratio = max(costs) / min(costs)

@@ -142,9 +142,11 @@ def of_a_random_graph(findings: Findings, nodes: int, edges: int, changes: int, 
     added = f"{theirs.added / MIB:,.0f} (Python's)"
     shown.add("Spark, joins of DataFrames", f"{theirs.seconds:.2f}", "", "", "", "", added)
     same = ours.result["found"] == theirs.result["found"] == trees.result["found"]
-    shown.notes.append(f"{ours.result['found']:,} triangles, {'the same' if same else 'NOT the same'} from all three.")
     shown.notes.append(
-        ", ".join(f"{n} {s} s" for n, s in RECORDED.items()) + ": recorded elsewhere, first computation."
+        f"{ours.result['found']:,} triangles, {'the same' if same else 'NOT the same'} from all three systems."
+    )
+    shown.notes.append(
+        ", ".join(f"{n} {s} s" for n, s in RECORDED.items()) + ": first computation, measured elsewhere."
     )
     findings.tables.append(shown)
     load, median = ours.result["load"], milliseconds(ours.result["wall"], 50)
@@ -238,7 +240,7 @@ def several(views: int) -> Any:
 
 def of_several(findings: Findings) -> None:
     """State by number of views."""
-    shown = Table("j. state per edge of 100,000 edges", ["cyclic views", "updates an edge", "bytes an edge", "s"])
+    shown = Table("j. state per edge of 100,000 edges", ["cyclic views", "updates per edge", "bytes per edge", "s"])
     for views in (1, 3, 10):
         result = apart(several, views)
         per = [result.result[what] / 100_000 for what in ("kept", "bytes")]

@@ -50,10 +50,10 @@ def messages(most: int) -> list[tuple[int, int, int]] | None:
 
 
 def window(findings: Findings, most: int) -> None:
-    """CollegeMsg in windows of seven days: all events in one advance, and one advance an event."""
+    """CollegeMsg in windows of seven days: all events in one advance, and one advance per event."""
     rows = messages(most)
     if rows is None:
-        findings.tables.append(Table("e. CollegeMsg is not there: no windows", [""]))
+        findings.tables.append(Table("e. CollegeMsg is missing, so there are no windows", [""]))
         return
     source = an.source("messages", "a long, b long, at long")
     plan = source.temporal("at", f"at + {WEEK * FINE}").group_by().agg(n="count(*)")
@@ -83,15 +83,17 @@ def window(findings: Findings, most: int) -> None:
         one_by_one.update(_read_changes(view))
     same = _net(at_once) == _net(one_by_one)
     ratio = single.total / whole.least
-    shown = Table(f"e. {len(rows):,} events in a window of seven days", ["", "seconds", "a step, ms", "updates out"])
+    shown = Table(f"e. {len(rows):,} events in a window of seven days", ["", "seconds", "ms per step", "updates out"])
     shown.add("one advance", f"{whole.least:.3f}", f"{whole.least * 1e3:.0f}", f"{len(_net(at_once)):,}")
     each = f"{milliseconds(single.wall, 50):.2f} (median)"
-    shown.add("one advance an event", f"{single.total:.3f}", each, f"{len(_net(one_by_one)):,}")
-    shown.notes.append(f"Inserting included. The same updates at the same times: {'yes' if same else '**no**'}.")
+    shown.add("one advance per event", f"{single.total:.3f}", each, f"{len(_net(one_by_one)):,}")
+    shown.notes.append(
+        f"The time includes inserting. The updates and their times are the same: {'yes' if same else '**no**'}."
+    )
     findings.tables.append(shown)
     findings.aims += [
-        Aim(f"e: one advance {ADVANCE_LIMIT:.0f}x faster than one an event", f"{ratio:.0f}x", ADVANCE_LIMIT / ratio),
-        Aim("e: the same updates in one advance as in one an event", "yes" if same else "no", 1.0 if same else 2.0),
+        Aim(f"e: one advance {ADVANCE_LIMIT:.0f}x faster than one per event", f"{ratio:.0f}x", ADVANCE_LIMIT / ratio),
+        Aim("e: the same updates in one advance as in one per event", "yes" if same else "no", 1.0 if same else 2.0),
     ]
 
 
@@ -175,10 +177,10 @@ def windowed_join(findings: Findings, steps: int) -> None:
     same = matches[True]["answer"] == matches[False]["answer"]
     needed = 2 * 2 * ROWS * LENGTH // TICKS
     shown.notes.append(
-        f"{ROWS} rows of each side a step, {USERS:,} users. The window has {needed // 2:,} rows, and each is held a "
-        f"second time, as the retraction to come: {needed:,}. Steps: medians of the second and of the last tenth."
+        f"Each step has {ROWS} rows on each side, of {USERS:,} users. The window has {needed // 2:,} rows, and each is "
+        f"held a second time, as its future retraction: {needed:,}. Steps: medians of the second and of the last tenth."
     )
-    shown.notes.append(f"The same contents at the end: {'yes' if same else '**no**'}.")
+    shown.notes.append(f"The contents at the end are the same: {'yes' if same else '**no**'}.")
     findings.tables.append(shown)
     less = matches[False]["joined"] / matches[True]["joined"]
     findings.aims.append(Aim("e: bounds below a join free its state", f"{less:.0f}x less", 2 / less if same else 2.0))

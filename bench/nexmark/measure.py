@@ -77,8 +77,8 @@ def fed(count: int, names: Sequence[str]) -> Findings:
             f"{result.changed:,}",
         )
     table.notes.append(
-        "Local, in memory, a session a query; events are Arrow tables, counted over all three streams also where a "
-        f"query reads one. {RATE:,} events are a second of event time. Nothing is forgotten: these queries have no "
-        "watermarks, and windows that are long over stay right too."
+        "Local, in memory, one session for each query. Events are Arrow tables; their number includes all three "
+        f"streams, even if a query reads only one. {RATE:,} events are a second of event time. No state is discarded: "
+        "these queries have no watermarks, and even windows that ended long ago stay correct."
     )
     return Findings([table])

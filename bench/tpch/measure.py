@@ -182,9 +182,9 @@ def _tell(
     in_all = f"{sum(again.values()) * 1e3:,.0f}"
     table.add("all in one session", *_figures(together), in_all, f"{ratio:,.0f}x", *_size(together))
     table.notes.append(
-        f"{STEPS} steps, each of half new orders and half old ones that go, with their lines; local, in memory, a "
-        "session a query. Spark again: its own query over tables that it has cached, the median of warm runs, the "
-        "result discarded. Load is from Arrow tables to the answer."
+        f"{STEPS} steps; each inserts new orders and deletes as many old ones, with their lines. Local, in memory, one "
+        "session for each query. Spark again: Spark's own query over tables that it has cached, the median of warm "
+        "runs, with the result discarded. Load: from Arrow tables to the answer."
     )
     findings.tables.append(table)
     median, (least, where) = float(np.median(list(ratios.values()))), min((r, n) for n, r in ratios.items())
