@@ -109,6 +109,9 @@ def _views() -> dict[str, Collection]:
         "ends": queue.group_by("k").agg(lo="min(n)", hi="max(n)"),
         "middle": queue.group_by("k").agg(m="median(n)", d="percentile_approx(x, 0.9)", u="count(distinct x)"),
         "beside": queue.window(before="lag(n) OVER (PARTITION BY k ORDER BY x)"),
+        "between": queue.window(
+            total="sum(n) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING)"
+        ),
         "running": queue.select("k", "x", "n", f="n / 2.0e0", d="cast(n as decimal(9, 2))").window(
             number="row_number() OVER (PARTITION BY k ORDER BY x)",
             total="sum(n) OVER (PARTITION BY k ORDER BY x)",

@@ -42,6 +42,7 @@ PLANS = {
     "top_k of all": T.top_k(10, "v"),
     "lag": T.window(w1=f"lag(v) {OVER})", w2=f"lead(v, 3) {OVER})"),
     "moving": T.window(w1=f"avg(x) {OVER} ROWS 5 PRECEDING)", w2=f"sum(v) {OVER} ROWS 5 PRECEDING)"),
+    "between": T.window(near=f"sum(v) {OVER} RANGE BETWEEN 8 PRECEDING AND CURRENT ROW)"),
     "row_number": T.window(n=f"row_number() {OVER})"),
     "rank": T.window(n=f"rank() {OVER})"),
     "running": T.window(n=f"count(*) {OVER})", s=f"sum(v) {OVER})", m=f"avg(x) {OVER} ROWS UNBOUNDED PRECEDING)"),

@@ -238,7 +238,7 @@ class Operation(ABC):
     input, how its stage may be divided, whether its rows may be read back, and what bounds its cost, by which plans
     are refused. ``Stateless``, ``RowByRow``, ``OverArrangements`` and
     ``Hosting`` state those that follow from their definitions. A fact has
-    a default where the default is right of every operation and only costs time or a word: it is not ``additive``
+    a default where the default is right for every operation and only costs time or a word: it is not ``additive``
     (pieces of its input wait until all are there), not ``summing`` (they are not consolidated while they wait), makes
     one value (``in_pieces``), reads every column (``columns_read``), and EXPLAIN shows its label and nothing more.
     """
@@ -277,7 +277,11 @@ class Operation(ABC):
     @property
     @abstractmethod
     def looks_again(self) -> bool:
-        """Whether it revisits groups at later times, in scopes whose times do not form a chain (``Here.pended``)."""
+        """Whether it computes groups again at later times, in scopes whose times do not form a chain.
+
+        A change at one time and one at another may meet at a third, the join of both, at which nothing is new. These
+        times are stored until the step reaches them (``Here.pended``, ``operators/reduce/rounds.py``).
+        """
 
     @property
     @abstractmethod
@@ -312,7 +316,10 @@ class Operation(ABC):
     @property
     @abstractmethod
     def at_each_time(self) -> bool:
-        """Whether its rows at each time follow from the rows of its inputs at that time, whenever they arrived."""
+        """Whether its rows at each time follow from the rows of its inputs at that time, whenever they arrived.
+
+        Where they do not, a view that is added later cannot be computed from the rows that are there.
+        """
 
     @property
     @abstractmethod

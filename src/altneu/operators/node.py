@@ -57,9 +57,9 @@ class Node(ABC):
     A fact is abstract where a wrong value makes wrong rows: which columns correspond (``lineage``, ``decides``,
     ``reads``), when there are no rows (``is_nothing``), whether inputs are added up (``is_sum``), and what depends on
     times (``moves_times``, ``reads_times``, ``is_by_arrival``, ``arrival_verb``). ``Leaf``, ``Unary``, ``Whole`` and
-    ``AtEachTime`` state those that follow from their definitions. A fact has a default where the default is right of
+    ``AtEachTime`` state those that follow from their definitions. A fact has a default where the default is right for
     every operator and only loses an optimization or a word: nothing is a set, nothing is consolidated, nothing equals
-    an input, no column is left out, no logic runs inside. Four defaults are right of all operators but a few kinds,
+    an input, no column is left out, no logic runs inside. Four defaults are right for all operators but a few kinds,
     which override them: ``functions`` and ``with_functions`` (those that call Python), ``free`` and ``moments`` (those
     that enter a loop or a moment), ``stays`` and ``arranged_by`` (those requested by name), and ``shown`` (those that
     have columns that their input has not, or calls otherwise).
@@ -111,14 +111,16 @@ class Node(ABC):
     def lineage(self, i: int) -> Mapping[str, str]:
         """For columns of the node, those of an input that have the same values on every row that counts.
 
-        A test of these columns may be applied to the input instead: what fails there makes no row here that passes.
+        From columns of the node to columns of the input. A test of these columns may be applied to the input instead:
+        what fails there makes no row here that passes.
         """
 
     @abstractmethod
     def decides(self, i: int, known: Columns) -> Mapping[str, str]:
         """Which rows of an input decide rows of the node of which some columns are known.
 
-        They agree with these on the columns of the input that are named here, each with the node's column of its value.
+        They agree with these on the columns of the input that are named here, each with the node's column of its value:
+        from columns of the input to columns of the node.
         """
 
     # which columns are read -----------------------------------------------------------------------------------------

@@ -164,6 +164,18 @@ class WindowCall:
                 away = max(abs(start), abs(end))
         return None if away is None or away > FARTHEST else away
 
+    def bounds(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        """The columns in which its frame ends, if it ends at values of its order on both sides or at its row's peers.
+
+        None: it does not, or these values have no distance.
+        """
+        frame = self.frame
+        if frame is None or frame.rows or None in (frame.start, frame.end) or self.call.function not in OF_FRAMES:
+            return None
+        names = tuple(bound for bound in (frame.start, frame.end) if isinstance(bound, str))
+        types = {schema.field(name).type for name in (*names, *(name for name, _, _ in self.order[: bool(names)]))}
+        return names if all(len(types) == 1 and _has_distances(type_) for type_ in types) else None
+
     @property
     def runs(self) -> int | None:
         """How many rows behind its own its value depends on, beside the number and the sums of all rows before it.
@@ -199,6 +211,10 @@ class WindowCall:
         if self.frame is None:
             return self.call.function not in ("rank", "dense_rank", "percent_rank", "cume_dist")
         return self.frame.rows or not (self.call.distinct or self.call.function in KNOW_NO_ORDER)
+
+
+def _has_distances(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_))
 
 
 USUAL_FRAMES = Frame(False, None, 0), Frame(False, None, None)

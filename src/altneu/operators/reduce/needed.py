@@ -10,7 +10,8 @@ from altneu.operators.kernels.ends import NewRows, ends_of
 from altneu.operators.kernels.groups import Groups, number_new
 from altneu.operators.kernels.quantiles import quantiles_of
 from altneu.operators.kernels.suffix import suffix_of
-from altneu.operators.reduce.node import Around, Ends, Needed, Quantiles, Suffix
+from altneu.operators.kernels.within import within_of
+from altneu.operators.reduce.node import Around, Ends, Needed, Quantiles, Suffix, Within
 from altneu.trace.batch import Arranged, Matches
 
 
@@ -34,10 +35,12 @@ def read_needed(given: Arranged, needed: Needed, negative: Arranged) -> Groups:
     return Groups(layout, keys, *updates, starts, old.values, hash_rows(old.values), old.diffs, skipped)
 
 
-def old_rows(given: Arranged, needed: Ends | Around | Quantiles, negative: Arranged, new: NewRows) -> Matches:
+def old_rows(given: Arranged, needed: Ends | Around | Within | Quantiles, negative: Arranged, new: NewRows) -> Matches:
     """The old updates that are needed of some keys, by key; ``new`` has all that is new of them."""
     if isinstance(needed, Ends):
         return ends_of(given, needed, negative, new)
     if isinstance(needed, Around):
         return around_of(given, needed, negative, new)
+    if isinstance(needed, Within):
+        return within_of(given, needed, negative, new)
     return quantiles_of(given, needed, negative, new)

@@ -121,7 +121,23 @@ class Quantiles:
         return f"{self.rows + 1} |change| log n"
 
 
-Needed = Ends | Around | Suffix | Quantiles
+@dataclass(frozen=True)
+class Within:
+    """The rows that may share a frame with one that a step touches; ``bounds`` are columns that hold ends of frames.
+
+    They have the type of the one column of the order. ``sums_of_wide`` as of ``Around``.
+    """
+
+    bounds: tuple[str, ...]
+    sums_of_wide: tuple[str, ...] = ()
+
+    @property
+    def cost(self) -> str:
+        """What reading them costs at a step."""
+        return "|change| (rows of two frames + log n)"
+
+
+Needed = Ends | Around | Suffix | Within | Quantiles
 """The rows of a group in order that a function has to read at a step."""
 
 WHOLE = Ends()

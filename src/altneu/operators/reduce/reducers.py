@@ -14,7 +14,19 @@ from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
 from altneu.operators.reduce.calls import Aggregate, State, WindowCall
-from altneu.operators.reduce.node import Around, Ends, F_co, Families, Needed, Part, Quantiles, Reduce, Reducer, Suffix
+from altneu.operators.reduce.node import (
+    Around,
+    Ends,
+    F_co,
+    Families,
+    Needed,
+    Part,
+    Quantiles,
+    Reduce,
+    Reducer,
+    Suffix,
+    Within,
+)
 
 
 @dataclass(frozen=True)
@@ -273,6 +285,8 @@ class WindowFunctions(Reducer):
     ordered: bool = False
     wide: tuple[str, ...] = ()
     """Columns of 64 bits that are summed up."""
+    between: tuple[str, ...] | None = None
+    """Columns that hold ends of frames, where frames are from one value to another."""
 
     def __repr__(self) -> str:
         return f"WindowFunctions(calls={self.calls!r}{', ordered=True' * self.ordered})"
@@ -288,10 +302,16 @@ class WindowFunctions(Reducer):
         """Over groups in the order that all calls have, if none reads more than rows around its own and sums before."""
         if self.ordered or len({call.order for call in self.calls}) > 1:
             return self
-        if any((call.reach is None and call.runs is None) or call.may_fail(schema) for call in self.calls):
+        if any(call.may_fail(schema) for call in self.calls):
             return self
+        bounds = [call.bounds(schema) for call in self.calls]
+        between: tuple[str, ...] | None = None
+        if any(call.reach is None and call.runs is None for call in self.calls):
+            if any(names is None and call.reach != 0 for call, names in zip(self.calls, bounds, strict=True)):
+                return self
+            between = tuple(dict.fromkeys(name for names in bounds for name in names or ()))
         wide = tuple(dict.fromkeys(call.call.arguments[0] for call in self.calls if call.sums_wide(schema)))
-        return replace(self, ordered=True, wide=wide)
+        return replace(self, ordered=True, wide=wide, between=between)
 
     def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
         """That of its calls; where it is decided by the key, or says nothing, the order of all columns decides."""
@@ -300,6 +320,8 @@ class WindowFunctions(Reducer):
     @property
     def needed(self) -> Needed:
         """As far as two calls reach, one behind the other; and all that is behind, where one runs on."""
+        if self.between is not None:
+            return Within(self.between, self.wide)
         units = 2 * max(call.reach or call.runs or 0 for call in self.calls)
         runs = any(call.reach is None for call in self.calls)
         return Suffix(units, self.wide) if runs else Around(units, self.wide)

@@ -1,0 +1,102 @@
+"""The rows of a group whose frames, from one value of the order to another, may have a row that a step touches.
+
+How far frames reach is measured in words of the order (``ranking.order_words``): the greatest distance of a row's word
+from those of its bounds, over all rows of the blocks that hold the group and those that are new. For whole numbers,
+dates and timestamps that is the distance that the frame was written with. A row with a touched one in its frame is not
+farther from it than that, and its frame ends at twice the distance. What is read between is all that there is; a row
+that is farther away has, at all times, what it had before (``around``). That holds where no row's count is below zero:
+groups that have such a row are read whole.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from altneu.columnar.columns import Mask
+from altneu.columnar.ranking import Order, Words, order_words
+from altneu.columnar.rows import Ints, Rows
+from altneu.operators.kernels.block_sums import may_leave_range
+from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.counted import upto
+from altneu.operators.kernels.ends import Located, NewRows, has_below_zero, joined_runs, no_matches
+from altneu.operators.reduce.node import Within
+from altneu.trace.batch import Arranged, Block, Matches, matches_of
+
+_SMALL = 64  # groups of so many old updates are read whole
+_ONE = np.uint64(1)
+_LAST_WORD = np.uint64(2**64 - 1)
+
+
+def within_of(given: Arranged, needed: Within, negative: Arranged, new: NewRows) -> Matches:
+    """The old updates that may share a frame with those that are new, by key; ``new`` has all that is new of them.
+
+    Shape:  ``given`` in the order of one column; ``negative`` has the number of rows of each key whose count is
+            below zero, arranged by the key.
+    Cost:   the rows at twice the distance that frames have, and two bisections in each batch. Of each block one number,
+            derived from its rows.
+    Law:    functions of such frames change of these rows as of the whole groups (tests/operators/test_within.py).
+    """
+    layout = given.layout
+    if not any(len(batch) for batch in given.old):
+        return no_matches(layout)
+    located = Located.of(given.old, new.hashes, new.keys)
+    count = new.keys.count
+    size = np.zeros(count, np.int64)
+    np.add.at(size, located.hits[:, 0], located.hits[:, 3] - located.hits[:, 2])
+    whole = has_below_zero(negative, new.hashes, new.keys) | (size <= _SMALL)
+    if needed.sums_of_wide:
+        whole |= may_leave_range(located, new, needed.sums_of_wide)
+    far = np.zeros(count, np.uint64)
+    spans = np.array([_span(block, needed.bounds) for block in located.used], np.uint64)
+    np.maximum.at(far, located.hits[:, 0], spans[located.hits[:, 1]])
+    np.maximum.at(far, new.number, _distances(new.values, new.words, needed.bounds, layout.order[0]))
+    order = np.lexsort((new.words, new.number))
+    runs = _runs_within(located.hits, located.words, new.number[order], new.words[order], far, whole)
+    return matches_of(joined_runs(runs), located.used, layout)
+
+
+def _span(block: Block, bounds: tuple[str, ...]) -> int:
+    """The greatest distance in a block, which keeps it."""
+    kept: dict[tuple[str, ...], int] = block.__dict__.setdefault("#spans", {})
+    if bounds not in kept:
+        distances = _distances(block.values, block.value_hash, bounds, block.layout.order[0])
+        kept[bounds] = int(distances.max())
+    return kept[bounds]
+
+
+def _distances(values: Rows, words: Words, bounds: tuple[str, ...], order: Order) -> Words:
+    """How far each row's word is from those of its bounds."""
+    _, descending, nulls_first = order
+    result = np.zeros(len(words), np.uint64)
+    for name in bounds:
+        ends = order_words(values.column(name), descending=descending, nulls_first=nulls_first)
+        np.maximum(result, np.where(ends > words, ends - words, words - ends), out=result)
+    return result
+
+
+@compiled
+def _runs_within(hits: Ints, addresses: Ints, number: Ints, words: Words, far: Words, whole: Mask) -> Ints:
+    """Twice ``far`` from each word of a key, as runs; keys and their words ascend."""
+    out, count, low = np.empty((2 * len(hits) + 8, 4), np.int64), 0, 0
+    for h in range(len(hits)):
+        key, address = hits[h, 0], addresses[hits[h, 1]]
+        while low < len(number) and number[low] < key:
+            low += 1
+        at, n = hits[h, 2], low
+        while at < hits[h, 3] and (whole[key] or (n < len(number) and number[n] == key)):
+            stop = hits[h, 3]
+            if not whole[key]:
+                reach = far[key] + min(far[key], _LAST_WORD - far[key])
+                at = upto(address, at, hits[h, 3], words[n] - min(words[n], reach))
+                if _LAST_WORD - words[n] > reach:
+                    stop = upto(address, at, hits[h, 3], words[n] + reach + _ONE)
+                n += 1
+            if at < stop:
+                if count == len(out):
+                    more = np.empty((2 * count, 4), np.int64)
+                    more[:count] = out
+                    out = more
+                out[count, 0], out[count, 1], out[count, 2], out[count, 3] = key, hits[h, 1], at, stop
+                count += 1
+            at = stop
+    return out[:count].copy()
