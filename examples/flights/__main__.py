@@ -106,7 +106,7 @@ def _run(console: Console, place: Place, cut: int, stop: int, *, streamed: bool,
             if loaded.lower < cut:
                 _load(console, loaded, cut, None if place.local else spark, folder)
             else:
-                console.print(f"The state in {state} goes on from {data.day_of(loaded.lower):%d %B %Y}.")
+                console.print(f"The state in {state} continues from {data.day_of(loaded.lower):%d %B %Y}.")
             if not streamed:
                 _days(console, loaded, stop)
             lower = loaded.lower

@@ -75,7 +75,7 @@ def test_who_has_the_store_open_and_stores_to_come(call, orders, tmp_path):
     assert (done.code, "a session creates one" in done.out) == (0, True)
     (tmp_path / "file").write_text("x")
     done = call("doctor", "--quick", "--path", tmp_path / "file" / "state")
-    assert (done.code, "is a file, and a store is a folder" in done.out) == (1, True)
+    assert (done.code, "is a file, but a store is a folder" in done.out) == (1, True)
     done = call("doctor", "--quick", "--path", "nosuch://bucket/state")
     assert (done.code, "a store at nosuch://" in done.out) == (1, True)
 

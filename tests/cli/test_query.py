@@ -177,7 +177,7 @@ def test_no_store_where_one_is_looked_for(call, store_path, tmp_path, command):
     assert error_at(tmp_path).endswith(": it is empty\n")
     (tmp_path / "a.txt").write_text("x")
     assert error_at(tmp_path).endswith(": it holds a.txt\n")
-    assert error_at(tmp_path / "a.txt").endswith(": it is a file, and a store is a folder\n")
+    assert error_at(tmp_path / "a.txt").endswith(": it is a file, but a store is a folder\n")
     assert error_at(tmp_path / "b").endswith(": no such folder\n")
     assert "there is no folder" in error_at(tmp_path / "b" / "c")
 

@@ -49,7 +49,7 @@ def test_for_people(call, store_path):
     assert lines[0] == f"store    {store_path}, format 3"
     assert lines[1] == "health   whole (sizes compared)"
     assert lines[2] == "writer   nobody has it open"
-    assert lines[4] == "times    closed up to 2, kept from 0 on; shards: 1"
+    assert lines[4] == "times    closed up to 2, retained from 0 on; shards: 1"
     headings = [line.split() for line in lines if line.startswith(("view", "source", "arrangement"))]
     assert headings[0] == ["view", "kind", "updates", "errors", "bytes", "since"]
     assert headings[1][0] == "source"

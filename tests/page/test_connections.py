@@ -140,4 +140,4 @@ def test_listeners_are_bounded(session, monkeypatch):
         assert all(next(lines) is not None for lines in listening)
         refused = client.get("api/updates")
         assert refused.status_code == 503
-        assert "listen already" in refused.json()["error"]["message"]
+        assert "streams are open already" in refused.json()["error"]["message"]

@@ -30,8 +30,8 @@ VIEWS = {
 }
 SAID = [
     (
-        "altneu: nothing of the step is committed, lower is {}, and what was inserted is still there: "
-        "advance() takes the step again, session.discard() forgets the rows"
+        "altneu: nothing of the step is committed, lower is {}, and the inserted rows are still pending: "
+        "advance() takes the step again, session.discard() discards the rows"
     ),
     "altneu: the step is committed, lower is {}",
 ]

@@ -170,7 +170,7 @@ def test_a_subscription_that_raises_has_its_changes_given_again():
         session.maintain("hot", HOT, contents=False).subscribe(on_change)
         for k in range(3):
             session.insert("readings", [(k, 99)])
-            with pytest.raises(ValueError, match="it is given again"):
+            with pytest.raises(ValueError, match="delivers its time again"):
                 session.advance()
         fails.clear()
         session.advance()

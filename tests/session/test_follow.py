@@ -371,7 +371,7 @@ def test_a_checkpoint_and_a_store_that_do_not_belong_together_are_refused(files,
 
     shutil.move(streams, tmp_path / "newer")
     shutil.copytree(tmp_path / "copy" / "streams", streams)  # Spark plans batch 2 anew, perhaps of other files
-    assert again("planned batch 2 anew")
+    assert again("planned batch 2 again")
 
     shutil.rmtree(streams)  # a new query, which begins again
     mark = again("this is another query")
@@ -407,7 +407,7 @@ def test_a_checkpoint_whose_last_batch_was_another_is_refused():
     """A store and a checkpoint of copies that went on each by itself."""
     record = Record(query="q", batch=3, plan="its plan", piece=0, of=1)
     assert record.step("q", 4, "next", None, "its plan") == record.step("q", 4, "next", None) == (0, None)
-    with pytest.raises(StreamError, match="batch 3 of Spark's checkpoint is another one"):
+    with pytest.raises(StreamError, match="batch 3 of Spark's checkpoint is a different one"):
         record.step("q", 4, "next", None, "the plan of the other copy")
 
 

@@ -29,7 +29,10 @@ def test_a_retraction_that_meets_other_rows_names_the_function(plan, tmp_path):
         session.advance()
         session.retract("a", [(1, 2.0)])
         session.advance()
-        said = "the Python function noisy gave other rows at the retraction than at the insertion.*check_functions=True"
+        said = (
+            "the Python function noisy returned other rows at the retraction than at the "
+            "insertion.*check_functions=True"
+        )
         with pytest.raises(ViewHasErrorsError, match=said):
             view.to_pylist()
         with an.read(tmp_path) as reader, pytest.raises(ViewHasErrorsError, match=said):
@@ -86,7 +89,9 @@ def test_a_check_names_the_function_and_the_row(verb, tmp_path):
     with an.Session(path=tmp_path, check_functions=True) as session:
         session.maintain("v", IMPURE[verb])
         session.insert("a", [(17, 2.5)])
-        with pytest.raises(ImpureFunctionError, match=r"the Python function \S+ gave .* and then .* for .*(17|0|1)"):
+        with pytest.raises(
+            ImpureFunctionError, match=r"the Python function \S+ returned .* and then .* for .*(17|0|1)"
+        ):
             session.advance()
         assert session.lower == 0
         session.discard()
@@ -131,7 +136,7 @@ def test_results_of_another_type_or_value_differ(one, other):
 def test_the_test_kit_checks_functions():
     history = History({"a": A.schema}, {"a": [((1, 2.0), 0, 1), ((1, 2.0), 1, -1)]}, 2)
     assert_incremental(A.map(lambda r: r.k, "x long"), history, check_functions=True)
-    with pytest.raises(ImpureFunctionError, match="function noisy gave"):
+    with pytest.raises(ImpureFunctionError, match="function noisy returned"):
         assert_incremental(A.map(noisy, "x double"), history, check_functions=True)
 
 
@@ -145,5 +150,5 @@ def test_a_check_on_spark_names_the_function(spark):
     with an.Session(spark, placement="spark", check_functions=True) as session:
         session.maintain("v", IMPURE["map"])
         session.insert("a", [(17, 2.5)])
-        with pytest.raises(ImpureFunctionError, match=r"the Python function noisy gave .*17"):
+        with pytest.raises(ImpureFunctionError, match=r"the Python function noisy returned .*17"):
             session.advance()

@@ -23,8 +23,8 @@ from tests.interrupts import interrupted_when
 N = an.source("n", "k long, v long")
 UNDONE = [
     (
-        "altneu: nothing of the step is committed, lower is 0, and what was inserted is still there: "
-        "advance() takes the step again, session.discard() forgets the rows"
+        "altneu: nothing of the step is committed, lower is 0, and the inserted rows are still pending: "
+        "advance() takes the step again, session.discard() discards the rows"
     )
 ]
 

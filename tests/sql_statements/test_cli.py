@@ -50,7 +50,7 @@ def test_a_store_goes_on(pipeline, tmp_path):
         result = run(pipeline(PIPELINE), "--path", str(tmp_path / "state"), "--json", "--set", "retain=all")
         assert result.exit_code == 0
         answer = [json.loads(line) for line in result.stdout.splitlines()]
-        assert answer[1]["message"] == f"MATERIALIZED VIEW totals {'created' if n == 1 else 'is there already'}"
+        assert answer[1]["message"] == f"MATERIALIZED VIEW totals {'created' if n == 1 else 'exists already'}"
         assert answer[-1]["rows"] == [["[b]jam[/b]", None], ["tea", f"{n * 3.5:.2f}"]]
     with an.Session(path=tmp_path / "state") as session:
         assert session.sql("SELECT count(*) FROM totals AS OF 0").to_pylist() == [(2,)]

@@ -39,7 +39,7 @@ def test_the_same_script_again_goes_on(path):
             session.sql("INSERT INTO orders VALUES ('tea', 1)")
             assert rows(session, "SELECT total FROM totals") == [(n,)]
             commits = session.store.number
-            assert str(session.sql(definitions)) == "Result(MATERIALIZED VIEW totals is there already)"
+            assert str(session.sql(definitions)) == "Result(MATERIALIZED VIEW totals exists already)"
             assert session.store.number == commits
 
 
@@ -49,7 +49,9 @@ def test_another_definition_is_reported(path):
     with an.Session(path=path) as session:
         with pytest.raises(StatementError, match="definition; DROP MATERIALIZED VIEW totals, or CREATE OR REPLACE"):
             session.sql("CREATE MATERIALIZED VIEW totals AS SELECT item, max(price) AS total FROM orders GROUP BY item")
-        assert "defined otherwise: CREATE TABLE orders" in str(session.sql("CREATE TABLE IF NOT EXISTS orders (k INT)"))
+        assert "another definition: CREATE TABLE orders" in str(
+            session.sql("CREATE TABLE IF NOT EXISTS orders (k INT)")
+        )
         with pytest.raises(StatementError, match="'orders' is a TABLE with another definition; DROP TABLE orders"):
             session.sql("CREATE VIEW orders AS SELECT 1")
 
@@ -103,7 +105,7 @@ def test_a_definition_that_cannot_be_taken_up_says_so_and_can_be_dropped(path):
         with pytest.raises(PlanError, match="prices") as raised:
             session.sql("INSERT INTO orders VALUES ('x', 1)")
         assert raised.value.__notes__ == [
-            "altneu: MATERIALIZED VIEW both of this store could not be taken up again",
+            "altneu: MATERIALIZED VIEW both of this store could not be restored",
         ]
         session.maintain("prices", an.source("prices", "item string, n long"))
         session.insert("prices", [("tea", 3)])

@@ -115,7 +115,7 @@ class Lying(MemoryFileSystem):
     [
         (Overwriting, "lets two writers put the same file"),
         (Looking, "lets two writers put the same file"),
-        (Lying, "overwrites a file that it says is there"),
+        (Lying, "overwrites a file that it says exists"),
     ],
 )
 def test_a_file_system_without_put_if_absent_is_refused_and_left_empty(kind, why):
@@ -132,7 +132,7 @@ def test_pyarrow_s_own_file_systems_are_refused_with_advice(tmp_path):
         ):
             an.Session(path=filesystem)
     wrapped = fs.PyFileSystem(fs.FSSpecHandler(ArrowFSWrapper(fs.LocalFileSystem())))
-    with pytest.raises(StoreError, match="cannot hold a store: it does not put a file only if it is not there"):
+    with pytest.raises(StoreError, match="cannot hold a store: it does not put a file only if it does not exist yet"):
         DirectoryStore.create_or_open(fs.SubTreeFileSystem(str(tmp_path / "s"), wrapped))
 
 

@@ -74,7 +74,7 @@ def packages() -> Iterator[Check]:
         needed = [Requirement(text) for text in importlib.metadata.requires("altneu") or ()]
     except importlib.metadata.PackageNotFoundError:
         remedy = "pip install it, so that versions can be compared"
-        yield Check("packages", "warn", "altneu runs from a folder that nothing has installed", remedy)
+        yield Check("packages", "warn", "altneu runs from a folder and is not installed", remedy)
         return
     fit = []
     for requirement in needed:
@@ -90,7 +90,7 @@ def packages() -> Iterator[Check]:
         if requirement.specifier.contains(version, prereleases=True):
             fit.append(f"{requirement.name} {version}")
         else:
-            message = f"{requirement.name} {version} is outside of {requirement.specifier}"
+            message = f"{requirement.name} {version} is not within {requirement.specifier}"
             yield Check("packages", "warn", message, f"pip install '{requirement}'")
     yield Check("packages", "ok", ", ".join(fit))
 
@@ -121,7 +121,7 @@ def java() -> Iterator[Check]:
     variable = os.environ.get("JAVA_HOME")
     if variable and java_home.origin != "JAVA_HOME":
         remedy = "unset JAVA_HOME, or have it name a Java 17 or 21"
-        yield Check("JAVA_HOME", "warn", f"{variable} has no Java that Spark runs on, and is passed over", remedy)
+        yield Check("JAVA_HOME", "warn", f"{variable} contains no Java that Spark can use, so it is ignored", remedy)
 
 
 def machine() -> Iterator[Check]:
@@ -130,11 +130,11 @@ def machine() -> Iterator[Check]:
     yield (
         Check("cores", "ok", str(cores))
         if cores > 1
-        else Check("cores", "warn", "1", "Spark's tasks, Java and this process share it: expect no more than a trial")
+        else Check("cores", "warn", "1", "Spark's tasks, Java and this process share it: it is only enough for trials")
     )
     total, free = memory()
     message = f"{in_bytes(free)} free of {in_bytes(total)}"
-    remedy = 'leave less to Spark: --set spark.driver.memory=1g, and Session(memory="512m") (docs/running.md)'
+    remedy = 'give Spark less memory: --set spark.driver.memory=1g, and Session(memory="512m") (docs/running.md)'
     yield Check("memory", *_amount(free, LEAST_MEMORY, SCARCE_MEMORY), message, "" if free >= SCARCE_MEMORY else remedy)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < LEAST_FILES:
@@ -177,12 +177,15 @@ def kernels() -> Iterator[Check]:
         cached += any(index.stat().st_mtime >= written for index in Path(place).glob(pattern))
     shut = sorted(str(place) for place in places if not _writable(place))
     if shut:
-        remedy = "NUMBA_CACHE_DIR=… names a folder that is; else every process compiles them anew, two to three minutes"
+        remedy = (
+            "set NUMBA_CACHE_DIR to a writable folder; otherwise every process compiles them again, in two to three "
+            "minutes"
+        )
         yield Check("kernels", "warn", f"compiled kernels cannot be cached: {shut[0]} is not writable", remedy)
     if cached >= WARM * total:
-        yield Check("kernels", "ok", f"{cached} of {total} are compiled, the rest is part of them")
+        yield Check("kernels", "ok", f"{cached} of {total} are compiled, and include the others")
     else:
-        message = f"{cached} of {total} are compiled; the others are when they are first used, 10 to 60 seconds in all"
+        message = f"{cached} of {total} are compiled; the others will be when they are first used, in 10 to 60 seconds"
         yield Check("kernels", "warn", message, "python -m altneu.warm")
 
 
@@ -214,10 +217,10 @@ def time_zone() -> Iterator[Check]:
     here = dt.datetime.now().astimezone().tzname()
     name = os.environ.get("TZ", "")
     if name and not name.startswith(":") and name not in zoneinfo.available_timezones():
-        remedy = "TZ=UTC, or a name such as Europe/Paris"
+        remedy = "set TZ=UTC, or a name such as Europe/Paris"
         yield Check("time zone", "warn", f"TZ={name} is not a known time zone; the clock shows {here}", remedy)
         return
-    yield Check("time zone", "ok", f"this machine shows {here}; Spark sessions of altneu's show UTC")
+    yield Check("time zone", "ok", f"this machine uses {here}; Spark sessions created by altneu use UTC")
 
 
 def temporary() -> Iterator[Check]:
@@ -226,7 +229,7 @@ def temporary() -> Iterator[Check]:
     if not os.access(folder, os.W_OK | os.X_OK):
         yield Check("temporary files", "fail", f"{folder} is not writable", "TMPDIR=… names another folder")
         return
-    yield _space("temporary files", folder, "TMPDIR=… names a folder with more room")
+    yield _space("temporary files", folder, "set TMPDIR to a folder with more room")
 
 
 def _space(what: str, folder: Path, remedy: str) -> Check:
@@ -247,13 +250,13 @@ def place_of_store(folder: Folder) -> Iterator[Check]:
     while not here.exists():
         here = here.parent
     if not here.is_dir():
-        yield Check("store's place", "fail", f"{here} is a file, and a store is a folder", "name another --path")
+        yield Check("store's place", "fail", f"{here} is a file, but a store is a folder", "name another --path")
         return
     if not os.access(here, os.W_OK | os.X_OK):
-        remedy = "it can be read by those who may; a session needs a folder that it may write"
+        remedy = "readers can use it, but a session needs a folder that it may write to"
         yield Check("store's place", "fail", f"{here} is not writable", remedy)
         return
-    yield _space("store's place", here, "make room, or choose another disk; altneu vacuum removes what nobody needs")
+    yield _space("store's place", here, "make room, or choose another disk; altneu vacuum removes unneeded files")
     yield from _file_system(here)
     yield from _commits(here)
 
@@ -264,7 +267,7 @@ def _remote(folder: Folder) -> Iterator[Check]:
     except StoreError as error:
         yield Check("store's place", "fail", str(error), "docs/stores.md says which object stores can hold a store")
         return
-    yield Check("store's place", "ok", f"{folder.where()} puts a file only if it is not there")
+    yield Check("store's place", "ok", f"{folder.where()} can put a file only if it does not exist yet")
 
 
 def _file_system(here: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[Check]:
@@ -283,9 +286,11 @@ def _file_system(here: Path, mounts: Path = Path("/proc/mounts")) -> Iterator[Ch
     kind = file_system[1]
     if kind in _VOLATILE:
         remedy = "choose a folder on a disk, unless the store may be lost"
-        yield Check("file system", "warn", f"{here} is in memory ({kind}): the store goes with the machine", remedy)
+        yield Check(
+            "file system", "warn", f"{here} is in memory ({kind}): the store is lost when the machine stops", remedy
+        )
     elif kind in _NETWORK:
-        remedy = "it needs locks that hold between machines; where they do not, let one machine alone write"
+        remedy = "its locks must hold between machines; if they do not, let only one machine write"
         yield Check("file system", "warn", f"{here} is on a network ({kind})", remedy)
     else:
         yield Check("file system", "ok", f"{kind} at {file_system[0]}")
@@ -309,11 +314,11 @@ def _commits(here: Path) -> Iterator[Check]:
     finally:
         (here / name).unlink(missing_ok=True)
     if not first or again:
-        message = f"a link in {here} replaces a name that is taken, so that two writers would overwrite each other"
+        message = f"a link in {here} replaces an existing file, so two writers would overwrite each other"
         yield Check("commits", "fail", message, "choose another file system")
     elif seconds > SLOW_SYNC:
-        message = f"a file takes {seconds * 1000:.0f} ms to be on the disk, and so does every step"
-        yield Check("commits", "warn", message, "a local SSD takes one or two; take larger steps, or another disk")
+        message = f"syncing a file takes {seconds * 1000:.0f} ms, and every step takes at least as long"
+        yield Check("commits", "warn", message, "a local SSD takes one or two; take larger steps, or use another disk")
     else:
         yield Check(
             "commits", "ok", f"a file is on the disk after {seconds * 1000:.1f} ms, linked once, and can be locked"

@@ -99,7 +99,7 @@ def _instead(folder: Folder) -> str:
         more = ", …" if len(names) > _NAMED else ""
         return f": it holds {', '.join(names[:_NAMED])}{more}" if names else ": it is empty"
     if here.exists():
-        return ": it is a file, and a store is a folder"
+        return ": it is a file, but a store is a folder"
     if not here.parent.is_dir():
         return f": there is no folder {here.parent}"
     stores = [p.name for p in here.parent.iterdir() if (p / _IDENTITY).is_file()]

@@ -52,7 +52,13 @@ SETTINGS = (
         _WORKER,
         "altneu.runtime.spark.daemon",
     ),
-    Setting("spark.python.worker.reuse", "true", _off, "every task starts a Python of its own, a second each", "true"),
+    Setting(
+        "spark.python.worker.reuse",
+        "true",
+        _off,
+        "every task starts its own Python process, which takes a second",
+        "true",
+    ),
     Setting(
         "spark.python.unix.domain.socket.enabled",
         "false",
@@ -62,15 +68,15 @@ SETTINGS = (
     ),
     Setting("spark.sql.execution.arrow.pyspark.enabled", "false", _off, "DataFrames go to Python row by row", "true"),
     Setting(
-        "spark.executorEnv.POLARS_MAX_THREADS", "", lambda v: v != "1", "tasks side by side fight over the cores", "1"
+        "spark.executorEnv.POLARS_MAX_THREADS", "", lambda v: v != "1", "concurrent tasks compete for the cores", "1"
     ),
     Setting("spark.executor.pyspark.memory", "0", _below("1g"), "a worker of less than 1 GB may not start", "1g"),
-    Setting("spark.driver.memory", "1g", _below("1g"), "local tasks live in it too", "4g"),
+    Setting("spark.driver.memory", "1g", _below("1g"), "local tasks use it, too", "4g"),
     Setting(
         "spark.sql.session.timeZone",
         "UTC",
         lambda v: v not in ("UTC", "Z", "Etc/UTC"),
-        "times of day in Spark's own answers are of another zone than altneu's, which are UTC",
+        "Spark's own answers have times of day in another zone than altneu's, which use UTC",
         "UTC",
     ),
 )

@@ -57,7 +57,9 @@ def _show(out: Output, status: Report, *, verbose: bool) -> None:
     if status["problems"]:
         out.line("         put these files back from a copy, or open it with recover=True (docs/stores.md)")
     lock = status["lock"]
-    writer = "an object store has no lock to tell" if lock["held"] is None else lock["by"] or "nobody has it open"
+    writer = (
+        "unknown, because an object store has no lock" if lock["held"] is None else lock["by"] or "nobody has it open"
+    )
     out.line(f"writer   {writer}")
     commit = status["commit"]
     if commit is None:
@@ -66,7 +68,7 @@ def _show(out: Output, status: Report, *, verbose: bool) -> None:
         by = f" by {commit['by']}" if commit["by"] else ""
         out.line(f"commit   {commit['number']}, {_ago(commit['at'])}{by}")
     times = status["times"]
-    closed = f"closed up to {times['lower'] - 1}, kept from {times['since']} on"
+    closed = f"closed up to {times['lower'] - 1}, retained from {times['since']} on"
     out.line(f"times    {closed if times['lower'] else 'none closed yet'}; shards: {status['shards']}")
     files = status["files"]
     sizes = ", ".join(f"{files[p]['files']} in {p} ({in_bytes(files[p]['bytes'])})" for p in ("log", "segments"))

@@ -23,11 +23,12 @@ Tolerance = int | timedelta | str
 Sides = tuple[ir.Node, ir.Node]
 
 MODES = {
-    "logical": "each update of the left side meets the right side as it is at that update's own time; a retraction "
-    "meets it as it is by then, and may take back something else than was emitted",
-    "locked": "each left row meets the right side as it is when the row comes, and keeps that: a retraction takes back "
-    "what was emitted",
-    "revising": "each left row has the right row nearest to its timestamp, and is corrected when late rows come or go",
+    "logical": "each update of the left side is joined with the right side at that update's own time; so is a "
+    "retraction, which may therefore remove something other than what was emitted",
+    "locked": "each left row is joined with the right side when the row arrives, and keeps that match: a retraction "
+    "removes what was emitted",
+    "revising": "each left row is joined with the right row nearest to its timestamp, and is corrected when late rows "
+    "arrive or are removed",
 }
 
 

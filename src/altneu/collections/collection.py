@@ -25,7 +25,7 @@ On = str | Sequence[str] | Mapping[str, str]
 OnLimit = Literal["error", "stop"]
 MAX_ROUNDS = ir.MAX_ROUNDS
 
-_WITH = 'select("*", name=...) (for a name that is there already: select(...) of all columns)'
+_WITH = 'select("*", name=...) (for an existing name: select(...) of all columns)'
 # The counterparts of methods of Spark's DataFrames, named in the error for whoever calls these.
 _SPARK_VERBS = {
     "agg": "group_by().agg(...)",

@@ -593,7 +593,9 @@ def _ticks(value: Number, schema: pa.Schema, what: str) -> Expr:
     if pa.types.is_null(expression.type) or pa.types.is_integer(expression.type):
         return cast(expression, T.LONG)
     remedy = (
-        "; unix_seconds(...) or unix_micros(...) make a number of it" if pa.types.is_timestamp(expression.type) else ""
+        "; unix_seconds(...) or unix_micros(...) converts it to a number"
+        if pa.types.is_timestamp(expression.type)
+        else ""
     )
     raise TypeMismatchError(
         f"{what} must be a whole number, got `{expression.text}` of type {type_name(expression.type)}{remedy}"

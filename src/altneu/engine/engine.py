@@ -552,8 +552,8 @@ class Engine(Closing):
             self.past.fail(error)
             if before < self.lower < upper:
                 error.add_note(
-                    f"altneu: of the times {before} to {upper} those before {self.lower} are closed and committed, "
-                    f"and so is what was inserted; advance(to={upper}) goes on from there"
+                    f"altneu: of the times {before} to {upper}, those before {self.lower} are closed and committed, as "
+                    f"are the inserted rows; advance(to={upper}) continues from there"
                 )
             elif not isinstance(error, Exception):
                 error.add_note(f"altneu: {self._became_of_step(committed=self.journal.steps > steps)}")
@@ -570,8 +570,8 @@ class Engine(Closing):
         """The message of an interrupt, about the step that it stopped."""
         if committed:
             return f"the step is committed, lower is {self.lower}"
-        undone = f"nothing of the step is committed, lower is {self.lower}, and what was inserted is still there"
-        return f"{undone}: advance() takes the step again, session.discard() forgets the rows"
+        undone = f"nothing of the step is committed, lower is {self.lower}, and the inserted rows are still pending"
+        return f"{undone}: advance() takes the step again, session.discard() discards the rows"
 
     def _steps(self, before: int, upper: int, streams: Mapping[str, StoredStream]) -> Iterator[Outcome]:
         """The steps of an advance, each committed before the next: one, unless more updates are due than one may have.

@@ -52,7 +52,7 @@ class Known:
         if not self.functions:
             return ""
         which = "one of the Python functions" if len(self.functions) > 1 else "the Python function"
-        return f"{which} {', '.join(self.functions)} gave other rows at the retraction than at the insertion"
+        return f"{which} {', '.join(self.functions)} returned other rows at the retraction than at the insertion"
 
     @property
     def title(self) -> str:

@@ -78,7 +78,10 @@ class Subscribers:
             try:
                 subscription.poll()
             except Exception as error:  # noqa: BLE001  # whatever a user's function raises is raised below
-                note_of_error = f"altneu: raised for {subscription!r}; {note}, and it is given again with the next step"
+                note_of_error = (
+                    f"altneu: raised for {subscription!r}; {note}, and the subscription delivers its time again with "
+                    "the next step"
+                )
                 error.add_note(note_of_error)
                 failed.append(error)
         self._pushed = [s for s in self._pushed if not s.closed]

@@ -76,9 +76,9 @@ def _message(title: str, args: tuple[Any, ...], first: Any, second: Any) -> str:
         shown = [one.asdict() if hasattr(one, "asdict") else one for one in args]
         shown = shown[0] if len(shown) == 1 else shown
     return (
-        f"the Python function {title} gave {_short(first)} and then {_short(second)} for {_short(shown)}. What it "
-        "gives must depend on nothing but what it is given: a retraction calls it again, and takes back what it gives "
-        "then. Nothing of the step is committed; correct the function, or session.discard() what was inserted"
+        f"the Python function {title} returned {_short(first)} and then {_short(second)} for {_short(shown)}. Its "
+        "result must depend on its arguments alone: a retraction calls it again, and removes what it returns then. "
+        "Nothing of the step is committed; correct the function, or discard the inserted rows with session.discard()"
     )
 
 

@@ -204,7 +204,7 @@ class App:
         """What happens, as it happens, as server-sent events."""
         most = most_connections() // 2
         if self._listeners >= most:
-            return refusal(503, f"{most} others listen already, which is all that the page has room for")
+            return refusal(503, f"{most} event streams are open already, and the page allows no more")
         try:
             last = request.headers.get("last-event-id") or request.query_params.get("after", "0")
             after = int(last) if last.isdecimal() else 0
@@ -296,17 +296,19 @@ ADDRESSES = {
     "/": "the page",
     "/healthz": "ok, while the page answers",
     "/metrics": "for Prometheus",
-    "/api/session": "the frontier, what runs, what failed, how much is kept, and the views in short",
-    "/api/steps?n=300&after=0": f"the last steps, at most {KEPT}; after: the number of one",
+    "/api/session": "the frontier, the running step, the last failure, the size of the state, and a summary of the "
+    "views",
+    "/api/steps?n=300&after=0": f"the last steps, at most {KEPT}; after=: only steps after this number",
     "/api/view?view=": "a view: its columns, key, times, definition",
     "/api/rows?view=&offset=0&limit=50&sort=&descending=0&filter=": f"rows of a view, at most {MOST_ROWS}, with counts",
-    "/api/changes?view=&after=0&limit=20&rows=500": f"what steps changed in a view, {CHANGES_KEPT} rows of each",
+    "/api/changes?view=&after=0&limit=20&rows=500": f"the changes of a view by step, at most {CHANGES_KEPT} rows each",
     "/api/errors?view=&offset=0&limit=50": "errors of a view: operator, code, message, row",
-    "/api/graph?view=&picture=0": "the operators of all views or of one: what they keep and did; picture=1: SVG too",
+    "/api/graph?view=&picture=0": "the operators of all views or of one, with their state and work; picture=1 adds an "
+    "SVG",
     "/api/sources": "the sources, with their columns",
-    "/api/streams": "the streams that are followed: how far, how late, and Spark's own progress",
-    "/api/jobs": "the Spark jobs that steps were: seconds, and rows read by source as Spark's observable metrics count",
+    "/api/streams": "the followed streams: position, lag, and Spark's own progress",
+    "/api/jobs": "the Spark jobs of steps: seconds, and rows read by source, as Spark's observable metrics count them",
     "/api/updates?after=0": "server-sent events: steps as they end, and the session as in /api/session",
     "POST /api/sql": '{"text": "SELECT ..."}: what a statement gives; SELECT, EXPLAIN and SHOW',
-    "POST /api/why": '{"view": "...", "row": "..."}: why a row is there; its id is from /api/rows',
+    "POST /api/why": '{"view": "...", "row": "..."}: why a row is in a view; its id is from /api/rows',
 }

@@ -21,9 +21,7 @@ class Counts:
             "altneu_step_seconds", "Wall time of a step, its commit included.", buckets=BUCKETS, registry=registry
         )
         self.rows_in = Counter("altneu_rows_in", "Updates that steps took up.", registry=registry)
-        self.rows_out = Counter(
-            "altneu_view_changes", "Updates that steps made to a view.", ["view"], registry=registry
-        )
+        self.rows_out = Counter("altneu_view_changes", "Changes of a view.", ["view"], registry=registry)
 
     def step(self, step: Step) -> None:
         """Count a step."""

@@ -32,7 +32,7 @@ class Looked(Collector):
         yield _gauge("altneu_since", "The least time that can be read.", [((), snapshot.since)])
         doing = self._monitor.engine.past.doing
         seconds = 0.0 if doing is None else doing.seconds
-        yield _gauge("altneu_step_running_seconds", "How long the step that runs has run.", [((), seconds)])
+        yield _gauge("altneu_step_running_seconds", "Duration of the running step so far.", [((), seconds)])
         failed = float(self._monitor.engine.past.failed is not None)
         yield _gauge("altneu_step_failed", "Whether the last step failed.", [((), failed)])
         yield from _state(snapshot)
@@ -64,9 +64,9 @@ def _state(snapshot: Snapshot) -> Iterator[Metric]:
     rows = [((name,), float(updates)) for name, (updates, _) in sizes.items()]
     size = [((name,), float(size)) for name, (_, size) in sizes.items()]
     yield _gauge("altneu_arrangement_updates", "Updates that an arrangement keeps.", rows, arranged)
-    yield _gauge("altneu_arrangement_bytes", "Bytes that an arrangement keeps, about.", size, arranged)
+    yield _gauge("altneu_arrangement_bytes", "Bytes of an arrangement, approximately.", size, arranged)
     sizes_by_view = [((name,), float(sizes.get(snapshot.ports(name).contents, (0, 0))[0])) for name in snapshot.views]
-    yield _gauge("altneu_view_updates", "Updates that a view's contents keep.", sizes_by_view, viewed)
+    yield _gauge("altneu_view_updates", "Updates in the stored contents of a view.", sizes_by_view, viewed)
     errors = [((name,), float(count_errors(snapshot, name))) for name in snapshot.views]
     yield _gauge("altneu_view_errors", "Rows and groups that failed below a view.", errors, viewed)
 
@@ -82,10 +82,12 @@ def _operators(monitor: Monitor, snapshot: Snapshot) -> Iterator[Metric]:
         return [(labels, float(getattr(total, key))) for labels, total in did]
 
     yield _counter("altneu_operator_rows_in", "Updates that an operator received.", of("rows_in"), named)
-    yield _counter("altneu_operator_rows_out", "Updates that it produced.", of("rows_out"), named)
-    yield _counter("altneu_operator_errors", "Error rows that it produced.", of("errors"), named)
-    yield _counter("altneu_operator_seconds", "Its work, added up over shards.", of("seconds"), named)
-    yield _counter("altneu_operator_steps", "Steps in which it had anything to do.", of("steps"), named)
+    yield _counter("altneu_operator_rows_out", "Updates that an operator produced.", of("rows_out"), named)
+    yield _counter("altneu_operator_errors", "Error rows that an operator produced.", of("errors"), named)
+    yield _counter(
+        "altneu_operator_seconds", "Seconds that an operator worked, added up over shards.", of("seconds"), named
+    )
+    yield _counter("altneu_operator_steps", "Steps in which an operator had work.", of("steps"), named)
 
 
 def _streams(snapshot: Snapshot) -> Iterator[Metric]:
@@ -95,7 +97,7 @@ def _streams(snapshot: Snapshot) -> Iterator[Metric]:
     def of(key: str) -> Samples:
         return [((t["name"],), float(t[key])) for t in streams if t[key] is not None]
 
-    yield _gauge("altneu_stream_active", "Whether a stream is followed just now.", of("active"), named)
+    yield _gauge("altneu_stream_active", "Whether a stream is being followed.", of("active"), named)
     yield _gauge("altneu_stream_lag", "How far lower is behind the greatest time received.", of("lag"), named)
     yield _counter("altneu_stream_batches", "Micro-batches taken in this run.", of("batches"), named)
     yield _counter("altneu_stream_rows", "Rows taken, of all runs.", of("rows"), named)
@@ -104,8 +106,8 @@ def _streams(snapshot: Snapshot) -> Iterator[Metric]:
     )
     yield _gauge("altneu_stream_batch_seconds", "Seconds of the last micro-batch.", of("last_seconds"), named)
     for key, name, help_ in (
-        ("inputRowsPerSecond", "input", "Rows a second that come, as Spark shows it (StreamingQueryProgress)."),
-        ("processedRowsPerSecond", "processed", "Rows a second that are taken, as Spark shows it."),
+        ("inputRowsPerSecond", "input", "Input rows per second, as Spark reports them (StreamingQueryProgress)."),
+        ("processedRowsPerSecond", "processed", "Processed rows per second, as Spark reports them."),
     ):
         rates = [((t["name"],), float(t["spark"][key])) for t in streams if t["spark"] and t["spark"][key] is not None]
         yield _gauge(f"altneu_stream_{name}_rows_per_second", help_, rates, named)

@@ -116,7 +116,7 @@ class Monitor:
                     self._note_changes(past)
             self.trouble = ""
         except Exception as error:  # noqa: BLE001  # shown on the page
-            self.trouble = f"what the last step changed could not be read: {type(error).__name__}: {error}"
+            self.trouble = f"the changes of the last step could not be read: {type(error).__name__}: {error}"
         self.on_change()
 
     def _note_changes(self, past: Past) -> None:

@@ -107,11 +107,11 @@ class RemoteFolder(Folder):
             won = [data for data, answer in zip(contents, results, strict=True) if answer is True]
             if not won:
                 self.put(name, contents[0])  # raises where nothing at all can be written, which is another matter
-                said = next((answer for answer in results if isinstance(answer, str)), "it says that the file is there")
-                return f"it does not put a file only if it is not there ({said})"
+                said = next((answer for answer in results if isinstance(answer, str)), "it says that the file exists")
+                return f"it does not put a file only if it does not exist yet ({said})"
             if len(won) > 1:
                 return "it lets two writers put the same file"
-            return None if bytes(self.read(name)) == won[0] else "it overwrites a file that it says is there"
+            return None if bytes(self.read(name)) == won[0] else "it overwrites a file that it says exists"
         finally:
             with contextlib.suppress(StoreError):  # what stays behind is a few bytes that no store reads
                 self.remove(name)

@@ -104,34 +104,35 @@ class Record:
 
     def _mismatch(self, query: str, batch: int) -> str:
         again = (
-            "Put the checkpoint and the store back together, from copies of one moment. Or begin anew: "
-            f"restart={self.mark!r} takes what this query reads from here on as rows that were never had (choose where "
-            "the source begins, or retract what the store has of it)"
+            "Restore the checkpoint and the store together, from copies of the same moment. Or start afresh: "
+            f"restart={self.mark!r} treats all that this query reads from here on as new rows (choose where the source "
+            "begins, or retract its stored rows)"
         )
         if self.query is None:
             return (
-                f"Spark's checkpoint goes on with batch {batch}, but the store knows of no batch before it: the store "
+                f"Spark's checkpoint continues with batch {batch}, but the store has no batch before it: the store "
                 f"is new, or older than the checkpoint. With restart={REWIND!r} the checkpoint is set back to its "
-                f"first batch, if Spark still knows it. {again}"
+                f"first batch, if it still has it. {again}"
             )
         had = f"the store has the batches up to {self.batch} of the query {self.query}"
         if query != self.query:
             return (
-                f"{had}, and this is another query, {query}: its checkpoint is new or that of something else. {again}"
+                f"{had}, but this is another query, {query}: its checkpoint is new, or that of another query. {again}"
             )
         if batch == self.batch + 1 and self.is_whole:
             return (
-                f"{had}, and batch {self.batch} of Spark's checkpoint is another one: checkpoint and store are "
+                f"{had}, but batch {self.batch} of Spark's checkpoint is a different one: checkpoint and store are "
                 f"copies that have diverged. {again}"
             )
         if batch > self.batch:
             return (
-                f"{had}, and Spark goes on with batch {batch}: the store was restored from an older copy. "
-                f"With restart={REWIND!r} the checkpoint is set back to the store, and Spark reads again what it lacks"
+                f"{had}, but Spark continues with batch {batch}: the store was restored from an older copy. "
+                f"With restart={REWIND!r} the checkpoint is set back to the store, and Spark reads the missing batches "
+                "again"
             )
         return (
-            f"{had}, and Spark planned batch {batch} anew: its checkpoint was restored from an older copy, or lost "
-            f"what it wrote last. {again}"
+            f"{had}, but Spark has planned batch {batch} again: its checkpoint was restored from an older copy, or has "
+            f"lost its last files. {again}"
         )
 
 

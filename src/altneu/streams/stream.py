@@ -211,11 +211,11 @@ class Stream:
         text, record = str(cause).split("\n\nJVM stacktrace")[0].strip(), self.record
         done = "nothing of it is" if record.batch < 0 else f"its batches up to {record.batch} are"
         if not record.is_whole:
-            done += f" (of that one {record.piece + 1} of {record.of} pieces)"
+            done += f" (of that batch {record.piece + 1} of {record.of} pieces)"
         error = StreamError(
             f"stream {self.name!r} stopped, {done} committed: {type(cause).__name__}: {text}\n"
-            "The session and other streams go on, nothing is lost: mend it and follow the stream again, which takes "
-            "up what comes next."
+            "The session and the other streams continue, and nothing is lost: remove the cause and follow the stream "
+            "again; it continues with the next batch."
         )
         error.__cause__ = cause
         return error

@@ -142,7 +142,7 @@ def _check(expected: pa.Table, schema: pa.Schema, optional: Sequence[str]) -> No
     lacking = [n for n in schema.names if n not in names and n not in optional]
     unknown = [n for n in names if n not in schema.names and n not in optional]
     if lacking or unknown:
-        problem = f"lacks {lacking[0]!r}" if lacking else f"has a column {unknown[0]!r}, which is not there"
+        problem = f"lacks {lacking[0]!r}" if lacking else f"has an unknown column {unknown[0]!r}"
         raise SchemaError(f"the expected table {problem}; the columns are: {', '.join(schema.names)}")
 
 

@@ -37,8 +37,8 @@ from altneu.views.view import View
 Changed = tuple[Piece, int, int]  # the updates of a piece from one time up to but not including another
 
 REMEDY = (
-    "Session(retain=...) of the writer (altneu run --set retain=...) keeps more, and so does a reader that says "
-    "since=... in time"
+    "Session(retain=...) of the writer (altneu run --set retain=...) retains more, and so does a reader that is opened "
+    "with since=... in time"
 )
 
 

@@ -20,7 +20,8 @@ def create(p: Any) -> Creation:
     if kind is None:
         if p.one_of("TEMPORARY", "TEMP") is not None:
             p.fail(
-                "temporary views are not supported; a VIEW is a name for a query and keeps nothing, DROP it at the end"
+                "temporary views are not supported; a VIEW is a name for a query and stores nothing, so use that and "
+                "DROP it at the end"
             )
         p.expected("SOURCE, TABLE, [MATERIALIZED] VIEW, INDEX or SINK")
     if replace and kind not in ("VIEW", "MATERIALIZED VIEW"):
@@ -94,7 +95,7 @@ def origin(p: Any) -> Origin:
         p.expected("TABLE name, FILE 'path' FORMAT … or STREAM …")
     if kind == "TABLE" or (kind == "STREAM" and p.word("TABLE")):
         form = "TABLE" if kind == "STREAM" else ""
-        place: tuple[str, ...] = (p.dotted("the name of a table of Spark's"),)
+        place: tuple[str, ...] = (p.dotted("the name of a Spark table"),)
     else:
         place = paths(p) if kind != "STREAM" or p.is_string() else ()
         p.expect("FORMAT")

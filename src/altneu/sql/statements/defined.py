@@ -33,7 +33,7 @@ class Defined:
     ``indexes`` are those that there were of what it reads: they are a part of what it means. ``collection`` is what the
     name means in a query, ``late`` are a stream's late rows; ``view`` is what is maintained for it, if anything;
     ``attached`` the subscription of a sink; ``fed`` says that what a batch source has was inserted; ``error`` why it
-    could not be taken up again.
+    could not be restored.
     """
 
     name: str

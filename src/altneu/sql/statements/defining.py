@@ -60,7 +60,7 @@ class Definer:
             try:
                 self._restore(defined)
             except AltneuError as error:
-                error.add_note(f"altneu: {defined.kind} {defined.name} of this store could not be taken up again")
+                error.add_note(f"altneu: {defined.kind} {defined.name} of this store could not be restored")
                 defined.error = error
         self._feeds.insert(noted=True)
         if not self._restored:
@@ -95,11 +95,11 @@ class Definer:
         if existing is not None and existing.kind == kind and same(existing.statement.text, statement.text):
             if existing.error is not None:
                 raise existing.error
-            return f"{kind} {existing.name} is there already"
+            return f"{kind} {existing.name} exists already"
         replaced = None
         if existing is not None:
             if statement.unless:
-                return f"{kind} {existing.name} is there already, defined otherwise: {existing.statement.text}"
+                return f"{kind} {existing.name} exists already, with another definition: {existing.statement.text}"
             if not statement.replace or existing.kind != kind:
                 remedy = f"DROP {existing.kind} {existing.name}" + (
                     f", or CREATE OR REPLACE {kind}" if existing.kind == kind and "VIEW" in kind else ""

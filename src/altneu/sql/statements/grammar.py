@@ -117,7 +117,7 @@ def insert(p: Any) -> Insert:
     query = p.query()
     if p.word("ON", "CONFLICT", advance=False) or p.word("ON", "DUPLICATE", advance=False):
         p.fail(
-            "INSERT … ON CONFLICT is not supported: a table has no key. Take CREATE SOURCE … ENVELOPE UPSERT, or a "
+            "INSERT … ON CONFLICT is not supported: a table has no key. Use CREATE SOURCE … ENVELOPE UPSERT, or a "
             "source that is declared in Python with key=..., and session.insert_or_update"
         )
     return Insert(name, columns, query)

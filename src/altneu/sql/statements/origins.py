@@ -160,7 +160,7 @@ def needs_spark(statement: CreateSource) -> str:
     """What a session without Spark says."""
     what = "a table of Spark's" if statement.origin.kind == "table" else "a stream"
     return (
-        f"source {statement.name!r} is {what}, and this session has no Spark: Session(spark, ...), "
+        f"source {statement.name!r} is {what}, but this session has no Spark: Session(spark, ...), "
         "or altneu run --master local[*]"
     )
 

@@ -64,7 +64,7 @@ def _statement(parser: Any) -> Statement | None:
 
 
 _INSTEAD = {
-    "ALTER": "DROP it and CREATE it anew, or CREATE OR REPLACE VIEW",
+    "ALTER": "DROP it and CREATE it again, or CREATE OR REPLACE VIEW",
     "CALL": "a Python program calls session's methods",
     "COMMENT": "write -- comments beside it",
     "COPY": "CREATE SOURCE … FROM FILE reads files, CREATE SINK … INTO PARQUET writes them",
@@ -72,7 +72,7 @@ _INSTEAD = {
     "DESC": "SHOW COLUMNS FROM name, SHOW CREATE VIEW name",
     "DESCRIBE": "SHOW COLUMNS FROM name, SHOW CREATE VIEW name",
     "FETCH": "SUBSCRIBE gives what changes",
-    "GRANT": "who may read a store is up to its folder",
+    "GRANT": "the permissions of a store's folder decide who may read it",
     "MERGE": "INSERT, UPDATE and DELETE, between BEGIN and COMMIT",
     "PIVOT": "sum(…) FILTER (WHERE …) for each column",
     "SET": "the session's settings are arguments of Session, or --set of altneu run",

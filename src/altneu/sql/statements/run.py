@@ -132,7 +132,7 @@ class Statements:
             if self._open and self._failed is None:
                 self._failed = f"{error}".partition("\n")[0]
                 self._forget()
-                error.add_note("altneu: this was inside BEGIN … COMMIT, of which nothing counts; ROLLBACK ends it")
+                error.add_note("altneu: this failed after BEGIN, so the transaction is aborted; ROLLBACK ends it")
 
     def _forget(self) -> None:
         self._engine.discard()
@@ -186,7 +186,7 @@ class Statements:
         if statement.word == "ROLLBACK":
             self._forget()
         elif failed is not None:
-            return self._message(f"ROLLBACK: nothing of the transaction counts, because of an error in it: {failed}")
+            return self._message(f"ROLLBACK: nothing of the transaction counts, because an error aborted it: {failed}")
         else:
             try:
                 self.settle()

@@ -100,7 +100,7 @@ class Words:
         """A name of this session: one part, quoted or not."""
         name = self.part(what)
         if self._parser._match(TokenType.DOT, advance=False):
-            self.fail(f"{what} has one part: a session has one schema")
+            self.fail(f"{what} must have one part, since a session has one schema")
         return name
 
     def dotted(self, what: str) -> str:
