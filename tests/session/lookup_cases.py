@@ -59,9 +59,9 @@ def maintained(session):
     return {name: session.maintain(name, plan) for name, plan in views.items()}
 
 
-def filled(rng, rows=60, steps=3, *, negative=False, zero=False, **options):
+def filled(rng, rows=60, steps=3, *, views=maintained, negative=False, zero=False, **options):
     session = an.Session(**options)
-    maintained(session)
+    views(session)
     facts = [row for row in random_rows(rng, rows) if zero or row[0] != 0]
     for step in range(steps):
         session.insert("facts", typed(facts[step::steps]))

@@ -12,7 +12,7 @@ from altneu.columnar.rows import Rows
 from altneu.errors import AltneuError
 from altneu.runtime.read import contents, row_count
 from altneu.views import lookup, peek
-from tests.session.lookup_cases import FACTS, filled, maintained, query, random_rows, typed
+from tests.session.lookup_cases import FACTS, LITERALS, NAMES, filled, maintained, query, random_rows, typed
 
 
 def answered(session, text, at=None):
@@ -208,3 +208,91 @@ def test_counts_that_may_leave_64_bits_are_not_summed_up_here():
         session.advance()
         assert row_count(session._engine.table, session._engine.ports("facts").contents, (0,)) is None
         assert np.iinfo(np.int64).max < 2**63
+
+
+# ordered arrangements
+
+
+def ranked(session):
+    """Views that keep the rows of facts in orders: by keys, and of all rows."""
+    session.maintain("facts", FACTS)
+    for name, key, by in (("a", ("s",), "k desc"), ("b", ("i",), "d"), ("c", ("s", "b"), "at desc"), ("e", (), "y")):
+        session.maintain(name, FACTS.top_k(2, by, per=key))
+
+
+RANGES = (
+    ("k", "s = 'a' AND k {} {}"),
+    ("d", "i IN (0, 1) AND d {} {}"),
+    ("at", "s <=> NULL AND b AND at {} {}"),
+    ("y", "y {} {}"),
+    ("d", "d {} {} AND i IS NULL"),
+    ("k", "s IN ('a', '') AND k {} {} AND k > -5 AND d < 9"),
+)
+ORDERS = (
+    ("s = 'a'", "k DESC, d"),
+    ("i = 1 AND b", "d, k"),
+    ("s = '1' AND NOT b", "at DESC NULLS LAST, i"),
+    ("true", "y, k, d"),
+    ("s IN ('a', '1')", "k DESC, y"),
+    ("f > 0", "y"),
+    ("i = 0", "d DESC"),
+    ("i <=> 0 AND d >= 0", "d ASC NULLS LAST"),
+    ("i = 1 AND 1 / k > 0", "d"),
+)
+
+
+def ordered_query(rng):
+    if rng.random() < 0.4:
+        column, test = rng.choice(RANGES)
+        test = test.format(rng.choice(["<", "<=", ">", ">="]), rng.choice(LITERALS[column]))
+        return f"SELECT * FROM facts WHERE {test}"
+    test, order = rng.choice(ORDERS)
+    columns = rng.choice(["*", "k, d, s", "d, k + i AS q, at, y", "s"])
+    rest = ", ".join(name for name in NAMES if name not in order.replace(",", "").split())
+    offset = rng.choice(["", f" OFFSET {rng.randrange(4)}"])
+    return (
+        f"SELECT {columns} FROM facts WHERE {test} ORDER BY {order}, {rest} LIMIT {rng.choice([0, 1, 3, 50])}{offset}"
+    )
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("fewest", [1, 64])
+def test_ordered_answers_are_those_of_a_full_read(shards, negative, fewest, monkeypatch):
+    rng = random.Random(10 * shards + 2 * negative + fewest)
+    monkeypatch.setattr(peek, "_FEWEST", fewest)
+    monkeypatch.setattr(peek, "_MORE", 2)
+    with filled(rng, 120, views=ranked, shards=shards, negative=negative, retain="all") as session:
+        stretches, real = [], lookup.rows_in_order
+        monkeypatch.setattr(lookup, "rows_in_order", lambda *given: stretches.append(given[-1]) or real(*given))
+        for _ in range(60):
+            text, at = ordered_query(rng), rng.choice([None, *range(session.lower)])
+            answer = answered(session, text, at)
+            with monkeypatch.context() as patch:
+                patch.setattr(peek, "find", lambda *_: None)
+                assert answer == answered(session, text, at), (text, at)
+        assert len(stretches) > 15
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_first_rows_cost_no_more_than_they_are(shards, monkeypatch):
+    real, counts = lookup.rows_in_order, []
+    for count in (1_000, 100_000):
+        with an.Session(shards=shards) as session:
+            source = an.source("orders", "item long, price long")
+            session.maintain("orders", source)
+            session.maintain("top", source.top_k(3, "price desc", per="item"))
+            session.insert("orders", [(n % 2, n) for n in range(count)])
+            session.advance()
+            read = []
+            with monkeypatch.context() as patch:
+                patch.setattr(lookup, "rows_in_order", lambda *given, to=read: to.append(real(*given)) or to[-1])
+                patch.setattr(peek, "hydration_plan", lambda *_: pytest.fail("whole arrangements are read"))
+                text = "SELECT price FROM orders WHERE item = 1 ORDER BY price DESC LIMIT 2"
+                assert session.sql(text).to_pylist() == [(count - 1,), (count - 3,)]
+                explained = session.sql(f"EXPLAIN {text}").to_pylist()[-1][0]
+                assert explained == "lookup: view orders by item = 1 in order of price desc"
+                text = "SELECT price FROM orders WHERE item = 0 AND price BETWEEN 6 AND 9"
+                assert sorted(session.sql(text).to_pylist()) == [(6,), (8,)]
+            counts.append(sum(len(updates) for updates, _ in read))
+    assert counts[0] == counts[1] < 80

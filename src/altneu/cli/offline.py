@@ -173,7 +173,7 @@ def _looked_up(reader: Reader, names: Names, collection: Collection, at: Time, t
         inputs = inputs_of(state, found.lookups, times)
         if inputs is None:
             return None
-        return computed(lower({ASKED: found.node}, Epoch()), inputs, (time,)).answer((time,))
+        return computed(lower({ASKED: found.node}, Epoch()), inputs[0], (time,)).answer((time,))
 
 
 def _time_of(reader: Reader, view: str, at: Time) -> Time:

@@ -13,6 +13,7 @@ from altneu.columnar.canonical import canonical
 from altneu.expressions.expr import Call, Expr, Literal
 from altneu.expressions.vector import constant_vector
 
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EXACT_IN_DOUBLE = 32  # bits of whole numbers that a double distinguishes
 
 
@@ -100,3 +101,24 @@ def _cast_back(item: Literal, before: pa.DataType) -> pa.Array:
         return pa.array([], before)
     bound = 1 << (before.bit_width - 1)
     return pa.array([int(value)] if -bound <= value < bound else [], before)
+
+
+def required_bound(predicate: Expr) -> tuple[str, str, pa.Array] | None:
+    """A column, a comparison and the value with which every row compares so on which a predicate is true; or None.
+
+    >>> from altneu.expressions.parse import parse
+    >>> schema = T.parse_schema("a int, b string")
+    >>> [
+    ...     required_bound(parse(text, schema)) is not None
+    ...     for text in ("a > 5", "5 >= a", "b < 'x'", "a > 5L", "a = 5")
+    ... ]
+    [True, True, True, False, False]
+    """
+    if not isinstance(predicate, Call) or predicate.name not in _TURNED:
+        return None
+    (left, right), name = predicate.args, predicate.name
+    if right.is_column:
+        left, right, name = right, left, _TURNED[name]
+    if not left.is_column or not isinstance(right, Literal) or right.nullable or right.type != left.type:
+        return None
+    return left.column_name, name, canonical(constant_vector(right.value, right.type).arrow)

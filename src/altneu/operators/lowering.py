@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from altneu.columnar.ranking import Order
+from altneu.columnar.ranking import Order, order_text
 from altneu.linear import BoundLogic, Outputs
 from altneu.linear.lineage import projections
 from altneu.operators.base import Hosting, Operation
@@ -145,6 +145,11 @@ class Lowering(Protocol):
 def arrangement_id(origin: str, key: Key) -> str:
     """What an arrangement by a key is called in every process."""
     return hashlib.blake2b(f"{origin}|{key}".encode(), digest_size=12).hexdigest()
+
+
+def below_zero_name(origin: str, order: tuple[Order, ...]) -> str:
+    """What the numbers of rows with counts below zero are called, of an arrangement of ``origin`` in an order."""
+    return f"below zero|{origin}|by {order_text(order)}"
 
 
 def arrange_label(key: Key) -> str:

@@ -19,6 +19,7 @@ from altneu.errors import ERROR_SCHEMA
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.base import Operation
 from altneu.operators.lowering import Port as Port  # noqa: PLC0414  # plans are made of them
+from altneu.operators.lowering import arrangement_id, below_zero_name
 from altneu.operators.source.operation import SourceOp
 from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds, outside
 from altneu.trace.batch import Layout
@@ -191,6 +192,12 @@ class Plan:
             is_collection = isinstance(node.operation, ArrangeOp) and node.operation.has_collection
             if is_collection and node.logical == same.logical and node.schema.equals(same.schema) and other != name:
                 yield other
+
+    def below_zero(self, name: str) -> str | None:
+        """The arrangement that counts, for an ordered one, the rows of each key with negative counts, if it is kept."""
+        node, layout = self.nodes[self.arrangements[name]], self.layouts[name]
+        numbers = arrangement_id(below_zero_name(node.logical, layout.order), layout.key)
+        return numbers if layout.order and numbers in self.arrangements else None
 
     @cached_property
     def layouts(self) -> dict[str, Layout]:

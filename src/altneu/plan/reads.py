@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from altneu.expressions.equalities import required_values
+from altneu.expressions import Expr
+from altneu.expressions.equalities import required_bound, required_values
 from altneu.expressions.sharing import conjuncts
 from altneu.linear import Filter, Project
 from altneu.plan.ir import Linear, Node, Source, walk
@@ -27,6 +28,7 @@ class Read:
     name: str
     source: str
     values: Mapping[str, pa.Array] | None
+    bounds: tuple[tuple[str, str, pa.Array], ...] = ()  # column, comparison, value: what the rows satisfy as well
 
 
 def partial_reads(root: Node) -> tuple[Node, tuple[Read, ...]] | None:
@@ -52,12 +54,13 @@ def partial_reads(root: Node) -> tuple[Node, tuple[Read, ...]] | None:
             if not isinstance(node, Linear):
                 return None
             values = _values(node)
-            if values is not None and not values:
+            bounds = tuple(_bounds(node))
+            if values is not None and not values and not bounds and not is_row_by_row(root):
                 return None
             own = name if len(linear) == 1 else f"{name} ({number + 1})"
             assert isinstance(node.input, Source)
             instead[node.fingerprint] = Linear(replace(node.input, name=own), node.logic)
-            reads.append(Read(own, name, values))
+            reads.append(Read(own, name, values, bounds))
     return replaced(root, instead), tuple(reads)
 
 
@@ -68,13 +71,44 @@ def _values(node: Linear) -> dict[str, pa.Array] | None:
         return values
     if not logic.columns_read(node.input.schema) and all(isinstance(step, Project) for step in logic.steps):
         return None
-    for step in logic.steps:
-        if not isinstance(step, Filter) or step.predicate.can_fail:
-            break  # a row on which it fails may be one without these values
-        for part in conjuncts(step.predicate):
-            known = required_values(part)
-            if known is not None:
-                column, among = known[0], pc.unique(known[1])
-                if column not in values or len(among) < len(values[column]):
-                    values[column] = among
+    for part in _first_tests(node):
+        known = required_values(part)
+        if known is not None:
+            column, among = known[0], pc.unique(known[1])
+            if column not in values or len(among) < len(values[column]):
+                values[column] = among
     return values
+
+
+def _bounds(node: Linear) -> Iterator[tuple[str, str, pa.Array]]:
+    for part in () if node.logic.delay else _first_tests(node):
+        bound = required_bound(part)
+        if bound is not None:
+            yield bound
+
+
+def _first_tests(node: Linear) -> Iterator[Expr]:
+    """What the first filters of a node test, all of which a row that matters passes."""
+    for step in node.logic.steps:
+        if not isinstance(step, Filter) or step.predicate.can_fail:
+            break  # a row on which it fails may be one that does not pass
+        yield from conjuncts(step.predicate)
+
+
+def is_row_by_row(root: Node) -> bool:
+    """Whether each row of a plan is made of one row of a source, none of which can fail."""
+    if not isinstance(root, Linear) or not isinstance(root.input, Source):
+        return False
+    logic = root.logic
+    return not logic.delay and not logic.has_errors and all(isinstance(step, Filter | Project) for step in logic.steps)
+
+
+def column_read(root: Linear, output: str) -> str | None:
+    """The column of a source that an output of a plan is, which is row by row; None if it is computed."""
+    for step in reversed(root.logic.steps):
+        if isinstance(step, Project):
+            expression = dict(step.outputs)[output]
+            if not expression.is_column:
+                return None
+            output = expression.column_name
+    return output

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from altneu.operators.kernels.spans import show_row
 from altneu.order import Epoch
 from altneu.runtime.batch_writer import ranges
 from altneu.runtime.state import StateTable
-from altneu.trace.batch import Batch, Layout, find_in, runs_of
+from altneu.trace.batch import LARGEST_HASH, Batch, Layout, chains_of, find_in, runs_of
 from altneu.trace.future import FutureUpdates
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates, consolidate
@@ -83,6 +84,59 @@ def rows_with_key(table: StateTable, name: str, at: At, keys: Rows) -> Updates:
             early = np.asarray((matches.times <= own).all(axis=0))
             parts.append(Updates(rows, np.full((1, len(matches)), at[0]), matches.diffs).filter(early))
     return consolidate(Updates.concat(parts, layout.schema, 1), Epoch())
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of the rows of a key in an ordered arrangement: words of the order, and how many updates of each batch.
+
+    ``least`` and ``most`` are the first and last ``order_words`` of the first order column; ``first`` updates from the
+    front are read, or all (None).
+    """
+
+    least: int = 0
+    most: int = LARGEST_HASH
+    first: int | None = None
+
+
+EVERYTHING = Stretch()
+
+
+def rows_in_order(table: StateTable, name: str, at: At, keys: Rows, stretch: Stretch) -> tuple[Updates, bool]:
+    """The rows of a stretch with one of some distinct keys, with their counts at a time, and whether these are all.
+
+    Shape:  if there are more, these are in front of all others in the order of the arrangement.
+    Cost:   O(log n) for each key, shard and block that has it, and the updates of the stretch.
+    Law:    tests/session/test_lookup.py (against reading all rows).
+    """
+    layout, hashes, parts = table.layouts[name], hash_rows(keys), list[Updates]()
+    own = np.array(at[: layout.lattice.width], np.int64)[:, None]
+    unread: int | None = None  # the least word that was left
+    for shard in table.shards_of(name):
+        state = table.get(name, shard)
+        batches = [] if state is None else [batch for batch in state.spine.batches if len(batch)]
+        if not batches:
+            continue
+        hits, used, numbers = chains_of(batches, hashes, keys)
+        taken: Counter[tuple[int, int]] = Counter()  # of a key and a batch, whose blocks follow each other
+        for probe, place, start, stop in hits.tolist():
+            block, chain = used[place], (probe, int(numbers[place]))
+            words = block.value_hash[start:stop]
+            low = int(np.searchsorted(words, np.uint64(stretch.least)))
+            high = int(np.searchsorted(words, np.uint64(stretch.most), side="right"))
+            end = high if stretch.first is None else min(high, low + max(stretch.first - taken[chain], 0))
+            if low < high and end < high:
+                unread = int(words[end]) if unread is None else min(unread, int(words[end]))
+            if end > low:
+                taken[chain] += end - low
+                parts.append(block.slice(start + low, start + end).updates())
+    early = [part.filter(np.asarray((part.times <= own).all(axis=0))) for part in parts]
+    stamped = [Updates(part.rows, np.full((1, len(part)), at[0]), part.diffs) for part in early]
+    found = consolidate(Updates.concat(stamped, layout.schema, 1), Epoch())
+    if unread is None:
+        return found, True
+    words = layout.value_hashes(layout.split(found.rows)[1])
+    return found.filter(words < np.uint64(unread)), False
 
 
 def updates_with_key(table: StateTable, name: str, keys: Rows) -> int:

@@ -25,9 +25,11 @@ from altneu.runtime.inputs import Inputs
 from altneu.runtime.measured import Measurements
 from altneu.runtime.state import StateTable
 from altneu.views.contents import Contents
-from altneu.views.lookup import computed, find, inputs_of
+from altneu.views.lookup import MOST_ROWS, First, computed, find, inputs_of
 
 NAME = ASKED
+_FEWEST = 64  # updates of each batch in which the first rows of a query are looked for
+_MORE = 8  # times as many, where they are not enough
 SCAN = "scan: whole arrangements are read"
 
 
@@ -61,14 +63,22 @@ class _Asked(Contents):
         return "A query leaves them out with WHERE, or has NULL instead with try_cast(), try_divide() and the like."
 
 
-def peek(engine: Engine, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
+def peek(
+    engine: Engine,
+    collection: Collection,
+    at: Time = None,
+    errors: OnErrors = "raise",
+    first: First | None = None,
+) -> pa.Table:
     """The rows of a collection at a time; nothing is committed, and its state is forgotten.
+
+    If only the ``first`` rows are wanted others may be left out.
 
     If it needs only rows of views that have some keys, or only their number, these are looked up and the rest is
     computed from them. Else it is computed like a view that is added late: it reads every existing arrangement that it
     can use, and an existing view directly.
     """
-    if (looked_up := _looked_up(engine, collection, at, errors)) is not None:
+    if (looked_up := _looked_up(engine, collection, at, errors, first)) is not None:
         return looked_up[0]
     with _computed(engine, collection) as (plan, node, _):
         answer = _Answer(engine.lock, engine.table, plan.views[NAME], _known(engine, node))
@@ -76,7 +86,7 @@ def peek(engine: Engine, collection: Collection, at: Time = None, errors: OnErro
 
 
 def _looked_up(
-    engine: Engine, collection: Collection, at: Time, errors: OnErrors
+    engine: Engine, collection: Collection, at: Time, errors: OnErrors, first: First | None = None
 ) -> tuple[pa.Table, Plan, Measurements] | None:
     """The rows of a collection from lookups, its plan and its costs; None if it needs more than these.
 
@@ -84,19 +94,26 @@ def _looked_up(
     """
     check_maintained(NAME, collection)
     collection = engine.catalogue.recognised(NAME, collection, "auto")
-    if errors not in ("raise", "ignore") or (found := find(engine, collection)) is None:
+    if errors not in ("raise", "ignore") or (found := find(engine, collection, first)) is None:
         return None
     time = _known(engine, collection.node).readable(at)
-    inputs = inputs_of(engine, found.lookups, dict.fromkeys(found.views, time))
-    if inputs is None:
-        return None
-    result = computed(engine.catalogue.lowered_alone(NAME, found.node), inputs, time)
-    answer = result.answer(time)
-    if answer is None:
-        return None
+    plan, times = engine.catalogue.lowered_alone(NAME, found.node), dict.fromkeys(found.views, time)
+    most = None if first is None else max(first.count, _FEWEST)
+    while True:
+        inputs = inputs_of(engine, found.lookups, times, most)
+        if inputs is None:
+            return None
+        result = computed(plan, inputs[0], time)
+        answer = result.answer(time)
+        if answer is None:
+            return None
+        if inputs[1] or (first is not None and answer.num_rows >= first.count):
+            break
+        assert most is not None
+        most = most * _MORE if most * _MORE <= MOST_ROWS else None
     measured = Measurements()
-    measured.add(result.plan, result.outcome.measured)
-    return answer, result.plan, measured
+    measured.add(plan, result.outcome.measured)
+    return answer, plan, measured
 
 
 def _known(engine: Engine, node: ir.Node) -> Known:
@@ -141,10 +158,17 @@ def _computed(engine: Engine, collection: Collection) -> Iterator[tuple[Plan, ir
         table.layouts = layouts
 
 
-def explained(engine: Engine, collection: Collection, *, analyze: bool = False) -> Explained:
+def explained(
+    engine: Engine,
+    collection: Collection,
+    *,
+    analyze: bool = False,
+    in_order: tuple[Collection, First] | None = None,
+) -> Explained:
     """What the operators of a collection would cost if it were maintained; to ``analyze`` it is computed once.
 
     Where lookups answer it these are named, and the operators are those that compute the rest from them.
+    ``in_order`` is the collection without its LIMIT, and the rows that this leaves.
 
     Raises:
         HydrationError: it needs rows that no state has.
@@ -152,7 +176,7 @@ def explained(engine: Engine, collection: Collection, *, analyze: bool = False) 
     with engine.lock:
         engine.check_open()
         existing = engine.journal.existing()
-        if (looked_up := _explained_lookup(engine, collection, analyze=analyze)) is not None:
+        if (looked_up := _explained_lookup(engine, collection, in_order, analyze=analyze)) is not None:
             return looked_up
         if not analyze:
             plan, _ = planned(engine, collection)
@@ -170,17 +194,23 @@ def _noted(plan: Plan, existing: set[str], plan_explained: Explained) -> Explain
     return replace(plan_explained, notes=(SCAN, f"arrangements: {there} there already, {lacking} to build"))
 
 
-def _explained_lookup(engine: Engine, collection: Collection, *, analyze: bool) -> Explained | None:
-    started = clock.perf_counter()
+def _explained_lookup(
+    engine: Engine, collection: Collection, in_order: tuple[Collection, First] | None, *, analyze: bool
+) -> Explained | None:
+    started, first = clock.perf_counter(), None
     check_maintained(NAME, collection)
     found = find(engine, engine.catalogue.recognised(NAME, collection, "auto"))
+    if in_order is not None:
+        unlimited = find(engine, engine.catalogue.recognised(NAME, in_order[0], "auto"), in_order[1])
+        if unlimited is not None and any(lookup.below_zero is not None for lookup in unlimited.lookups):
+            found, (collection, first) = unlimited, in_order
     if found is None:
         return None
     facts, notes = engine.facts(), tuple(map(str, found.lookups))
     if not analyze:
         plan = engine.catalogue.lowered_alone(NAME, found.node)
         return replace(explained_plan(plan, NAME, facts), notes=notes)
-    answer = _looked_up(engine, collection, None, "raise")
+    answer = _looked_up(engine, collection, None, "raise", first)
     if answer is None:
         return None
     _, plan, measured = answer

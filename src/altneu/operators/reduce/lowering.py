@@ -20,6 +20,7 @@ from altneu.operators.lowering import (
     Port,
     arrange_label,
     arrangement_id,
+    below_zero_name,
     group_label,
     spread_after,
 )
@@ -84,7 +85,7 @@ def _in_order(
     """Two arrangements by the key: of the rows in an order, and of how many of a group have a count below zero."""
     text = order_text(order)
     state = Port(to.arrange(below, key, origin, f"{arrange_label(key)} in order of {text}", order))
-    name = f"below zero|{origin}|by {text}"
+    name = below_zero_name(origin, order)
     operation = BelowZeroOp(arrangement_id(name, key))
     columns = pa.schema([schema.field(k) for k in key])
     number = to.once(

@@ -15,6 +15,7 @@ from sqlglot import exp
 from altneu.errors import StatementError
 from altneu.sql import Shown
 from altneu.types.syntax import refuse_unread
+from altneu.views.lookup import First
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,13 @@ class Ordered:
     shown: Shown
     limit: int | None = None
     offset: int = 0
+
+    @property
+    def first(self) -> First | None:
+        """How many rows are shown, in which order; None if all are."""
+        if self.limit is None or not self.shown.order:
+            return None
+        return First(*self.shown.order[0], self.limit + self.offset)
 
     def apply(self, table: pa.Table) -> pa.Table:
         """The rows in order, without the columns of the order alone; names may be equal."""

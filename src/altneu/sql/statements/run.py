@@ -46,6 +46,7 @@ from altneu.sql.statements.tree import (
 )
 from altneu.streams import Following, Streams
 from altneu.types import quote_name
+from altneu.views.lookup import First
 from altneu.views.peek import explained, peek
 from altneu.views.view import View
 
@@ -231,7 +232,7 @@ class Statements:
 
     def _rows(self, tree: exp.Expr, at: Time = None) -> pa.Table:
         query = ordered(tree, self.definer.shown)
-        return query.apply(peek(self._engine, query.shown.collection, at))
+        return query.apply(peek(self._engine, query.shown.collection, at, first=query.first))
 
     def _select(self, statement: Select) -> Result:
         if _settles(statement):
@@ -254,16 +255,20 @@ class Statements:
     def _explained(self, statement: Explain) -> Explained:
         """The plan of a view that is kept, or of a query, which ANALYZE runs once."""
         if statement.query is not None:
-            return self._explained_query(self._bind(statement.query), analyze=statement.analyze)
+            query = ordered(statement.query, self.definer.shown)
+            in_order = None if query.first is None else (query.shown.collection, query.first)
+            return self._explained_query(self._bind(statement.query), in_order, analyze=statement.analyze)
         defined = self.known.get_defined(str(statement.name))
         if defined is not None and defined.view is None and defined.kind in ("VIEW", "SOURCE"):
             return self._explained_query(self.known[defined.name], analyze=statement.analyze)
         return self._engine.explained(str(statement.name) if defined is None else defined.view or defined.name)
 
-    def _explained_query(self, collection: Collection, *, analyze: bool) -> Explained:
+    def _explained_query(
+        self, collection: Collection, in_order: tuple[Collection, First] | None = None, *, analyze: bool
+    ) -> Explained:
         if analyze:
             self.settle()
-        return explained(self._engine, collection, analyze=analyze)
+        return explained(self._engine, collection, analyze=analyze, in_order=in_order)
 
     def _subscribe(self, statement: Subscribe) -> Subscribed:
         self._outside("SUBSCRIBE")
