@@ -76,7 +76,7 @@ def test_a_store_that_a_session_has_open(call, orders):
         ([], 2, "name a store with --path, or a FILE.sql"),
         (["--path", "{store}x"], 1, "there is no store in"),
         (["--path", "{store}", "--port", "70000"], 2, "70000 is not in the range"),
-        (["--path", "{store}", "--host", "0.0.0.0"], 1, "SetupError: others than this machine reach '0.0.0.0'"),  # noqa: S104
+        (["--path", "{store}", "--host", "0.0.0.0"], 1, "SetupError: other machines can reach '0.0.0.0'"),  # noqa: S104
         (["nowhere.sql"], 2, "does not exist"),
         (["-"], 1, "StatementError"),
     ],
