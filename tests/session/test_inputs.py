@@ -358,7 +358,9 @@ def test_a_map_with_a_key_twice_is_refused():
     with an.Session() as session:
         view = session.maintain("view", an.source("maps", "m map<string, int>"))
         for data in ([({"a": 1},), (twice,)], pa.table({"m": pa.array([[], twice], MAPS)})):
-            with pytest.raises(SchemaError, match=r"column 'm' of source 'maps' has a map with a key twice in row 1"):
+            with pytest.raises(
+                SchemaError, match=r"column 'm' of source 'maps' has a map with a repeated key in row 1"
+            ):
                 session.insert("maps", data)
         session.advance()
         assert view.to_pylist() == []

@@ -197,6 +197,8 @@ def test_where_nothing_can_be_written_a_reader_does_without_a_lease(path, monkey
         raise StoreError(f"cannot write {name}: Read-only file system")
 
     monkeypatch.setattr(LocalFolder, "put", put)
-    with pytest.raises(StoreError, match="Read-only file system; that is the reader's lease: lease=None reads without"):
+    with pytest.raises(
+        StoreError, match="Read-only file system; this failed when the reader wrote its lease: lease=None reads without"
+    ):
         an.read(path)
     assert an.read(path, lease=None).view("v").to_pylist() == [("x", 1)]

@@ -72,7 +72,7 @@ def test_batches_once_and_streams_as_far_as_they_are(spark, folder):
         assert "people" not in session._engine.streams_stored
     with an.Session(path=folder / "state") as session:  # what there is can be read without Spark
         assert rows(session, "SELECT * FROM per_team ORDER BY team") == [("x", 2), ("z", 1)]
-        with pytest.raises(StatementError, match="'clicks' is a stream, and this session has no Spark"):
+        with pytest.raises(StatementError, match="'clicks' is a stream, but this session has no Spark"):
             session.sql("FOLLOW clicks")
 
 

@@ -350,7 +350,7 @@ def test_plans_are_explained(orders):
         (
             "CREATE SOURCE s (a INT) FROM STREAM FORMAT rate",
             StatementError,
-            "is a stream, and this session has no Spark",
+            "is a stream, but this session has no Spark",
         ),
         ("CREATE SOURCE s", StatementError, "needs columns"),
         ("CREATE SOURCE s FROM FILE '/nowhere' FORMAT CSV OPTIONS (header true)", StatementError, "no file '/nowhere'"),

@@ -194,7 +194,7 @@ def test_a_missing_commit_is_named(filled):
 
 def test_a_renamed_commit_is_named(filled):
     shutil.copy(log_file(filled, 7), log_file(filled, 8))
-    with pytest.raises(StoreCorruptError, match=f"{commit_name(8)} holds commit 7"):
+    with pytest.raises(StoreCorruptError, match=f"{commit_name(8)} contains commit 7"):
         reopen(filled)
 
 
