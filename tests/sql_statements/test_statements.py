@@ -226,7 +226,7 @@ def test_what_python_maintains_has_its_name(orders):
 
 def test_options_of_a_view(orders):
     with pytest.raises(UnboundedCostError):
-        orders.sql("CREATE MATERIALIZED VIEW m WITH (STRICT) AS SELECT median(price) FROM orders")
+        orders.sql("CREATE MATERIALIZED VIEW m WITH (STRICT) AS SELECT collect_list(price) FROM orders")
     orders.sql("CREATE MATERIALIZED VIEW m WITH (STRICT, JOINS = binary) AS SELECT item FROM orders")
     with pytest.raises(PlanError, match="joins must be"):
         orders.sql("CREATE MATERIALIZED VIEW n WITH (JOINS = 'fast') AS SELECT item FROM orders")
