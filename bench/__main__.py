@@ -18,14 +18,14 @@ from bench.scale import SCALES
 from bench.tables import Findings, markdown, show
 
 WIDTH = 160  # of what is not a terminal
-NAMES = ("a", "b1", "b10", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "r")
+NAMES = ("a", "b1", "b10", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r")
 
 
 @click.command()
 @click.option(
     "--case", "cases", multiple=True, type=click.Choice([*NAMES, "b"]), help="Only this case; may be repeated."
 )
-@click.option("--quick", is_flag=True, help="Smaller inputs and fewer runs: under two minutes, for a first look.")
+@click.option("--quick", is_flag=True, help="Smaller inputs and fewer runs: about five minutes, for a first look.")
 @click.option("--pathway", is_flag=True, help="Measure Pathway too, in an environment of its own that is made once.")
 @click.option("--markdown", "out", type=click.Path(path_type=Path), help="Also write the tables to this file.")
 def main(cases: tuple[str, ...], quick: bool, pathway: bool, out: Path | None) -> None:

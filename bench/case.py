@@ -15,6 +15,7 @@ from bench import (
     graphs,
     histories,
     linear,
+    one_group,
     parsing,
     relations,
     rounds,
@@ -47,6 +48,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "n": nexmark.measure,
     "o": rounds.measure,
     "p": parsing.measure,
+    "q": one_group.measure,
     "r": relations.measure,
 }
 

@@ -43,7 +43,7 @@ def _steps(scale: Scale, folder: Path) -> Findings:
         ["plan", "where", "p50 ms", "p99 ms", "max ms", "files per step"],
         notes=[
             f"{scale.steps:,} steps. Durable: written and synced when advance() returns.",
-            f"Of it the disk: {_disk(folder):.2f} ms to write, sync, link and sync the folder, for 2 KB (p50).",
+            f"Of it the disk: {disk(folder):.2f} ms to write, sync, link and sync the folder, for 2 KB (p50).",
         ],
     )
     for name, (plan, sources) in _PLANS.items():
@@ -74,7 +74,7 @@ def _steps(scale: Scale, folder: Path) -> Findings:
     return findings
 
 
-def _disk(folder: Path) -> float:
+def disk(folder: Path) -> float:
     """Milliseconds of the system calls of a commit alone."""
     seconds, data = [], os.urandom(2048)
     directory = os.open(folder, os.O_RDONLY)
