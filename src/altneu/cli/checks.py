@@ -178,8 +178,8 @@ def kernels() -> Iterator[Check]:
     shut = sorted(str(place) for place in places if not _writable(place))
     if shut:
         remedy = (
-            "set NUMBA_CACHE_DIR to a writable folder; otherwise every process compiles them again, in two to three "
-            "minutes"
+            "set NUMBA_CACHE_DIR to a writable folder; otherwise every process compiles them again, "
+            "in two to three minutes"
         )
         yield Check("kernels", "warn", f"compiled kernels cannot be cached: {shut[0]} is not writable", remedy)
     if cached >= WARM * total:
