@@ -1,7 +1,8 @@
 """Makes the store that a release leaves behind, and what it answers: ``python -m tests.store.released.make <version>``.
 
 Run once for each release, by that release, and kept: later versions open what earlier ones wrote. It uses what users
-use, but for two limits that are lowered so that so little data has segments and a checkpoint.
+use, but for two limits that are lowered so that so little data has segments and a checkpoint. What follows a hyphen
+says what the release was like: ``0.2.0-flat`` is 0.2.0 before its modules were put into folders, with more views.
 """
 
 from __future__ import annotations
@@ -22,8 +23,47 @@ ITEMS = ("tea", "jam", "salt", "rye")
 STEPS = 3
 
 
-def views() -> dict[str, an.Collection]:
+def views(release: str) -> dict[str, an.Collection]:
     """The queries: of most kinds of state that a store keeps."""
+    return first_views() if release in ("0.1.0", "0.2.0") else {**first_views(), **more_views()}
+
+
+def more_views() -> dict[str, an.Collection]:
+    """Of operators that are newer, or whose state or name may change with the code."""
+    orders = an.source("orders", "item string, price long, day long")
+    prices = an.source("prices", "item string, factor double")
+    edges = an.source("edges", "src long, dst long")
+    days = orders.select("item", at="day", then="price")
+    wedges = edges.join(edges, on={"dst": "src"}).select(a="src", b="dst", c="`right.dst`")
+    return {
+        "first": orders.top_k(2, "price desc, day", per="item"),
+        "first of all": orders.top_k(3, "price"),
+        "days": orders.select("item", "day").distinct(),
+        "counted": orders.count(),
+        "placed": orders.window(
+            place="row_number() OVER (PARTITION BY item ORDER BY price)",
+            before="lag(price) OVER (PARTITION BY item ORDER BY day)",
+            running="sum(price) OVER (PARTITION BY day ORDER BY price)",
+        ),
+        "spread": orders.group_by("item").agg(
+            middle="median(price)", kinds="count(distinct day)", last="max_by(price, day)", prices="collect_list(price)"
+        ),
+        "all": orders.group_by().agg(total="sum(price)", least="min(day)", most="max(price)", many="count(*)"),
+        "sizes": orders.group_by("day").reduce(lambda _, rows: [len(rows)], "n long"),
+        "padded": orders.join(prices, on="item", how="left").select("item", "price", "factor"),
+        "unpriced": orders.antijoin(prices, on="item"),
+        "known": orders.semijoin(prices, on="item"),
+        "nearest": orders.asof_join(days, "item", left_time="day", right_time="at", mode="revising"),
+        "locked": orders.asof_join(days, "item", left_time="day", right_time="at", mode="locked"),
+        "triangles": wedges.join(edges, on={"a": "src", "c": "dst"}).select("a", "b", "c"),
+        "since": orders.select("item", since="update_time()"),
+        "by price": orders.arrange_by("price"),
+        "delayed": orders.delay(1).select("item", "price"),
+    }
+
+
+def first_views() -> dict[str, an.Collection]:
+    """Those of the first releases."""
     orders = an.source("orders", "item string, price long, day long")
     prices = an.source("prices", "item string, factor double")
     edges = an.source("edges", "src long, dst long")
@@ -64,33 +104,33 @@ def answers(session: an.Session) -> dict[str, Any]:
     return said
 
 
-def opened(path: Path) -> an.Session:
-    """A session on the store, with all its views."""
+def opened(path: Path, release: str) -> an.Session:
+    """A session on the store of a release, with all its views."""
     session = an.Session(path=path)
-    for name, plan in views().items():
+    for name, plan in views(release).items():
         session.maintain(name, plan)
     return session
 
 
 def main(version: str) -> None:
-    if software() != version:
+    if software() != version.partition("-")[0]:
         raise SystemExit(f"this is altneu {software()}, which makes no store of {version}")
     state.BLOB_BYTES = 2 << 10
     settings: Any = DirectoryStore.create_or_open.__kwdefaults__
     settings["checkpoint_every"] = 7
     folder, scratch = HERE / version, HERE / f"{version}.scratch"
     shutil.rmtree(folder, ignore_errors=True)
-    with opened(folder / "store") as session:
+    with opened(folder / "store", version) as session:
         for n in range(STEPS - 1):
             step(session, n)
     with DirectoryStore.create_or_open(folder / "store") as store:
         store.vacuum(keep=1)
-    with opened(folder / "store") as session:
+    with opened(folder / "store", version) as session:
         step(session, STEPS - 1)
         said = {"kept": answers(session)}
     (folder / "store" / "lock").unlink()  # says on which machine it was
     shutil.copytree(folder / "store", scratch)
-    with opened(scratch) as session:
+    with opened(scratch, version) as session:
         for n in range(STEPS, STEPS + 2):
             step(session, n)
         said["later"] = answers(session)
