@@ -51,7 +51,7 @@ def test_a_click_tells_all_of_an_operator(opened, plans):
     assert not panel.is_visible()
     opened.locator(f'[data-operator="{reduce.id}"] .name').first.click()
     result = panel.inner_text()
-    for text in (reduce.label, "the change (incremental)", "src, dst", "reach", "rows in", "group by src, dst"):
+    for text in (reduce.label, "|change| log n (incremental)", "src, dst", "reach", "rows in", "group by src, dst"):
         assert text in result
     assert opened.locator(".edge.chosen").count() == 3  # one in, two out
     opened.locator("#panel .go", has_text="group by").click()

@@ -95,11 +95,11 @@ def test_what_is_read_does_not_grow_with_the_group(reach, monkeypatch):
 def test_what_is_not_near_is_read_whole():
     order = (("v", False, True),)
     calls = windows(order, 2)
-    assert WindowFunctions(calls).with_order(SCHEMA).needed == Around(4)
+    assert WindowFunctions(calls).with_order(SCHEMA, ("k",)).needed == Around(4)
     for call in (
         WindowCall(Aggregate("lag", ("v",), pa.int64()), order, ignore_nulls=True),
         WindowCall(Aggregate("avg", ("v",), pa.float64()), order, Frame(False, 0, 0)),
         WindowCall(Aggregate("avg", ("v",), pa.float64()), order, Frame(True, -(10**6), 0)),
         WindowCall(Aggregate("lag", ("v",), pa.int64()), (("v", True, False),)),
     ):
-        assert not WindowFunctions((*calls, call)).with_order(SCHEMA).ordered
+        assert not WindowFunctions((*calls, call)).with_order(SCHEMA, ("k",)).ordered

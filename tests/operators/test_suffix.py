@@ -10,7 +10,7 @@ import pytest
 
 from altneu.columnar.ranking import order_text
 from altneu.columnar.rows import Rows
-from altneu.operators.kernels import around, suffix
+from altneu.operators.kernels import suffix
 from altneu.operators.reduce.calls import Aggregate, Frame, WindowCall
 from altneu.operators.reduce.needed import read_needed
 from altneu.operators.reduce.node import Around, Suffix
@@ -37,6 +37,7 @@ def running(order):
         "counts": [call("count", order=order, frame=PEERS), call("count", "s", order=order, frame=ROWS)],
         "means": [call("avg", "v", order=order, frame=f, type_=DOUBLE) for f in (PEERS, ROWS, Frame(True, None, 2))],
         "sums": [call("sum", "v", order=order, frame=Frame(True, None, -1))],
+        "counts before": [call("count", "v", order=order, frame=Frame(True, None, end)) for end in (-1, -3)],
         "near": [
             call("row_number", order=order, type_=INT),
             call("lag", "v", order=order, number=2),
@@ -51,7 +52,7 @@ def running(order):
 def test_running_functions_of_what_is_read_change_as_those_of_the_groups(order, name, below, monkeypatch):
     monkeypatch.setattr(suffix, "_SMALL", 0)
     rng, calls = random.Random(f"{order}{name}{below}"), tuple(running(order)[name])
-    reducer = WindowFunctions(calls).with_order(SCHEMA)
+    reducer = WindowFunctions(calls).with_order(SCHEMA, ("k",))
     assert isinstance(reducer.needed, Suffix)
     spec, group, fewer = WindowSpec(("k",), calls, SCHEMA), Group(order), 0
     for made, upper in history(rng, 80, below):
@@ -94,7 +95,7 @@ LAST = [((0, 5, "x"), 2, 1)]
 @pytest.mark.parametrize("diffs", [1, 3])
 def test_what_is_read_does_not_grow_with_the_rows_before(name, diffs):
     calls = tuple(running(BY_TEXT)[name])
-    spec, reducer = WindowSpec(("k",), calls, SCHEMA), WindowFunctions(calls).with_order(SCHEMA)
+    spec, reducer = WindowSpec(("k",), calls, SCHEMA), WindowFunctions(calls).with_order(SCHEMA, ("k",))
     for count in (2_000, 150_000 if name == "means" and diffs == 3 else 20_000):  # the more are several blocks
         layout, spine = loaded(count, BY_TEXT, diffs=diffs)
         for change, most in (
@@ -112,7 +113,7 @@ def test_sums_that_may_leave_their_range_are_read_with_their_group():
     order = (("s", False, True),)
     for frame in (PEERS, Frame(True, -1, 1)):
         calls = [call("sum", "v", order=order, frame=frame)]
-        reducer = WindowFunctions(tuple(calls)).with_order(SCHEMA)
+        reducer = WindowFunctions(tuple(calls)).with_order(SCHEMA, ("k",))
         assert reducer.needed.sums_of_wide == ("v",)
         spec = WindowSpec(("k",), tuple(calls), SCHEMA)
         for scale, whole in ((1, False), (2**52, True)):
@@ -129,11 +130,11 @@ def test_what_a_group_is_read_for():
     decimals = pa.schema([("k", LONG), ("v", pa.decimal128(38, 0))])
     runs = call("sum", "v", order=order, frame=PEERS)
     near = call("lag", "v", order=order, number=3)
-    assert WindowFunctions((runs,)).with_order(SCHEMA).needed == Suffix(0, ("v",))
-    assert WindowFunctions((runs,)).with_order(narrow).needed == Suffix(0)
-    assert WindowFunctions((runs, near)).with_order(narrow).needed == Suffix(6)
-    assert WindowFunctions((near,)).with_order(narrow).needed == Around(6)
-    assert not WindowFunctions((runs,)).with_order(decimals).ordered
+    assert WindowFunctions((runs,)).with_order(SCHEMA, ("k",)).needed == Suffix(0, ("v",))
+    assert WindowFunctions((runs,)).with_order(narrow, ("k",)).needed == Suffix(0)
+    assert WindowFunctions((runs, near)).with_order(narrow, ("k",)).needed == Suffix(6)
+    assert WindowFunctions((near,)).with_order(narrow, ("k",)).needed == Around(6)
+    assert not WindowFunctions((runs,)).with_order(decimals, ("k",)).ordered
     for whole in (
         call("dense_rank", order=order, type_=INT),
         call("ntile", order=order, type_=INT, number=4),
@@ -143,5 +144,8 @@ def test_what_a_group_is_read_for():
         call("count", order=order, frame=Frame(False, None, "v")),
         call("count", order=order, frame=Frame(True, None, 10**6)),
     ):
-        assert not WindowFunctions((near, whole)).with_order(SCHEMA).ordered
-    assert around._SMALL == suffix._SMALL
+        assert not WindowFunctions((near, whole)).with_order(SCHEMA, ("k",)).ordered
+    of_key = (("k", False, True),)
+    for peers in (call("rank", order=of_key, type_=INT), call("sum", "v", order=of_key, frame=PEERS)):
+        assert not WindowFunctions((peers,)).with_order(SCHEMA, ("k",)).ordered
+    assert WindowFunctions((call("row_number", order=of_key, type_=INT),)).with_order(SCHEMA, ("k",)).ordered

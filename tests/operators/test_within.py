@@ -110,8 +110,8 @@ def test_frames_that_have_no_distance_read_the_group():
     def window(column, frame, function="count"):
         return WindowFunctions((WindowCall(Aggregate(function, (), pa.int64()), ((column, False, True),), frame),))
 
-    assert window("v", Frame(False, "low", 0)).with_order(schema).needed == Within(("low",))
-    assert window("v", Frame(False, 0, 0)).with_order(schema).needed == Within(())
-    assert not window("x", Frame(False, "f", 0)).with_order(schema).ordered
-    assert not window("v", Frame(False, "low", None)).with_order(schema).ordered
-    assert not window("v", Frame(False, "low", 0), "stddev").with_order(schema).ordered
+    assert window("v", Frame(False, "low", 0)).with_order(schema, ("k",)).needed == Within(("low",))
+    assert window("v", Frame(False, 0, 0)).with_order(schema, ("k",)).needed == Within(())
+    assert not window("x", Frame(False, "f", 0)).with_order(schema, ("k",)).ordered
+    assert not window("v", Frame(False, "low", None)).with_order(schema, ("k",)).ordered
+    assert not window("v", Frame(False, "low", 0), "stddev").with_order(schema, ("k",)).ordered

@@ -138,7 +138,7 @@ def test_it_costs_an_exchange_by_key_and_says_what_it_keeps(session):
     session.advance()
     text = session.explain("prices")
     for part in (
-        "latest by offset  [key: name; cost per step: the change (incremental)]",
+        "latest by offset  [key: name; cost per step: |change| log n (incremental)]",
         "key: name; exchange: name; state: arrangement (offset, name, price), the latest row of each key, 1 updates",
         "1 exchange(s); the cost of a step is bounded by the change (incremental)",
     ):

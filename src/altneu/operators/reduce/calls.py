@@ -178,7 +178,7 @@ class WindowCall:
 
     @property
     def runs(self) -> int | None:
-        """How many rows behind its own its value depends on, beside the number and the sums of all rows before it.
+        """How many rows from its own its value depends on, beside the number and the sums of all rows before these.
 
         None: on something else.
         """
@@ -189,7 +189,7 @@ class WindowCall:
             return None
         if self.call.function not in RUNNING or len(self.call.arguments) > 1 or not isinstance(frame.end, int):
             return None
-        away = max(frame.end, 0) if frame.rows else 0
+        away = abs(frame.end) if frame.rows else 0
         return None if away > FARTHEST else away
 
     def sums_wide(self, schema: pa.Schema) -> bool:
@@ -206,10 +206,15 @@ class WindowCall:
         return not narrow or wide
 
     @property
+    def reads_peers(self) -> bool:
+        """Whether rows that are equal in the order are one to it."""
+        return self.call.function in OF_PEERS if self.frame is None else not self.frame.rows
+
+    @property
     def reads_ties(self) -> bool:
         """Whether it tells rows apart that are equal in the order, which all of their columns decide then."""
         if self.frame is None:
-            return self.call.function not in ("rank", "dense_rank", "percent_rank", "cume_dist")
+            return self.call.function not in OF_PEERS
         return self.frame.rows or not (self.call.distinct or self.call.function in KNOW_NO_ORDER)
 
 
@@ -217,6 +222,8 @@ def _has_distances(type_: pa.DataType) -> bool:
     return bool(pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_))
 
 
+OF_PEERS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
+"""Functions of a row's place that are the same for all rows that are equal in the order."""
 USUAL_FRAMES = Frame(False, None, 0), Frame(False, None, None)
 KNOW_NO_ORDER = ACCUMULABLE | {"min", "max", "collect_set", "mode", "percentile", "percentile_disc"}
 """Aggregates of which the order of rows is known to make no difference."""

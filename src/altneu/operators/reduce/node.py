@@ -190,7 +190,7 @@ class Reducer(ABC):
         """Whether no two updates of the result have equal row and time."""
         return False
 
-    def with_order(self, schema: pa.Schema) -> Reducer:  # most read their groups whole
+    def with_order(self, schema: pa.Schema, key: Key) -> Reducer:  # most read their groups whole
         """The same over groups whose rows are in order, if few of them then have to be read."""
         return self
 

@@ -70,7 +70,7 @@ class Aggregates(Reducer):
         """One row a group; the row of an empty collection is made beside."""
         return not self.default_row
 
-    def with_order(self, schema: pa.Schema) -> Aggregates:
+    def with_order(self, schema: pa.Schema, key: Key) -> Aggregates:
         """Over states of which little is read: rows in the order of a column, sums, sums of distinct values."""
         return self if self.ordered or self.accumulable or not self._states else replace(self, ordered=True)
 
@@ -246,7 +246,7 @@ class TopK(Reducer):
     def __str__(self) -> str:
         return f"top {self.k} by " + ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
 
-    def with_order(self, schema: pa.Schema) -> TopK:
+    def with_order(self, schema: pa.Schema, key: Key) -> TopK:
         """Over groups in its order."""
         return self if self.ordered else replace(self, ordered=True)
 
@@ -298,11 +298,14 @@ class WindowFunctions(Reducer):
         """Window functions."""
         return families.windows(self.calls)
 
-    def with_order(self, schema: pa.Schema) -> WindowFunctions:
+    def with_order(self, schema: pa.Schema, key: Key) -> WindowFunctions:
         """Over groups in the order that all calls have, if none reads more than rows around its own and sums before."""
         if self.ordered or len({call.order for call in self.calls}) > 1:
             return self
         if any(call.may_fail(schema) for call in self.calls):
+            return self
+        one_place = all(name in key for name, _, _ in self.calls[0].order)  # all rows of a group are peers
+        if one_place and any(call.reads_peers for call in self.calls):
             return self
         bounds = [call.bounds(schema) for call in self.calls]
         between: tuple[str, ...] | None = None
