@@ -15,7 +15,7 @@ WAIT = 30_000
 def plans(tmp_path_factory):
     """The page of everything, as a file."""
     with an.Session(shards=2) as session:
-        middle = EDGES.group_by().agg(m="median(dst)")
+        middle = EDGES.group_by().agg(m="mode(dst)")
         for name, view in {**PLANS, **LOOPS, "triangles": TRIANGLES, "middle": middle}.items():
             session.maintain(name, view)
         session.insert("flights", [("UA", "JFK", 70), ("UA", "EWR", -3), ("AA", "JFK", 0)])
