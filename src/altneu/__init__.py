@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from altneu import algorithms, cdc, errors, sinks, windows
 from altneu.collections import logic
 from altneu.collections.collection import Collection, recursive, source
+from altneu.collections.needs import first, last
 from altneu.expressions import col, fn, lit, update_time
 from altneu.runtime.spark.session import spark_session
 from altneu.session import Session, Step
@@ -49,7 +50,9 @@ __all__ = [
     "check_store",
     "col",
     "errors",
+    "first",
     "fn",
+    "last",
     "late_rows",
     "lit",
     "logic",

@@ -383,12 +383,13 @@ class Session(Closing):
     @property
     def statements(self) -> Statements:
         """The interpreter of ``sql``, for tools that need every result: ``statements.results(text)``."""
-        from altneu.sql.statements import Statements
+        if self._statements is None:
+            from altneu.sql.statements import Statements
 
-        with self._engine.lock:
-            if self._statements is None:
-                self._statements = Statements(self._engine, self._streams)
-            return self._statements
+            with self._engine.lock:
+                if self._statements is None:
+                    self._statements = Statements(self._engine, self._streams)
+        return self._statements
 
     def peek(self, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
         """The rows of a collection at a time, computed once from the state of views; nothing is stored or committed.
@@ -624,7 +625,7 @@ class Session(Closing):
         ``open_to_all=True`` (docs/live_page.md).
 
         Cost:   a step records a snapshot and does not wait for the page; the page reads while a step runs, but a query
-                waits for the step, and the next step for the query.
+                waits for the step, unless it was asked before and looks its rows up, and the next step for the query.
 
         Raises:
             MissingExtraError: the packages of ``altneu[page]`` are not installed.

@@ -25,8 +25,8 @@ PYSPARK_ROOMS = re.compile(
 )
 PUBLIC = [
     "Collection", "Reader", "Session", "Step", "StoreCheck", "View", "__version__", "algorithms", "arrow", "cdc",
-    "check_store", "col", "errors", "fn", "late_rows", "lit", "logic", "read", "recursive", "sinks", "source",
-    "spark_session", "update_time", "windows",
+    "check_store", "col", "errors", "first", "fn", "last", "late_rows", "lit", "logic", "read", "recursive", "sinks",
+    "source", "spark_session", "update_time", "windows",
 ]  # fmt: skip
 HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib", "starlette", "uvicorn")
 

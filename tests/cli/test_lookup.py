@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 
 import altneu as an
 from altneu.cli import offline
-from altneu.errors import AltneuError
 from altneu.runtime import read
-from tests.session.lookup_cases import filled, query
-
-
-def answered(reader, text, at, errors):
-    try:
-        return sorted(map(repr, offline.ask(reader, text, at, errors).table.to_pylist()))
-    except AltneuError as error:
-        return type(error), str(error)
+from tests.session.lookup_cases import by_full_reads, counting, filled, outcome, query
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -27,20 +20,14 @@ def test_answers_are_those_of_a_full_read(shards, negative, zero, monkeypatch, t
     rng = random.Random(10 * shards + 2 * negative + zero)
     options = {"path": tmp_path / "store", "retain": "all", "shards": shards}
     filled(rng, negative=negative, zero=zero, **options).close()
-    looked_up = []
-    with an.read(tmp_path / "store") as reader:
+    with an.read(tmp_path / "store") as reader, counting(monkeypatch) as answers:
         for _ in range(40):
             text, at, errors = query(rng, by_key=True), rng.choice([None, 0, 1, 2]), rng.choice(["raise", "ignore"])
-            with monkeypatch.context() as patch:
-                patch.setattr(offline, "computed", lambda *given: looked_up.append(1) or real(*given))
-                answer = answered(reader, text, at, errors)
-            with monkeypatch.context() as patch:
-                patch.setattr(offline, "_looked_up", lambda *_: None)
-                assert answer == answered(reader, text, at, errors), (text, at, errors)
-    assert negative or len(looked_up) > 15  # a view with a negative count is read as a whole
-
-
-real = offline.computed
+            ask = partial(offline.ask, reader, text, at, errors)
+            answer = outcome(lambda ask=ask: ask().table)
+            with by_full_reads(monkeypatch):
+                assert answer == outcome(lambda ask=ask: ask().table), (text, at, errors)
+    assert negative or len(answers) > 15  # a view with a negative count is read as a whole
 
 
 def test_an_index_of_sql_and_two_times(monkeypatch, tmp_path):

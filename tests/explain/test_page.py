@@ -39,7 +39,7 @@ def opened(browser, plans):
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: said.append(request.url) if request.url != plans[0].as_uri() else None)
     page.goto(plans[0].as_uri())
-    page.wait_for_function("document.querySelector('#sheet').style.transform.includes('scale')", timeout=WAIT)
+    page.locator("#sheet[style*=scale]").wait_for(state="attached", timeout=WAIT)  # a function would need eval
     yield page
     page.close()
     assert said == []

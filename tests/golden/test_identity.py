@@ -154,6 +154,7 @@ def test_functions_of_users_know_the_public_names_by_where_they_were_first():
     homes = {
         "altneu": ["arrow"],
         "altneu.collection": ["Collection", "recursive", "source"],
+        "altneu.needs": ["first", "last"],
         "altneu.executor.spark_session": ["spark_session"],
         "altneu.expressions.column": ["col", "fn", "lit", "update_time"],
         "altneu.reader": ["Reader", "read"],

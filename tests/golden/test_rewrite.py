@@ -11,6 +11,7 @@ import pytest
 import altneu as an
 from altneu.engine import catalogue
 from altneu.plan import ir, rewrite
+from altneu.plan.rewrite.bound_ranks import bound_ranks
 from altneu.plan.rewrite.drop_identities import drop_identities
 from altneu.plan.rewrite.fold_constants import fold_constants
 from altneu.plan.rewrite.hoist_bindings import hoist_bindings
@@ -46,6 +47,9 @@ BY_A, BY_C_AND_B = WIDE.arrange_by("a"), WIDE.arrange_by("c", "b")
 WIDE_PAIRS = WIDE.join(WIDE, on="k")
 TOTALS = WIDE.group_by("k").agg(n="count(*)", most="max(a)", least="min(b)")
 RANKED = T.window(n="row_number() over (partition by k order by v)")
+RANKS = T.window(
+    place="rank() over (partition by k order by v desc)", dense="dense_rank() over (partition by k order by v desc)"
+)
 WINDOWS = WIDE.window(
     n="row_number() over (partition by k order by a)",
     was="lag(b) over (partition by k order by a)",
@@ -170,6 +174,24 @@ EXAMPLES = {
         "the first ones are the first already": T.top_k(2, "v", per="k")
         .window(n="row_number() over (partition by k order by v)")
         .filter("n <= 3"),
+    },
+    bound_ranks: {
+        "as far as a rank goes, with all that share it": RANKS.filter("place <= 3").select("k", "v", "place"),
+        "of equal ones none is left out": RANKS.filter("dense < 3").select("k", "v", "dense"),
+        "a test that is not known stays": RANKS.filter("place in (2, 4) and v > 0"),
+        "one of several": RANKS.filter("place = 2 or dense <= 3").filter("1 >= dense"),
+        "of other types": RANKS.filter("dense < 4.5 and place <= 100L"),
+        "what is before the last of the first, or equal to it": WIDE.window(
+            n="row_number() over (partition by k order by a)", total="sum(b) over (partition by k order by a)"
+        ).filter("n <= 3"),
+        "no rank is 0": RANKS.filter("place <= 0"),
+        "or null": RANKS.filter("place <= cast(null as int)"),
+        "what looks ahead reads on": T.window(
+            n="rank() over (partition by k order by v)", next="lead(v) over (partition by k order by v)"
+        ).filter("n <= 3"),
+        "all are equal": T.window(n="rank() over (partition by k order by k)").filter("n <= 3"),
+        "another reads them all": RANKS.filter("place <= 3").concat(RANKS.filter("place > 5")),
+        "what any may pass": RANKS.filter("place + 1 <= 3 or place < v").filter("dense > 1 and place <= 1e0"),
     },
     use_indexes: {
         "an index has the key": T.join(BY_A.select("a", z="b"), on={"v": "a"}),

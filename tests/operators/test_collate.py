@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 import altneu as an
-from altneu.operators.kernels import ends, quantiles
+from altneu.operators.kernels import ends, located, quantiles
 from altneu.operators.reduce import collate
 from altneu.plan.rewrite import optimise
 from tests.oracle.recompute import recompute
@@ -54,9 +54,8 @@ def agree(session, views, rows):
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("below", [False, True])
 def test_what_is_put_together_is_what_recomputation_gives(seed, below, monkeypatch):
-    monkeypatch.setattr(ends, "_SMALL", 0)
+    monkeypatch.setattr(located, "SMALL", 0)
     monkeypatch.setattr(ends, "_MORE", 2)
-    monkeypatch.setattr(quantiles, "_SMALL", 0)
     monkeypatch.setattr(quantiles, "_MORE", 0)
     rng = random.Random(f"{seed}{below}")
     session, source = an.Session(shards=rng.choice([1, 2])), an.source("t", SCHEMA)

@@ -5,113 +5,124 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-import numpy as np
+import pyarrow as pa
 import pytest
 
 from altneu.columnar.ranking import order_text
-from altneu.columnar.rows import Rows
-from altneu.operators.kernels import ends
-from altneu.operators.reduce.calls import Aggregate
+from altneu.operators.kernels import ends, located
+from altneu.operators.reduce.calls import Aggregate, FirstRows, Frame, WindowCall
 from altneu.operators.reduce.needed import read_needed
 from altneu.operators.reduce.node import Ends
+from altneu.operators.reduce.python_reduce import PythonSpec, reduce_python
 from altneu.operators.reduce.ranked import GeneralSpec, reduce_general
+from altneu.operators.reduce.reducers import WindowFunctions
 from altneu.operators.reduce.top_k import TopKSpec, reduce_top_k
-from altneu.order import Antichain, Epoch
-from altneu.trace.batch import Arranged, Batch, Description, Layout, find_in
-from altneu.trace.spine import Spine
-from altneu.trace.update import Updates
-from tests.operators.ordered_groups import ORDERS, SCHEMA, Group, as_counts, history, updates_of
+from altneu.operators.reduce.window import WindowSpec, reduce_window
+from tests.operators.ordered_groups import (
+    ORDERS,
+    SCHEMA,
+    Group,
+    as_counts,
+    check_as_whole,
+    count_rows_read,
+    history,
+    loaded,
+    read_for,
+)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Little is read at first, and of small groups too."""
+    monkeypatch.setattr(located, "SMALL", 0)
+    monkeypatch.setattr(located, "_TIED", 0)
+    monkeypatch.setattr(located, "_READ_FOR", 0)
+    monkeypatch.setattr(ends, "_MORE", 2)
+    monkeypatch.setattr(ends, "LEAST", 1)
 
 
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("order", ORDERS, ids=order_text)
-def test_the_first_rows_of_the_ends_are_those_of_the_groups(order, k, below, monkeypatch):
-    monkeypatch.setattr(ends, "_SMALL", 0)
-    monkeypatch.setattr(ends, "_MORE", 2)
-    monkeypatch.setattr(ends, "LEAST", 1)
+@pytest.mark.usefixtures("small")
+def test_the_first_rows_of_the_ends_are_those_of_the_groups(order, k, below):
     rng, spec = random.Random(f"{order}{k}{below}"), TopKSpec(("k",), k, order, SCHEMA)
-    group, fewer = Group(order), 0
-    for made, upper in history(rng, 60, below):
-        given, negative = group.step(made, upper)
-        if not len(given.new):
-            continue
-        whole, found = reduce_top_k(given, spec), read_needed(given, Ends(first=k), negative)
-        of_ends = reduce_top_k(found, spec)
-        assert as_counts(of_ends.oks) == as_counts(whole.oks)
-        assert as_counts(of_ends.errs) == as_counts(whole.errs)
-        fewer += bool(given.old) and len(found.old_diffs) < len(find_in(given.old, *given.new.distinct_keys()))
+    fewer = check_as_whole(order, lambda given: reduce_top_k(given, spec), Ends(first=k), rng, steps=60, below=below)
     assert fewer > 5 or below
 
 
 @pytest.mark.parametrize("functions", [["min"], ["max"], ["min", "max"]], ids="-".join)
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("column", ["v", "s"])
-def test_extremes_of_the_ends_are_those_of_the_groups(column, below, functions, monkeypatch):
-    monkeypatch.setattr(ends, "_SMALL", 0)
-    monkeypatch.setattr(ends, "_MORE", 2)
-    monkeypatch.setattr(ends, "LEAST", 1)
+@pytest.mark.usefixtures("small")
+def test_extremes_of_the_ends_are_those_of_the_groups(column, below, functions):
     rng = random.Random(f"{column}{below}{functions}")
     calls = tuple(Aggregate(function, (column,), SCHEMA.field(column).type) for function in functions)
     spec = GeneralSpec(("k",), calls, SCHEMA)
     some = Ends(first=int("min" in functions), last=1, valued=True)
-    group, fewer = Group(((column, False, True),)), 0
-    for made, upper in history(rng, 60, below):
-        given, negative = group.step(made, upper)
-        if not len(given.new):
-            continue
-        whole, found = reduce_general(given, spec), read_needed(given, some, negative)
-        of_ends = reduce_general(found, spec)
-        assert as_counts(of_ends.oks) == as_counts(whole.oks)
-        assert as_counts(of_ends.errs) == as_counts(whole.errs)
-        fewer += bool(given.old) and len(found.old_diffs) < len(find_in(given.old, *given.new.distinct_keys()))
+    order = ((column, False, True),)
+    fewer = check_as_whole(order, lambda given: reduce_general(given, spec), some, rng, steps=60, below=below)
     assert fewer > 5 or below
 
 
-def rows_read(count, change, some, monkeypatch):
-    """How many old updates are gathered for some new ones, of a group of so many rows in two batches."""
-    layout = Layout(SCHEMA, ("k",), Epoch(), (("v", False, True),))
-    rng = np.random.default_rng(0)
-    spine, values = Spine.empty(layout), rng.permutation(count)
-    for time, part in enumerate((values[: count // 2], values[count // 2 :])):
-        rows = Rows.from_pydict({"k": np.zeros(len(part), np.int64), "v": part, "s": ["x"] * len(part)}, SCHEMA)
-        loaded = Updates(rows, np.full((1, len(part)), time), np.ones(len(part), np.int64))
-        batch = Batch.build(loaded, layout, Description.interval(Epoch(), time, time + 1))
-        spine = spine.insert(batch, since=Antichain.of(Epoch(), time), effort=0)
-    new = Batch.build(updates_of(change), layout, Description.interval(Epoch(), 2, 3))
-    negative = Arranged(Layout(layout.key_schema, ("k",), Epoch()), (), Batch.empty(layout, new.description))
-    gathered, found = 0, ends.matches_of
+def numbering(function, order, **how):
+    return WindowCall(Aggregate(function, (), pa.int32()), order, **how)
 
-    def counted(*parts):
-        nonlocal gathered
-        made = found(*parts)
-        gathered += len(made)
-        return made
 
-    with monkeypatch.context() as patch:
-        patch.setattr(ends, "matches_of", counted)
-        read_needed(Arranged(layout, spine.batches, new), some, negative)
-    return gathered
+@pytest.mark.parametrize("below", [False, True])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("function", ["rank", "dense_rank", "row_number"])
+@pytest.mark.parametrize("order", [*ORDERS, (("s", True, True),)], ids=order_text)
+@pytest.mark.usefixtures("small")
+def test_first_ranks_of_the_ends_are_those_of_the_groups(order, function, k, below):
+    """With functions of what is before a row, and of its peers; a sum leaves its range on rows behind, too."""
+    rng, first = random.Random(f"{order}{function}{k}{below}"), FirstRows(numbering(function, order), k)
+    calls = (
+        WindowCall(Aggregate("sum", ("v",), pa.int64()), order, Frame(False, None, 0)),
+        WindowCall(Aggregate("lag", ("s",), pa.string()), order, number=2),
+        numbering("row_number", order),
+    )
+    for some in (calls, calls[1:], ()):
+        reducer = WindowFunctions(some, first=first).with_order(SCHEMA, ("k",))
+        assert reducer.state_order(SCHEMA, ("k",)) == order
+        spec = WindowSpec(("k",), some, SCHEMA, first)
+        needed = reducer.needed(SCHEMA, ("k",))
+        fewer = check_as_whole(order, lambda given, s=spec: reduce_window(given, s), needed, rng, steps=50, below=below)
+        assert fewer > 3 or below or (order[0][0] == "s" and len(order) == 1)  # many are equal
+
+
+@pytest.mark.parametrize("below", [False, True])
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("order", ORDERS, ids=order_text)
+@pytest.mark.usefixtures("small")
+def test_what_a_function_makes_of_the_first_rows_is_that_of_the_groups(order, k, below):
+    def listed(key, rows):
+        assert rows
+        yield (repr([(*row, n) for row, n in rows]),)
+
+    rng, result = random.Random(f"{order}{k}{below}"), pa.schema([("rows", pa.string())])
+    spec = PythonSpec(("k",), listed, result, SCHEMA, first=(k, order))
+    fewer = check_as_whole(order, lambda given: reduce_python(given, spec), Ends(first=k), rng, steps=60, below=below)
+    assert fewer > 5 or below
 
 
 @pytest.mark.parametrize("k", [1, 10])
 def test_what_is_read_does_not_grow_with_the_group(k, monkeypatch):
+    read = count_rows_read(monkeypatch)
+    groups = [loaded(count, (("v", False, True),)) for count in (2_000, 200_000)]
     for change in ([((0, -5, "new"), 2, 1)], [((0, 3, "x"), 2, -1)], [((0, 700, "x"), 2, -1), ((0, 700, "y"), 2, 1)]):
-        for some in (Ends(first=k), Ends(first=1, last=1, valued=True)):
-            few, many = (rows_read(count, change, some, monkeypatch) for count in (2_000, 200_000))
+        ties = Ends(first=k, with_ties=True), Ends(first=k, with_ties=True, distinct=True)
+        for some in (Ends(first=k), Ends(first=1, last=1, valued=True), *ties):
+            for group in groups:
+                read.append(0)
+                read_for(change, *group, some)
+            few, many = read[-2:]
             assert many <= few <= 4 * (k + 2 * len(change)) + 8
 
 
 def test_a_queue_costs_the_same_however_much_was_taken_from_it(monkeypatch):
     """Each step takes the first row away; the updates that cancel lie in different batches for long."""
-    gathered, found = [0], ends.matches_of
-
-    def counted(*parts):
-        made = found(*parts)
-        gathered[-1] += len(made)
-        return made
-
-    monkeypatch.setattr(ends, "matches_of", counted)
+    gathered = count_rows_read(monkeypatch)
     group, count, steps = Group((("v", False, True),)), 20_000, 1_000
     group.step([((0, v, "x"), 0, 1) for v in range(count)], 1)
     spec = TopKSpec(("k",), 1, group.layout.order, SCHEMA)

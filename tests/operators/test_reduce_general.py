@@ -10,9 +10,11 @@ import pytest
 
 from altneu.columnar.hashing import hash_bits
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnsupportedFunctionError
+from altneu.operators.kernels.groups import ReduceOutput, touched
 from altneu.operators.reduce.calls import Aggregate
+from altneu.operators.reduce.extremes import reduce_extremes
 from altneu.operators.reduce.ranked import GeneralSpec, reduce_general
-from altneu.trace.batch import Layout
+from altneu.trace.batch import Arranged, Layout
 from tests.operators.support import (
     LATTICE,
     NAN,
@@ -129,6 +131,34 @@ def test_each_aggregate_alone_tells_only_its_own_changes(call):
     rng = random.Random(2)
     for _ in range(15):
         check(make((call,)), SCHEMA, history(rng, value, 4, 10, diffs=(1, 2, -1)), judge((call,)))
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("diffs", [(1, 1, 2), (1, -1, 2, -2)])
+@pytest.mark.parametrize("column", COLUMNS)
+def test_extremes_of_the_only_column_equal_recomputation(column, diffs, nulls):
+    at = SCHEMA.get_field_index(column)
+    schema, calls = pa.schema([SCHEMA.field(0), SCHEMA.field(at)]), (call("min", (column,)), call("max", (column,)))
+    spec, told = GeneralSpec(("k",), calls, schema), Counter()
+
+    def reduced(arranged: Arranged) -> ReduceOutput:
+        if len(arranged.new):
+            told[reduce_extremes(touched(arranged), spec.greatest, spec.schema) is not None] += 1
+        return spec.reduce(arranged, "reduce")
+
+    def oracle(rows: Counter[tuple[Any, ...]]) -> Expected:
+        whole = {tuple({0: k, at: v}.get(i) for i in range(len(SCHEMA))): n for (k, v), n in rows.items()}
+        return judge(calls)(Counter(whole))
+
+    def drawn(rng: random.Random) -> tuple[Any, ...]:
+        row = next(row for row in iter(lambda: value(rng), None) if nulls or row[at] is not None)
+        return row[0], row[at]
+
+    rng = random.Random(column)
+    for _ in range(15):
+        check(Run(Layout(schema, ("k",), LATTICE), reduced), schema, history(rng, drawn, 4, 12, diffs=diffs), oracle)
+    assert told[True] or nulls, "the kernel for extremes was never used"
+    assert told[False] or not (nulls or -1 in diffs), "the kernel for extremes was used where it does not serve"
 
 
 def test_infinities_are_values():

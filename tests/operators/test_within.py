@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
-from altneu.operators.kernels import within
+from altneu.operators.kernels import located
 from altneu.operators.reduce.calls import Aggregate, Frame, WindowCall
-from altneu.operators.reduce.node import Within
+from altneu.operators.reduce.node import WHOLE, Within
 from altneu.operators.reduce.reducers import WindowFunctions
 from altneu.plan.rewrite import optimise
 from altneu.trace import batch
@@ -44,7 +44,7 @@ def random_window(rng):
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("below", [False, True])
 def test_frames_of_values_change_as_recomputation_says(seed, below, monkeypatch):
-    monkeypatch.setattr(within, "_SMALL", 0)
+    monkeypatch.setattr(located, "SMALL", 0)
     rng = random.Random(f"{seed}{below}")
     source = an.source("t", SCHEMA)
     with an.Session(shards=rng.choice([1, 2])) as session:
@@ -110,8 +110,8 @@ def test_frames_that_have_no_distance_read_the_group():
     def window(column, frame, function="count"):
         return WindowFunctions((WindowCall(Aggregate(function, (), pa.int64()), ((column, False, True),), frame),))
 
-    assert window("v", Frame(False, "low", 0)).with_order(schema, ("k",)).needed == Within(("low",))
-    assert window("v", Frame(False, 0, 0)).with_order(schema, ("k",)).needed == Within(())
-    assert not window("x", Frame(False, "f", 0)).with_order(schema, ("k",)).ordered
-    assert not window("v", Frame(False, "low", None)).with_order(schema, ("k",)).ordered
-    assert not window("v", Frame(False, "low", 0), "stddev").with_order(schema, ("k",)).ordered
+    assert window("v", Frame(False, "low", 0)).needed(schema, ("k",)) == Within(("low",))
+    assert window("v", Frame(False, 0, 0)).needed(schema, ("k",)) == Within(())
+    assert window("x", Frame(False, "f", 0)).needed(schema, ("k",)) == WHOLE
+    assert window("v", Frame(False, "low", None)).needed(schema, ("k",)) == WHOLE
+    assert window("v", Frame(False, "low", 0), "stddev").needed(schema, ("k",)) == WHOLE

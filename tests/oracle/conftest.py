@@ -7,16 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from altneu import Session
-from altneu.operators.kernels import around, ends
+from altneu.operators.kernels import around, ends, located, quantiles, suffix
 from tests.oracle.runners import Runner
 
 
 @pytest.fixture(autouse=True)
 def groups_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """However small a group is, no more of it is read than has to be (but for Spark's tasks, which read it whole)."""
-    for module in (ends, around):
-        monkeypatch.setattr(module, "_SMALL", 0)
-        monkeypatch.setattr(module, "_MORE", 2)
+    for name in ("SMALL", "_TIED", "_READ_FOR"):
+        monkeypatch.setattr(located, name, 0)
+    monkeypatch.setattr(suffix, "_SEARCHED", 0)
+    for module, more in ((ends, 2), (around, 2), (quantiles, 0)):
+        monkeypatch.setattr(module, "_MORE", more)
     monkeypatch.setattr(ends, "LEAST", 1)
 
 

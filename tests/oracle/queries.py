@@ -315,6 +315,12 @@ def _reductions(one: Collection) -> dict[str, Collection]:
         "reduce": A.group_by("trial", "k").reduce(_spread, "least long, rows long"),
         "reduce with errors": A.group_by("trial").reduce(lambda _, rows: [6 // len(rows[1:])], "y long"),
         "reduce with diffs": A.group_by("trial").reduce(_counted, "s string", with_diffs=True),
+        "reduce of the first": A.group_by("trial").reduce(
+            _listed, "some string", needs=an.first(3, by="v desc nulls first, s")
+        ),
+        "reduce of the last": A.group_by("trial", odd="pmod(v, 2)").reduce(
+            _listed, "some string", needs=an.last(2, by="s")
+        ),
         "reduce by expression": A.group_by("trial", odd="pmod(v, 2)").reduce(_spread, "least long, rows long"),
     }
 
@@ -354,6 +360,15 @@ def _windows() -> dict[str, Collection]:
         .select("trial", "k", "a")
         .filter("k > 1 and a < 3"),
         "window, first rows": A.window(n="row_number() over (partition by trial, k order by v desc)").filter("n <= 2"),
+        "window, first ranks": A.window(
+            place=f"rank() over ({by_v})", total=f"sum(v) over ({by_v})", was=f"lag(k) over ({by_v})"
+        ).filter("place < 3 and k >= 0"),
+        "window, first places": A.window(place=f"dense_rank() over ({by_v} desc nulls last)")
+        .filter("place in (1, 3)")
+        .select("trial", "k"),
+        "window, first rows and their peers": A.window(
+            n=f"row_number() over ({by_k} order by v)", total=f"count(s) over ({by_k} order by v)"
+        ).filter("n <= 2"),
         "window of groups and back": A.group_by("trial", "k")
         .agg(n="count(*)")
         .window(share="n / sum(n) over (partition by trial)", most="max(n) over (partition by trial)")
@@ -367,6 +382,10 @@ def _spread(key: tuple[Any, ...], rows: list[tuple[Any, int]]) -> Iterable[tuple
     values = [r.v for r, _ in rows if r.v is not None]
     if values:
         yield min(values), sum(n for _, n in rows)
+
+
+def _listed(key: tuple[Any, ...], rows: list[tuple[Any, int]]) -> Iterable[tuple[Any, ...]]:
+    yield (repr([(*r, n) for r, n in rows]),)
 
 
 def _counted(key: tuple[Any, ...], rows: list[tuple[Any, int]]) -> Iterable[tuple[Any, int]]:

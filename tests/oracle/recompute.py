@@ -605,16 +605,21 @@ def _group(node: ir.Reduce, key: Row, group: Multiset, names: list[str]) -> Mult
             columns += [(i, False, True) for i in range(len(names))]
             ranked = in_order(list(_not_negative(group)), columns)
             return Counter(list(chain.from_iterable([row] * group[row] for row in ranked))[:k])
-        case ir.WindowFunctions(calls):
+        case ir.WindowFunctions(calls, _, first):
             from tests.oracle.windows import with_windows
 
-            return with_windows(calls, _not_negative(group), node.input.schema)
-        case ir.PythonReduce(function, _, with_diffs):
+            return with_windows(calls, _not_negative(group), node.input.schema, first)
+        case ir.PythonReduce(function, _, with_diffs, needs):
             rest = [i for i, n in enumerate(names) if n not in node.key]
             values: Multiset = Counter()
             for row, n in group.items():
                 values[tuple(row[i] for i in rest)] += n
-            ranked = in_order(list(_not_negative(values)), [(i, False, True) for i in range(len(rest))])
+            columns = [(i, False, True) for i in range(len(rest))]
+            if needs is not None:
+                by = [(rest.index(names.index(c)), d, f) for c, d, f in needs.order]
+                ranked = in_order(list(_not_negative(values)), [*by, *columns])
+                values = Counter(list(chain.from_iterable([row] * values[row] for row in ranked))[: needs.k])
+            ranked = in_order(list(_not_negative(values)), columns)
             record = record_type([names[i] for i in rest])
             result = _ask(lambda rows: list(function.call(key, rows)), [(record(row), values[row]) for row in ranked])
             pairs = result if with_diffs else [(row, 1) for row in result]

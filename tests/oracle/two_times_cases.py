@@ -57,6 +57,9 @@ PLANS = {
         n="row_number() over (partition by trial, k order by v)",
         most="max(v) over (partition by trial order by k, v rows between 1 preceding and current row)",
     ),
+    "first ranks": A.window(
+        n="rank() over (partition by trial order by v)", total="sum(k) over (partition by trial order by v)"
+    ).filter("n <= 2"),
     "a function": A.group_by("trial", "k").reduce(_best, "best long"),
     "a failing function": A.group_by("trial", "k").reduce(lambda _, group: [6 // group[0][0].v], "best long"),
     "joined with one time": A.join(B, on=["trial", "k"]).group_by("trial", "k").agg(n="sum(w)"),

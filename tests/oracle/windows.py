@@ -7,18 +7,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from altneu.operators.reduce.calls import FirstRows
 from altneu.plan import ir
 from tests.oracle.recompute import Multiset, Row, aggregated, in_order, rank
 
 
-def with_windows(calls: tuple[ir.WindowCall, ...], group: Multiset, schema: pa.Schema) -> Multiset:
-    """Every row of a group, as often as it is there, with what each function comes to on it."""
+def with_windows(
+    calls: tuple[ir.WindowCall, ...], group: Multiset, schema: pa.Schema, first: FirstRows | None = None
+) -> Multiset:
+    """Every row of a group, as often as it is there, with what each function comes to on it; or some first rows."""
     rows = [row for row, n in group.items() for _ in range(n)]
     found: list[list[Any]] = [[] for _ in rows]
     for call in calls:
         for i, value in _Lined(call, rows, schema).results().items():
             found[i].append(value)
-    return Counter((*row, *values) for row, values in zip(rows, found, strict=True))
+    numbers = dict.fromkeys(range(len(rows)), 0) if first is None else _Lined(first.number, rows, schema).results()
+    some = [i for i, number in numbers.items() if first is None or number <= first.k]
+    return Counter((*rows[i], *found[i]) for i in some)
 
 
 class _Lined:

@@ -1,11 +1,21 @@
-"""Random views and queries that require values of their keys, for sessions and for stores that are read."""
+"""Random views and queries that require values of their keys, for sessions and for stores that are read.
+
+A query is answered twice: as it is, and with the lookups taken out of the way (``by_full_reads``).
+"""
 
 from __future__ import annotations
+
+from contextlib import contextmanager
 
 import pyarrow as pa
 
 import altneu as an
+from altneu.cli import offline
+from altneu.errors import AltneuError
+from altneu.sql.statements import Statements
 from altneu.types import parse_schema
+from altneu.views import peek
+from altneu.views.prepared import Prepared
 
 COLUMNS = "k long, i int, y tinyint, f float, d double, s string, b boolean, day date, at timestamp, e decimal(6,2)"
 FACTS = an.source("facts", COLUMNS)
@@ -37,6 +47,40 @@ NAMES = list(VALUES)
 KEYS = (("k",), ("i",), ("y",), ("f",), ("d",), ("s",), ("b",), ("day",), ("at",), ("e",), ("i", "s"), ("d", "b", "k"))
 TOTALS = FACTS.group_by("i", "s").agg(n="count(*)", top="max(d)")
 RATIOS = FACTS.select("k", "i", ratio="1 / k").arrange_by("i")
+
+
+@contextmanager
+def by_full_reads(monkeypatch):
+    """Nothing is looked up."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Statements, "asked_again", lambda *_, **__: None)
+        patch.setattr(peek, "prepared", lambda *_: None)
+        patch.setattr(offline, "_looked_up", lambda *_: None)
+        yield
+
+
+@contextmanager
+def counting(monkeypatch):
+    """A list with an entry for each answer from lookups."""
+    answers, real = [], Prepared.answer
+
+    def answer(*given, **options):
+        result = real(*given, **options)
+        if result is not None:
+            answers.append(result)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Prepared, "answer", answer)
+        yield answers
+
+
+def outcome(ask):
+    """The rows of an answer, in an order of their own, or its error."""
+    try:
+        return sorted(map(repr, ask().to_pylist()))
+    except AltneuError as error:
+        return type(error), str(error)
 
 
 def random_rows(rng, count):
@@ -135,3 +179,27 @@ def query(rng, by_key=False):
             return f"SELECT * FROM tops WHERE {equality(rng, 's')} AND n IN (1, 2, 3)"
         case _:
             return facts_query(rng, by_key)
+
+
+JOINS = (
+    "SELECT f.k, f.d, t.n FROM facts f {kind} JOIN totals t ON f.i = t.i AND f.s = t.s WHERE {f}",
+    "SELECT t.i, t.s, f.k, f.y FROM totals t {kind} JOIN facts f USING (i, s) WHERE t.i = 1 AND {t}",
+    "SELECT a.k, b.d FROM facts a {kind} JOIN facts b ON a.i = b.k WHERE {a}",
+    "SELECT a.k, sum(t.n) AS n FROM facts a {kind} JOIN tops t ON a.s = t.s WHERE {a} GROUP BY a.k",
+    "SELECT * FROM tops WHERE s IN (SELECT s FROM facts WHERE {one})",
+    "SELECT s, n FROM tops WHERE EXISTS (SELECT 1 FROM facts f WHERE f.s = tops.s AND {f})",
+    "SELECT k, d FROM facts a WHERE {a} AND s NOT IN (SELECT s FROM tops WHERE n > 2)",
+    "SELECT a.k, t.n, r.ratio FROM facts a JOIN totals t USING (i, s) {kind} JOIN ratios r ON r.i = t.n WHERE {a}",
+    "SELECT k, (SELECT max(n) FROM totals t WHERE t.i = a.i AND t.s = a.s) AS m FROM facts a WHERE {a}",
+)
+
+
+def join_query(rng):
+    """A join of which one side has a condition on a key."""
+
+    def of(prefix):
+        name = rng.choice(["k", "i", "y", "s", "e"])
+        return f"{prefix}{name} = {rng.choice(LITERALS[name])}"
+
+    tests = {"f": of("f."), "a": of("a."), "one": of(""), "t": f"t.s = {rng.choice(LITERALS['s'])}"}
+    return rng.choice(JOINS).format(kind=rng.choice(["", "", "LEFT"]), **tests)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,8 @@ import pytest
 
 import altneu as an
 from altneu.columnar.columns import Stack
+from altneu.expressions.aggregate_calls import AGGREGATES
+from altneu.sql import query
 from altneu.trace import batch
 
 T = an.source("t", "g int, id long, v long, x double, w string", keep=True)
@@ -16,6 +19,11 @@ U = an.source("u", "id long, z long", keep=True)
 QUOTES = U.select(g="cast(1 as int)", at="id", z="z")
 BY_G = T.group_by("g")
 OVER = "OVER (PARTITION BY g ORDER BY id"
+
+
+def in_sql(text):
+    return query(text, {"t": T, "u": U})
+
 
 PLANS = {
     "filter": T.filter("v % 2 = 0"),
@@ -30,6 +38,9 @@ PLANS = {
     "three-way join": T.join(U, on="id").join(U.select("id", y="z"), on="id"),
     "distinct": T.select("g", "w").distinct(),
     "count": T.select("w").count(),
+    "distinct in SQL": in_sql("SELECT g, count(DISTINCT w) n, sum(DISTINCT v) s, avg(DISTINCT x) m FROM t GROUP BY g"),
+    "first rows in SQL": in_sql(f"SELECT g, id, w FROM t QUALIFY row_number() {OVER} DESC) = 1"),
+    "first ranks in SQL": in_sql(f"SELECT * FROM (SELECT *, rank() {OVER} DESC) r FROM t) WHERE r <= 3"),
     "threshold": T.select("w").threshold(lambda n: min(n, 2)),
     "sums": BY_G.agg(n="count(*)", s="sum(v)", m="avg(x)", d="stddev(x)"),
     "extremes": BY_G.agg(lo="min(v)", hi="max(v)"),
@@ -40,12 +51,23 @@ PLANS = {
     "all of it": T.group_by().agg(n="count(*)", hi="max(v)", m="median(x)"),
     "top_k": T.top_k(10, "v desc", per="g"),
     "top_k of all": T.top_k(10, "v"),
+    "reduce of the first": BY_G.reduce(lambda _, rows: [len(rows)], "n long", needs=an.first(10, by="v")),
+    "reduce of the last": BY_G.reduce(lambda _, rows: [len(rows)], "n long", needs=an.last(1, by="id")),
+    "top_k of ties": T.select("g", "id", half="v % 2").top_k(3, "half, id", per="g"),
+    "extremes of long texts": T.select("g", w="concat('alike: ', w)").group_by("g").agg(a="min(w)", b="max(w)"),
+    "lag of ties": T.select("g", "id", half="v % 2").window(w="lag(id) OVER (PARTITION BY g ORDER BY half, id)"),
     "lag": T.window(w1=f"lag(v) {OVER})", w2=f"lead(v, 3) {OVER})"),
     "moving": T.window(w1=f"avg(x) {OVER} ROWS 5 PRECEDING)", w2=f"sum(v) {OVER} ROWS 5 PRECEDING)"),
     "between": T.window(near=f"sum(v) {OVER} RANGE BETWEEN 8 PRECEDING AND CURRENT ROW)"),
     "row_number": T.window(n=f"row_number() {OVER})"),
     "rank": T.window(n=f"rank() {OVER})"),
     "running": T.window(n=f"count(*) {OVER})", s=f"sum(v) {OVER})", m=f"avg(x) {OVER} ROWS UNBOUNDED PRECEDING)"),
+    "dense_rank": T.window(n=f"dense_rank() {OVER})"),
+    "running extremes": T.window(a=f"max(v) {OVER})", b=f"first_value(w) {OVER})", c=f"nth_value(x, 3) {OVER})"),
+    "last value": T.window(a=f"last_value(w) {OVER})"),
+    "first row_numbers": T.window(n=f"row_number() {OVER})").filter("n <= 10"),
+    "first ranks": T.window(n=f"rank() {OVER})", s=f"sum(v) {OVER})").filter("n < 10 and s > 0"),
+    "first dense_ranks": T.window(n=f"dense_rank() {OVER} DESC)", m=f"max(v) {OVER} DESC)").filter("n in (1, 4)"),
     "latest": T.latest("g", "id"),
     "as-of join": T.asof_join(QUOTES, "g", left_time="id", right_time="at", mode="revising"),
     "locked as-of join": T.asof_join(QUOTES, "g", left_time="id", right_time="at", mode="locked"),
@@ -59,7 +81,7 @@ WHOLE = {
     "collect set": BY_G.agg(rows="collect_set(w)"),
     "mode": BY_G.agg(m="mode(w)"),
     "reduce": BY_G.reduce(lambda _, rows: [len(rows)], "n long"),
-    "dense_rank": T.window(n=f"dense_rank() {OVER})"),
+    "shares of a place": T.window(n=f"percent_rank() {OVER})", m=f"ntile(4) {OVER})"),
     "shares": T.window(n="count(*) OVER (PARTITION BY g)"),
 }
 
@@ -131,6 +153,51 @@ def test_what_reads_its_groups_is_called_bounded(name, read):
     (few, explained), (many, _) = (rows_read(WHOLE[name], count, read) for count in (100, 1_000))
     assert "bounded" in worst(explained)
     assert max(many) > 5 * max(few)
+
+
+OF_ITS_GROUP = "is made of the whole group, as long as it is"
+READS_THE_GROUP = {
+    "collect_list(v)": OF_ITS_GROUP,
+    "array_agg(v)": OF_ITS_GROUP,
+    "collect_set(w)": OF_ITS_GROUP,
+    "listagg(w)": OF_ITS_GROUP,
+    "string_agg(DISTINCT w, ';')": OF_ITS_GROUP,
+    "mode(w)": "compares how often all values are there",
+    "count(v, w)": "has no sum over several columns",
+    "count(DISTINCT v, w)": "has no state of distinct values in several columns",
+    "median(DISTINCT x)": "has no order of distinct values",
+    "percentile(DISTINCT x, 0.5)": "has no order of distinct values",
+    "max_by(w, id, 3)": "has no order of several arguments",
+}
+READS_LITTLE = [
+    *("count(*)", "count(v)", "count(DISTINCT v)", "approx_count_distinct(w)", "sum(v)", "try_sum(v)"),
+    *("sum(DISTINCT v)", "avg(x)", "mean(x)", "try_avg(x)", "avg(DISTINCT x)", "min(v)", "max(x)", "any_value(v)"),
+    *(f"{f}(x)" for f in ("stddev", "stddev_samp", "std", "stddev_pop", "variance", "var_samp", "var_pop")),
+    *("skewness(x)", "kurtosis(x)", "covar_samp(x, v)", "covar_pop(x, v)", "corr(x, v)", "stddev(DISTINCT x)"),
+    *(f"regr_{f}(x, v)" for f in ("slope", "intercept", "r2", "count", "avgx", "avgy", "sxx", "syy", "sxy")),
+    *("max_by(w, id)", "min_by(w, id)", "median(x)", "percentile(x, 0.5)", "percentile(x, array(0.1, 0.9))"),
+    *("percentile_cont(0.5) WITHIN GROUP (ORDER BY x)", "percentile_disc(0.5) WITHIN GROUP (ORDER BY x)"),
+    *("percentile_approx(x, 0.5)", "approx_percentile(x, 0.5)", "count_if(v > 1)", "bool_and(v > 1)", "every(v > 1)"),
+    *("bool_or(v > 1)", "any(v > 1)", "some(v > 1)", "bit_and(v)", "bit_or(v)", "bit_xor(v)"),
+]
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["few", "whole"])
+@pytest.mark.parametrize("key", [("g",), ()], ids=["groups", "everything"])
+def test_every_aggregate_is_called_by_what_it_reads(key, whole):
+    """One that reads its group reads all rows where these are one group, and EXPLAIN then calls it full."""
+    with an.Session() as session:
+        for text in READS_THE_GROUP if whole else READS_LITTLE:
+            session.maintain("view", T.group_by(*key).agg(result=text))
+            expected = {"incremental"} if not whole else {"incremental", "bounded" if key else "full"}
+            assert worst(session.explained("view")) == expected, text
+            session.drop("view")
+
+
+def test_every_aggregate_of_the_reference_is_among_them():
+    names = {name.lower() for usage, _ in AGGREGATES for name in re.findall(r"(\w+)\(", usage)}
+    tested = {name.lower() for text in [*READS_THE_GROUP, *READS_LITTLE] for name in re.findall(r"(\w+)\(", text)}
+    assert names - tested == set()
 
 
 LINEAR = {

@@ -20,6 +20,12 @@ from altneu.errors import (
 )
 
 T = an.source("t", "k long, v long, s string, m map<string,int>")
+
+
+def reduced(needs):
+    return T.group_by("k").reduce(lambda *_: [], "x long", needs=needs)
+
+
 U = an.source("u", "k string, w long")
 
 REFUSED = {
@@ -75,6 +81,14 @@ REFUSED = {
     "a type that is unknown": (lambda: an.source("x", "a money"), SchemaError, "money"),
     "a column twice": (lambda: an.source("x", "a int, A long"), SchemaError, "twice"),
     "a source without a name": (lambda: an.source("", "a int"), SchemaError, "name"),
+    "needs in words": (lambda: reduced("first 3 by v"), PlanError, "needs must be an.first"),
+    "needs of no rows": (lambda: reduced(an.first(0, by="v")), PlanError, "k must be a whole number of at least 1"),
+    "needs of half a row": (lambda: reduced(an.last(1.5, by="v")), PlanError, "got 1.5"),
+    "needs by an unknown column": (lambda: reduced(an.first(1, by="nope")), UnknownColumnError, "nope"),
+    "needs by a group column": (lambda: reduced(an.last(1, by="k desc")), PlanError, "'k' is a group column"),
+    "needs by what is computed": (lambda: reduced(an.first(1, by="v + 1")), PlanError, "no column"),
+    "needs by a map": (lambda: reduced(an.first(1, by="m")), TypeMismatchError, "map"),
+    "needs by nothing": (lambda: reduced(an.first(1, by=[])), ExpressionSyntaxError, "no keys"),
     "a reduced column over a key": (lambda: T.group_by("k").reduce(lambda *_: [], "k long"), SchemaError, "'k'"),
     "a placement that is none": (lambda: an.Session(placement="cloud"), PlanError, "cloud"),
 }

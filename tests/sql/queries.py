@@ -145,6 +145,10 @@ WINDOWS = [
     "select a, sum(sum(x)) over () s from t group by a",
     "select a, x from t qualify rank() over (partition by a order by x desc) = 1",
     "select a, x, rank() over (order by x) r from t qualify r < 3",
+    "select * from (select *, dense_rank() over (partition by a order by x desc) r from t) where r <= 2",
+    "select a, r, s from (select *, rank() over (order by b) r, sum(x) over (order by b) s from t) where r in (1, 3)",
+    "select a from (select a, rank() over (partition by b order by x) r from t) where 2 > r and r > 0",
+    "select a, x from (select a, x, rank() over (order by x) r from t) where r <= 0 or r <= null",
     "select b, s.r from t, lateral (select rank() over (order by y) r from u where u.a = t.a) s",
     "select max(r) m, a from (select a, rank() over (partition by a order by x) r from t) group by a",
 ]

@@ -16,6 +16,7 @@ from altneu.errors import ReadError, StatementError
 from altneu.order import Epoch
 from altneu.plan import ir
 from altneu.plan.lower import lower
+from altneu.plan.physical import Plan
 from altneu.runtime.read import has_negative_rows
 from altneu.session import Session
 from altneu.sql.statements import parse
@@ -23,7 +24,7 @@ from altneu.sql.statements.ordered import ordered
 from altneu.sql.statements.tree import CreateIndex, CreateView, Select
 from altneu.trace.update import Updates
 from altneu.types import quote_name
-from altneu.views.lookup import computed, found_in, inputs_of
+from altneu.views.prepared import prepared_over
 from altneu.views.reader import Reader
 from altneu.views.view import followed, state_of
 
@@ -163,17 +164,19 @@ def _looked_up(reader: Reader, names: Names, collection: Collection, at: Time, t
             alike = [state.ports(name) for name in (view, *names.indexes.get(view, ()))]
             return [ports.contents for ports in alike if not ports.changes_only]
 
-        found = found_in(collection.node, views, arrangements, state.table)
-        if found is None:
+        query = prepared_over(collection.node, views, arrangements, state.table, _lowered)
+        if query is None:
             return None
-        times = {view: state.known(view).readable(_time_of(reader, view, at)) for view in found.views}
+        times = {view: state.known(view).readable(_time_of(reader, view, at)) for view in query.views.values()}
         table = state.table
         if any(has_negative_rows(table, state.ports(view).contents, at) is not False for view, at in times.items()):
             return None
-        inputs = inputs_of(state, found.lookups, times)
-        if inputs is None:
-            return None
-        return computed(lower({ASKED: found.node}, Epoch()), inputs[0], (time,)).answer((time,))
+        answer = query.answer(state, times, (time,))
+        return None if answer is None else answer.table
+
+
+def _lowered(node: ir.Node) -> Plan:
+    return lower({ASKED: node}, Epoch())
 
 
 def _time_of(reader: Reader, view: str, at: Time) -> Time:

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from altneu import types as T
+from altneu.collections.needs import Needs
 from altneu.collections.timed import with_update_time
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
 from altneu.expressions import (
@@ -221,6 +222,7 @@ class Grouping(Generic[C]):
         *,
         with_diffs: bool = False,
         version: str | int | None = None,
+        needs: Needs | None = None,
     ) -> C:
         """Reduce each group to the rows that a Python function ``function(key, rows)`` yields or returns as a list.
 
@@ -230,6 +232,9 @@ class Grouping(Generic[C]):
         ``with_diffs=True`` it yields pairs ``(row, diff)``. The function must be pure. A group on which it raises
         becomes an error row. ``version`` is as in ``map``: it identifies the function in place of its code.
 
+        With ``needs=an.first(10, by="at")``, or ``an.last``, the function is given only these rows of a group, sorted
+        as always; of a row that is only in part among them, so many as are.
+
         >>> import altneu as an
         >>> prices = an.source("prices", "item string, price long")
         >>> def spread(key, rows):
@@ -238,7 +243,18 @@ class Grouping(Generic[C]):
         >>> prices.group_by("item").reduce(spread, "spread long")
         Collection(item: string, spread: bigint)
 
-        Cost:   one exchange by group; the rows of each group are kept, and read again when the group changes.
+        >>> latest = an.last(2, by="price")
+        >>> prices.group_by("item").reduce(spread, "spread long", needs=latest)
+        Collection(item: string, spread: bigint)
+
+        Cost:   one exchange by group; the rows of each group are kept, and read again when the group changes. With
+                ``needs`` they are kept in order, and a change of d rows reads about k + d of them, whatever the size of
+                the group; in loops, with two times, and where the count of a row is below zero, all of them.
+
+        Raises:
+            SchemaError: a column of the result has the name of a group column.
+            PlanError: ``needs`` is nothing that ``an.first`` or ``an.last`` makes, its k is no whole number of at least
+                1, or it orders by a group column or an expression.
         """
         result = user_schema(schema)
         clash = next((n for n in result.names if n in self.key), None)
@@ -248,9 +264,11 @@ class Grouping(Generic[C]):
         plain = all(e.is_column and e.column_name == n for n, e in self.keys)
         plain = plain and UPDATE_TIME not in self.node.schema.names
         grouped = self.node if plain else _project(self.node, [*self.keys, *rest])
-        return self.wrap(
-            ir.Reduce(grouped, self.key, ir.PythonReduce(Function.of(function, version), result, with_diffs))
-        )
+        if needs is not None and not isinstance(needs, Needs):
+            raise PlanError(f"needs must be an.first(k, by=...) or an.last(k, by=...), got {needs!r}")
+        some = None if needs is None else needs.rows_of(grouped.schema, self.key)
+        reducer = ir.PythonReduce(Function.of(function, version), result, with_diffs, some)
+        return self.wrap(ir.Reduce(grouped, self.key, reducer))
 
 
 def _results(requested: Sequence[tuple[str | None, str | Col]], schema: pa.Schema) -> list[tuple[str, AggregateExpr]]:

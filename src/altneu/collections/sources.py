@@ -16,6 +16,7 @@ from altneu.runtime.inputs import Commands, Stamp, named
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_LONG = pa.int64()
 InsertTime = int | str | tuple[int | str | None, int | str] | None
 
 _CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
@@ -26,8 +27,8 @@ def is_spark_frame(data: object) -> bool:
     return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "mapInArrow")
 
 
-def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) -> pa.Table:
-    """Rows in any in-memory form as an Arrow table.
+def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) -> pa.Table | pa.RecordBatch:
+    """Rows in any in-memory form as Arrow data.
 
     Shape:  tuples have the values of ``columns`` in order, dictionaries their names; a source of one column takes bare
             values too. Frames keep their own columns.
@@ -36,10 +37,10 @@ def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) 
         SchemaError: a value does not fit; names the row and the column.
         InputError: the data is of an unsupported kind.
     """
-    if isinstance(data, pa.Table):
+    if isinstance(data, pa.Table | pa.RecordBatch):
         return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
+    if isinstance(data, list):
+        return _from_python(data, columns, schema, source)
     if is_spark_frame(data):
         _refuse_stream(data, source)
         return data.toArrow()
@@ -68,12 +69,16 @@ def _from_frame(data: Any, source: str) -> pa.Table:
         ) from error
 
 
-def _from_python(rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str) -> pa.Table:
-    tuples = [_as_tuple(row, i, columns, source) for i, row in enumerate(rows)]
+def _from_python(rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str) -> pa.RecordBatch:
+    width = len(columns)
+    tuples = [
+        row if type(row) is tuple and len(row) == width else _as_tuple(row, i, columns, source)
+        for i, row in enumerate(rows)
+    ]
+    types = dict(zip(schema.names, schema.types, strict=True))
     arrays = []
     for k, name in enumerate(columns):
-        index = schema.get_field_index(name)
-        data_type = schema.field(index).type if index >= 0 else pa.int64()
+        data_type = types.get(name, _LONG)
         values = [t[k] for t in tuples]
         try:
             arrays.append(array_of(values, data_type))
@@ -82,7 +87,7 @@ def _from_python(rows: list[Any], columns: Sequence[str], schema: pa.Schema, sou
             raise SchemaError(
                 f"row {i} for source {source!r} has {values[i]!r} in column {name!r}, which is {named(data_type)}"
             ) from None
-    return pa.table(arrays, names=list(columns))
+    return pa.RecordBatch.from_arrays(arrays, columns)
 
 
 def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str) -> tuple[Any, ...]:

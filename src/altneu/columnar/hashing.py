@@ -39,7 +39,7 @@ from altneu.columnar.columns import (
     raw,
 )
 from altneu.columnar.rows import Rows
-from altneu.columnar.threads import in_parts
+from altneu.columnar.threads import LEAST, in_parts
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -162,6 +162,9 @@ def _hash_into(column: pa.Array, out: Hashes, first: bool) -> None:
         in_parts(len(out), lambda a, b: _hash_bytes(data, valid, offsets, offset + a, out[a:b], first))
         return
     read = _READ.get(column.type.id, _INT)
+    if len(out) < LEAST:
+        _hash_words(data, valid, offset, width, read, out, first)
+        return
     in_parts(len(out), lambda a, b: _hash_words(data, valid, offset + a, width, read, out[a:b], first))
 
 

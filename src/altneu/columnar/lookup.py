@@ -12,7 +12,7 @@ import numpy as np
 from altneu.columnar.columns import load64, load_narrow
 from altneu.columnar.hashing import Hashes
 from altneu.columnar.rows import Ints
-from altneu.columnar.threads import in_parts
+from altneu.columnar.threads import LEAST, in_parts
 
 
 @numba.njit(cache=True, inline="always")
@@ -77,6 +77,8 @@ def locate(table: Ints, probes: Hashes) -> Ints:
 
 def locate_all(table: Ints, probes: Hashes) -> Ints:
     """What ``locate`` finds, in parts of the probes: by part, then by block, then by probe."""
+    if len(probes) < LEAST:
+        return locate(table, probes)
     hits_by_start: dict[int, Ints] = {}
 
     def part(start: int, stop: int) -> None:
@@ -148,6 +150,23 @@ def expand(hits: Ints, starts: Ints) -> tuple[Ints, Ints]:
             probe[to], row[to] = hits[h, 0], base + at
             to += 1
     return probe, row
+
+
+@numba.njit(cache=True)
+def rows_in(hits: Ints, block: int, probes: int) -> tuple[Ints, Ints]:
+    """Of hits by probe, those in one block: how many rows each probe has there, and which they are."""
+    counts, total = np.zeros(probes, np.int64), 0
+    for h in range(len(hits)):
+        if hits[h, 1] == block:
+            counts[hits[h, 0]] += hits[h, 3] - hits[h, 2]
+            total += hits[h, 3] - hits[h, 2]
+    rows, to = np.empty(total, np.int64), 0
+    for h in range(len(hits)):
+        if hits[h, 1] == block:
+            for at in range(hits[h, 2], hits[h, 3]):
+                rows[to] = at
+                to += 1
+    return counts, rows
 
 
 @numba.njit(cache=True)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -69,11 +68,10 @@ def array_of(values: Sequence[object], data_type: pa.DataType) -> pa.Array:
 
 def _refuse_cuts(values: Iterable[object], data_type: pa.DataType) -> None:
     """Raise for a value, at any depth, of which pyarrow would keep only a part."""
-    cut: object | None = None
     if pa.types.is_integer(data_type):
-        cut = next((v for v in values if isinstance(v, float | Decimal) and v % 1 != 0), None)
+        cut: list[object] = [v for v in values if isinstance(v, float | Decimal) and v % 1 != 0]
     elif pa.types.is_date32(data_type):
-        cut = next((v for v in values if isinstance(v, datetime)), None)
+        cut = [v for v in values if isinstance(v, datetime)]
     else:
         if pa.types.is_list(data_type):
             _refuse_cuts([x for v in values if isinstance(v, list | tuple) for x in v], data_type.value_type)
@@ -85,8 +83,8 @@ def _refuse_cuts(values: Iterable[object], data_type: pa.DataType) -> None:
             _refuse_cuts([k for k, _ in pairs], data_type.key_type)
             _refuse_cuts([x for _, x in pairs], data_type.item_type)
         return
-    if cut is not None:
-        raise pa.ArrowInvalid(f"{cut!r} is no {data_type}")
+    if cut:
+        raise pa.ArrowInvalid(f"{cut[0]!r} is no {data_type}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +123,13 @@ class Rows:
 
     @classmethod
     def empty(cls, schema: pa.Schema) -> Rows:
-        """No rows of ``schema``."""
-        return _no_rows(schema)
+        """No rows of ``schema``, the same each time; it is known by its identity, as a hash of a schema takes long."""
+        result = _EMPTY.get(id(schema))
+        if result is None or result.schema is not schema:
+            if len(_EMPTY) >= _MOST_EMPTY:
+                _EMPTY.clear()
+            result = _EMPTY[id(schema)] = Rows(schema, tuple([pa.nulls(0, t) for t in schema.types]), 0)
+        return result
 
     @classmethod
     def concat(cls, parts: Sequence[Rows], schema: pa.Schema, apply: Apply = map) -> Rows:
@@ -206,9 +209,8 @@ def _refusal(name: str, value: object) -> str:
     )
 
 
-@lru_cache(maxsize=4096)
-def _no_rows(schema: pa.Schema) -> Rows:
-    return Rows(schema, tuple([pa.nulls(0, t) for t in schema.types]), 0)
+_MOST_EMPTY = 4096
+_EMPTY: dict[int, Rows] = {}  # by the identity of their schema, which they keep
 
 
 class Record(tuple[object, ...]):

@@ -36,6 +36,7 @@ class Catalogue:
         self.changes_only: set[str] = set()  # the views of which no contents are kept
         self.collections: dict[str, Collection] = {}  # the same, as they were written
         self._read: dict[str, dict[str, ir.Source]] = {}  # the sources of each view, as it was written
+        self._by_name: dict[str, ir.Source] = {}  # the same, of all views
         self.plan = Plan(lattice, ())
         if journal.kept:
             self.plan = self.lowered(journal.shards)
@@ -46,7 +47,14 @@ class Catalogue:
     @property
     def sources(self) -> dict[str, ir.Source]:
         """The sources of the views, including those that optimised plans no longer read."""
-        return self.kept | {name: source for read in self._read.values() for name, source in read.items()}
+        return self.kept | self._by_name
+
+    def source(self, name: str) -> ir.Source | None:
+        """The source of this name, if there is one."""
+        if name in self._by_name:
+            return self._by_name[name]
+        encoded = self._journal.kept.get(name)
+        return None if encoded is None else _source_of(name, encoded)
 
     @property
     def kept(self) -> dict[str, ir.Source]:
@@ -289,6 +297,7 @@ class Catalogue:
         self.nodes[name], self.plan = node, plan
         self.collections[name] = collection
         self._read[name] = {source.name: source for source in _sources_of(collection)}
+        self._by_name |= self._read[name]
         self._written[collection.node.fingerprint] = node
 
     def remove(self, name: str, plan: Plan) -> None:
@@ -297,6 +306,7 @@ class Catalogue:
         self.changes_only.discard(name)
         self.collections.pop(name, None)
         self._read.pop(name, None)
+        self._by_name = {source: node for read in self._read.values() for source, node in read.items()}
         self.plan = plan
 
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 import tempfile
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection
 from altneu.collections.sources import InsertTime, check_frame, commands_of, is_spark_frame, to_table, two_times
+from altneu.engine.before import Before, Mark
 from altneu.engine.catalogue import Catalogue, check_maintained, described, retained_sources
 from altneu.engine.closing import Closing
 from altneu.engine.history import History, Step
-from altneu.engine.reading import Known, OnErrors, Readable, Time, changes, refuse_without_contents
+from altneu.engine.reading import Known, OnErrors, Readable, StateOfViews, Time, changes, refuse_without_contents
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import (
     AltneuError,
@@ -154,6 +154,7 @@ class Engine(Closing):
         self.measured = Measurements()
         self.subscribers = Subscribers()
         self.past = History()
+        self._mark: Mark | None = None  # while a step is computed
         self._closed = False
 
     # life -------------------------------------------------------------------------------------------------------------
@@ -433,9 +434,10 @@ class Engine(Closing):
         """Insert rows into a source, or with ``sign=-1`` retract them; as commands if it is a set or has a key."""
         with self.lock:
             self.check_open()
-            commands = commands_of(self.source(source), self.next_call(), kind)
-            schema = self.source(source).schema if commands is None else commands.read
-            time, event = two_times(self.source(source), time)
+            declared = self.source(source)
+            commands = commands_of(declared, self.next_call(), kind)
+            schema = declared.schema if commands is None else commands.read
+            time, event = two_times(declared, time)
             now = self.lower
             if isinstance(time, int) and time < now:
                 raise BeforeFrontierError(
@@ -458,12 +460,13 @@ class Engine(Closing):
         Raises:
             UnknownSourceError: no view reads a source of this name, and none is stored.
         """
-        if name not in self.declared:
+        declared = self.catalogue.source(name)
+        if declared is None:
             raise UnknownSourceError(
                 f"no maintained view reads a source {name!r}; the sources are: "
                 f"{', '.join(self.declared) or '(none: maintain a view first)'}"
             )
-        return self.declared[name]
+        return declared
 
     @property
     def sources_filled(self) -> frozenset[str]:
@@ -561,10 +564,10 @@ class Engine(Closing):
                 raise
             raise error from caught
         closed = upper > before  # else the last changes are those of an advance before this
-        changes = {n: self.journal.changes(p.contents) if closed else 0 for n, p in self.plan.views.items()}
-        rows = sum(self.table.rows(n) for n in self.table.layouts)
+        changed = self.journal.changes() if closed else {}
+        changes = {name: changed.get(ports.contents, 0) for name, ports in self.plan.views.items()}
         seconds = clock.perf_counter() - started
-        return self.past.add(Step(before, upper, seconds, received, changes, ", ".join(placements), rows))
+        return self.past.add(Step(before, upper, seconds, received, changes, ", ".join(placements), self.table.total))
 
     def _became_of_step(self, *, committed: bool) -> str:
         """The message of an interrupt, about the step that it stopped."""
@@ -608,16 +611,19 @@ class Engine(Closing):
         since, events = self.since_after(upper), self._events_after(upper)
         # The rounds of a loop come back to history that earlier ones have written: none of it may be compacted yet.
         inside = min(since, max(before - 1, 0)) if self.plan.loops else since
-        after = self.region(before, upper, since, events)
-        region = replace(self.region(before, upper, inside, events), compacted=after.since)
+        region = self.region(before, upper, inside, events, compacted=since)
         try:
-            with self.journal.undoing(step=True):
-                outcome = self.executor.step(self.plan, self.table, self.pending, region, StepMode(self.shards))
+            with self.journal.undoing(step=True) as states:
+                self._mark = Mark(states, self.table.layouts, self.retained, self.journal.began)
+                try:
+                    outcome = self.executor.step(self.plan, self.table, self.pending, region, StepMode(self.shards))
+                finally:
+                    self._mark = None
                 if inside != since:
-                    compact(outcome.states, after)
+                    compact(outcome.states, region.final)
                 self.journal.take(outcome)
                 self._forget_changes(since)
-                contents = {p.contents for p in self.plan.views.values()}
+                contents = self.plan.contents
                 new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in contents}
                 filled = {*self.pending.updates, *self.pending.frames}
                 info = {"placement": outcome.placement}
@@ -644,9 +650,8 @@ class Engine(Closing):
 
     def _forget_changes(self, since: int) -> None:
         """Drop the stored changes of views without contents that are no longer retained."""
-        names = {ports.contents for ports in self.plan.views.values() if ports.changes_only}
-        if names:
-            self.table.forget_before(names, since)
+        if self.plan.changes_only:
+            self.table.forget_before(self.plan.changes_only, since)
 
     def make_ready(self) -> None:
         """Ensure what a step needs: that all views of the store are maintained, and the requested number of shards."""
@@ -677,10 +682,14 @@ class Engine(Closing):
 
     # reading ----------------------------------------------------------------------------------------------------------
 
-    def region(self, lower: int, upper: int, since: int, events: int) -> Region:
-        """The times of a step from ``lower`` up to ``upper``, and the times that are retained after it."""
-        below, above, compacted = (Antichain.of(self.lattice, time) for time in (lower, upper, since))
-        return Region(below, above, compacted, events=events)
+    def region(self, lower: int, upper: int, since: int, events: int, compacted: int | None = None) -> Region:
+        """The times of a step from ``lower`` up to ``upper``, and the times that are retained while it runs.
+
+        ``compacted`` is the least that is retained after it, if that is another.
+        """
+        after = since if compacted is None else compacted
+        at = {time: Antichain.of(self.lattice, time) for time in {lower, upper, since, after}}
+        return Region(at[lower], at[upper], at[since], compacted=at[after], events=events)
 
     def since_after(self, upper: int) -> int:
         """The least time that is retained after a step, for ``retain`` and for readers."""
@@ -702,6 +711,21 @@ class Engine(Closing):
         """The names of a view's two times; None if it has one."""
         self.ports(name)
         return ir.coordinates(self.catalogue.nodes[name])
+
+    @property
+    def retained(self) -> tuple[int, int, int]:
+        """The frontier, and the least time and event time that can be read."""
+        return self.journal.lower, self.journal.since, self.journal.events
+
+    @property
+    def before(self) -> Before | None:
+        """The state before the step that another thread computes just now; None if none does."""
+        mark = self._mark
+        return None if mark is None or self.lock.is_mine else Before(self, mark)
+
+    def arrangements(self, name: str) -> tuple[str, ...]:
+        """The arrangements that have all rows of a view, its contents first."""
+        return self.plan.arrangements_alike(self.ports(name).contents)
 
     def known(self, name: str) -> Known:
         """The times at which a view can be read, and what its errors say."""
@@ -763,3 +787,14 @@ class Engine(Closing):
         """
         if self._closed:
             raise ReadError("this session is closed; open a new one (on the same path to continue where it ended)")
+
+
+@contextmanager
+def at_rest(state: StateOfViews) -> Iterator[StateOfViews]:
+    """The state of views at a time between two steps: while one is computed by another thread, the state before it."""
+    before = state.before if isinstance(state, Engine) else None
+    if before is not None:
+        yield before
+        return
+    with state.lock:
+        yield state

@@ -149,6 +149,9 @@ class StateOfViews(Protocol):
     def ports(self, name: str) -> ViewPorts:
         """Where a view's contents and errors are kept."""
 
+    def arrangements(self, name: str) -> Sequence[str]:
+        """The arrangements that have all rows of a view, its contents first."""
+
     def known(self, name: str) -> Known:
         """What is known and kept of a view."""
 

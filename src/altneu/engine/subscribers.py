@@ -53,6 +53,8 @@ class Subscribers:
     @property
     def since(self) -> int | None:
         """The time after which any of them needs history; None when there is none."""
+        if not self._pushed and not self._pulled:
+            return None
         return min((s.since for s in (*self._pushed, *self._pulled) if not s.closed), default=None)
 
     def deliver(self, note: str) -> None:

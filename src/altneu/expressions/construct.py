@@ -84,6 +84,8 @@ def cast(expr: Expr, data_type: pa.DataType, *, implicit: bool = True, name: str
         return expr
     if isinstance(expr, Literal) and expr.value is None:
         return Literal(None, data_type)
+    if implicit and isinstance(expr, Literal) and (expr.type, data_type) == (T.INT, T.LONG):
+        return Literal(expr.value, data_type, expr.text)
     function = registry.function(name)
     typing = function.typing((expr, Literal(None, data_type)))
     result = folded(Call(function, (expr,), data_type, bool(typing.nullable) or expr.nullable, implicit))

@@ -24,6 +24,7 @@ from altneu.expressions import intervals
 from altneu.expressions.construct import call, cast, decimal_type, get_field, integer, number
 from altneu.expressions.expr import Expr, Literal
 from altneu.expressions.names import UPDATE_TIME
+from altneu.expressions.parameters import PARAMETER, parameter
 
 
 class TreeBuilder(Protocol):
@@ -60,9 +61,9 @@ def _dot(self: TreeBuilder, node: exp.Expr) -> Expr:
 
 def _literal(self: TreeBuilder, node: exp.Expr) -> Expr:
     text = node.this
-    if node.is_string:
-        return Literal(text, T.STRING)
-    return number(text)
+    constant = Literal(text, T.STRING) if node.is_string else number(text)
+    place = node.meta.get(PARAMETER)
+    return constant if place is None else parameter(place, constant.type)
 
 
 def _negative(self: TreeBuilder, node: exp.Expr) -> Expr:

@@ -7,14 +7,17 @@ applied in order. This package only describes them; ``altneu.operators.linear`` 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
+from altneu.expressions.expr import Call, Expr, walk
 from altneu.linear.delay import NO_DELAY, Delay
 from altneu.linear.steps import (
     Emit,
     Extend,
     Filter,
+    FunctionStep,
     GenerateSeries,
     JoinFunction,
     Negate,
@@ -73,6 +76,7 @@ class BoundLogic:
             current = step.output(current)
         return frozenset(schema.names)
 
+    @cached_property
     def plain_columns(self) -> dict[str, str] | None:
         """For logic that only chooses and renames columns: the input column of each output; None for any other."""
         if len(self.steps) != 1 or not isinstance(self.steps[0], Project) or self.delay:
@@ -80,15 +84,31 @@ class BoundLogic:
         outputs = self.steps[0].outputs
         return {n: e.column_name for n, e in outputs} if all(e.is_column for _, e in outputs) else None
 
+    @cached_property
+    def negates(self) -> bool:
+        """Whether it changes the sign of every diff, and nothing else."""
+        return self.steps == (Negate(),) and not self.delay
+
     @property
     def can_fail(self) -> bool:
         """Whether any row may become an error."""
         return bool(self.delay) or any(step.can_fail for step in self.steps)
 
-    @property
+    @cached_property
     def has_errors(self) -> bool:
         """Whether error rows may come of it: of rows that fail, or of values that grow too large for a column."""
         return self.can_fail or any(e.can_grow for step in self.steps for e in step.expressions)
+
+    @cached_property
+    def is_expressions(self) -> bool:
+        """Whether it is one run of filters and computed columns, and computes only values that have one size each."""
+        runs = all(isinstance(s, Filter | Extend | Project) and all(map(_is_small, s.expressions)) for s in self.steps)
+        return runs and not self.delay
+
+    @cached_property
+    def calls_python(self) -> bool:
+        """Whether a function of the user's is called."""
+        return any(isinstance(s, FunctionStep) for s in self.steps)
 
     @property
     def expands(self) -> bool:
@@ -116,6 +136,13 @@ class BoundLogic:
     def __str__(self) -> str:
         parts = [str(self.delay)] if self.delay else []
         return "; ".join([*parts, *map(str, self.steps)]) or "identity"
+
+
+def _is_small(expression: Expr) -> bool:
+    """Whether every value that is computed on the way is a number, a truth or a time: few bytes, whatever the row."""
+    types: list[pa.DataType] = []
+    walk(expression, lambda part: types.append(part.type) if isinstance(part, Call) else None)
+    return all(pa.types.is_primitive(t) or pa.types.is_decimal(t) or pa.types.is_null(t) for t in types)
 
 
 def delayed(step: Step, delay: Delay) -> Step:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -57,11 +58,34 @@ class Region:
 
     def inside(self, lattice: Lattice) -> Description:
         """The region's bounds in the times of a scope, for what a batch says of itself."""
+        if lattice is self.lower.lattice:  # which has no event times
+            return self._outside
         return _inside(self.lower, self.upper, self.since, self.events, lattice)
+
+    @cached_property
+    def _outside(self) -> Description:
+        return Description(self.lower, self.upper, self.since)
+
+    @cached_property
+    def final(self) -> Region:
+        """The same with history compacted as far as where no round of a loop comes back to it."""
+        since = self.compacted
+        return self if since is None or since is self.since else replace(self, since=since)
 
     def split(self, parts: list[Updates], lattice: Lattice) -> tuple[list[Updates], list[Updates]]:
         """Updates of this region, and future ones: of times at or beyond its upper, or of other rounds."""
-        arrived, later = [], []
+        arrived: list[Updates] = []
+        later: list[Updates] = []
+        least = self.upper.least
+        if lattice is self.upper.lattice and least is not None:
+            for part in parts:
+                due = part.times[0] < least
+                if np.count_nonzero(due) == len(due):
+                    arrived.append(part)
+                else:
+                    arrived.append(part.filter(due))
+                    later.append(part.filter(~due))
+            return arrived, later
         rounds, upper = np.array(self.rounds, np.int64)[:, None], self.upper
         if fixed(lattice).is_total:
             upper = lifted_frontier(upper, fixed(lattice))
@@ -110,14 +134,40 @@ class ArrangementState:
     spine: Spine
     future: FutureUpdates
 
+    @property
+    def rows(self) -> int:
+        """The number of its updates."""
+        return self.spine.rows + len(self.future)
+
     @classmethod
     def empty(cls, layout: Layout) -> ArrangementState:
         """That of an arrangement which nothing has come to yet."""
         return cls(Spine.empty(layout), FutureUpdates(layout.schema, layout.lattice))
 
 
-Snapshot = Mapping[str, ArrangementState]
-"""The states of one shard as they are when a stage begins, by name."""
+class Snapshot(Mapping[str, ArrangementState]):
+    """The states of one shard as they are when a stage begins, by name."""
+
+    @property
+    def waiting(self) -> Collection[str] | None:
+        """The names of the states that have future updates; None where only opening them tells."""
+        return None
+
+
+class Opened(Snapshot):
+    """A snapshot of states that are in memory, none of them by default."""
+
+    def __init__(self, states: Mapping[str, ArrangementState] = MappingProxyType({})) -> None:
+        self._states = states
+
+    def __getitem__(self, name: str) -> ArrangementState:
+        return self._states[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._states)
+
+    def __len__(self) -> int:
+        return len(self._states)
 
 
 @dataclass(frozen=True)

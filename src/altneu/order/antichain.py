@@ -61,7 +61,7 @@ class Antichain:
             TimeRangeError: a value is not a time of the lattice.
         """
         if lattice.is_total:
-            return cls._chain(lattice, min((lattice.encode(value)[0] for value in values), default=None))
+            return cls._chain(lattice, min([lattice.encode(value)[0] for value in values], default=None))
         return cls(lattice, lattice.from_pylist(values))
 
     @classmethod

@@ -183,15 +183,25 @@ class Plan:
         """The layout of each arrangement."""
         return {name: self.layouts[name] for name in self.arrangements}
 
-    def arrangements_alike(self, name: str) -> Iterator[str]:
+    def arrangements_alike(self, name: str) -> tuple[str, ...]:
         """The arrangements of the same rows as an arrangement, which is the first of them."""
-        same = self.nodes[self.arrangements[name]]
-        yield name
-        for other, number in self.arrangements.items():
-            node = self.nodes[number]
-            is_collection = isinstance(node.operation, ArrangeOp) and node.operation.has_collection
-            if is_collection and node.logical == same.logical and node.schema.equals(same.schema) and other != name:
-                yield other
+        if name not in self._alike:
+            same = self.nodes[self.arrangements[name]]
+            others = [(other, self.nodes[number]) for other, number in self.arrangements.items() if other != name]
+            alike = [
+                other
+                for other, node in others
+                if node.logical == same.logical
+                and isinstance(node.operation, ArrangeOp)
+                and node.operation.has_collection
+                and node.schema.equals(same.schema)
+            ]
+            self._alike[name] = (name, *alike)
+        return self._alike[name]
+
+    @cached_property
+    def _alike(self) -> dict[str, tuple[str, ...]]:
+        return {}
 
     def below_zero(self, name: str) -> str | None:
         """The arrangement that counts, for an ordered one, the rows of each key with negative counts, if it is kept."""
@@ -221,13 +231,13 @@ class Plan:
     @cached_property
     def takers(self) -> dict[int, tuple[tuple[str, int], ...]]:
         """The same, each with the node that takes from it."""
-        by_stage: dict[int, tuple[tuple[str, int], ...]] = {}
+        by_stage: dict[int, list[tuple[str, int]]] = {}
         for i, node in enumerate(self.nodes):
             if (name := node.operation.takes_from) is not None:
-                by_stage[node.stage] = (*by_stage.get(node.stage, ()), (name, i))
+                by_stage.setdefault(node.stage, []).append((name, i))
             elif node.operation.looks_again and node.scope:
-                by_stage[node.stage] = (*by_stage.get(node.stage, ()), (pended(i), i))
-        return by_stage
+                by_stage.setdefault(node.stage, []).append((pended(i), i))
+        return {stage: tuple(pairs) for stage, pairs in by_stage.items()}
 
     @cached_property
     def starters(self) -> dict[int, tuple[int, ...]]:
@@ -395,6 +405,25 @@ class Plan:
             for port in dict.fromkeys(port for port, channel in wires if channel is None):
                 by_port[port] = (*by_port.get(port, ()), i)
         return by_port
+
+    @cached_property
+    def frees(self) -> tuple[tuple[Port, ...], ...]:
+        """For each node the ports that it is the last to read: no later node of its stage, and no other stage."""
+        last = {port: readers[-1] for port, readers in self.readers.items() if port not in self.outlets}
+        by_node: list[list[Port]] = [[] for _ in self.nodes]
+        for port, node in last.items():
+            by_node[node].append(port)
+        return tuple(map(tuple, by_node))
+
+    @cached_property
+    def contents(self) -> frozenset[str]:
+        """The arrangements of the contents of all views."""
+        return frozenset(ports.contents for ports in self.views.values())
+
+    @cached_property
+    def changes_only(self) -> frozenset[str]:
+        """The arrangements of views without contents."""
+        return frozenset(ports.contents for ports in self.views.values() if ports.changes_only)
 
     @cached_property
     def listeners(self) -> tuple[tuple[int, ...], ...]:

@@ -148,39 +148,41 @@ class _Stage:
         self._ready: dict[int, Pieces] = {}  # what a table function or a join made, where it was little
         self._queue: list[int] = []  # nodes that are to run, as a heap
         self._awake: set[int] = set()  # these, and those that have run
-        self._left: dict[Port, int] = {}  # how many nodes have still to read a value
 
     def sent(self) -> Iterator[Sending]:
         """Run the nodes that have anything to do, in topological order: each wakes those that read what it made.
 
         The messages that they send; when all are taken, ``outcome`` has the rest.
         """
-        before, readers, nodes = perf_counter(), self.plan.readers, self.plan.nodes
+        before, readers, nodes, frees = perf_counter(), self.plan.readers, self.plan.nodes, self.plan.frees
+        queue, values, nothing = self._queue, self.values, ()
         for node in self._woken():
             self._wake(node)
-        while self._queue:
-            i = heappop(self._queue)
+        while queue:
+            i = heappop(queue)
             self.rows_in = self.rows_out = failed = 0
             operation, here = nodes[i].operation, _Here(self, i)
             if (flowing := operation.in_pieces(here)) is not None:
                 yield from self._stream(i, flowing)
             for output, value in enumerate(operation.step(here)):
-                if value is not None and (rows := _rows_new(value)):
+                if value is not None and (rows := len(value.new if isinstance(value, Arranged) else value)):
                     port = Port(i, output)
-                    self.values[port] = value
+                    values[port] = value
                     if output:
                         failed += rows
                     else:
                         self.rows_out += rows
-                    for reader in readers.get(port, ()):
+                    for reader in readers.get(port, nothing):
                         self._wake(reader)
-            self._let_go(i)
+            for port in frees[i]:  # the rounds of a load make much of them
+                values.pop(port, None)
             after = perf_counter()
             if self.rows_in or self.rows_out or failed:
                 self._measure(i, self.rows_in, self.rows_out, failed, after - before)
             before = after
-        for port, value in self.values.items():
-            yield from self._send(port, value)
+        if self.plan.channels:
+            for port, value in values.items():
+                yield from self._send(port, value)
 
     def _woken(self) -> set[int]:
         """The nodes that have something to do whatever others make: messages, future updates that are due, contents."""
@@ -188,9 +190,10 @@ class _Stage:
         for channel, messages in self.inbox.items():
             if messages:
                 result.update(self.plan.listeners[channel] if channel >= 0 else (-1 - channel,))
-        rounds, upper = self.region.rounds, self.region.upper
-        for name, node in self.plan.takers.get(self.stage, ()):
-            if node not in result:
+        rounds, upper, waiting = self.region.rounds, self.region.upper, self.snapshot.waiting
+        takers = self.plan.takers.get(self.stage, ()) if waiting is None or waiting else ()
+        for name, node in takers:
+            if node not in result and (waiting is None or name in waiting):
                 state = self.snapshot.get(name)
                 if state is not None and state.future.is_due(rounds, upper):
                     result.add(node)
@@ -203,15 +206,6 @@ class _Stage:
         if node not in self._awake:
             self._awake.add(node)
             heappush(self._queue, node)
-
-    def _let_go(self, i: int) -> None:
-        """Forget the values that no node but this one had still to read: the rounds of a load make much of them."""
-        for port in dict.fromkeys(port for port, channel in self.plan.wires[i] if channel is None):
-            if port in self.values and port not in self.plan.outlets:
-                left = self._left.get(port, len(self.plan.readers[port])) - 1
-                self._left[port] = left
-                if not left:
-                    del self.values[port]
 
     def _measure(self, i: int, *counts: float) -> None:
         measured = self.outcome.measured.counts
@@ -325,6 +319,8 @@ class _Here:
     With a ``piece`` that is all that has come in.
     """
 
+    __slots__ = ("_node", "_number", "_piece", "_stage", "mode", "region", "shard")
+
     def __init__(self, stage: _Stage, number: int, piece: Updates | None = None) -> None:
         self._stage, self._number, self._piece = stage, number, piece
         self._node = stage.plan.nodes[number]
@@ -354,11 +350,16 @@ class _Here:
     def received(self) -> list[Updates]:
         if self._piece is not None:
             return [self._piece]
-        stage, results = self._stage, list[Updates]()
+        stage = self._stage
+        results: list[Updates] = []
         for port, channel in stage.plan.wires[self._number]:
-            values: Sequence[Message | None] = stage.inbox.get(channel, ()) if channel is not None else ()
-            if channel is None:
+            values: Sequence[Message | None]
+            if channel is not None:
+                values = stage.inbox.get(channel, ())
+            elif stage.flowed:
                 values = (stage.values.get(port), *stage.flowed.pop((self._number, port), ()))
+            else:
+                values = (stage.values.get(port),)
             for value in values:
                 if isinstance(value, Updates) and (rows := len(value)):
                     results.append(value)
@@ -463,7 +464,7 @@ def _final(region: Region, lattice: Lattice) -> Antichain:
     """
     if has_moments(lattice):
         return replace(region, since=region.upper).inside(lattice).since
-    return (region if region.compacted is None else replace(region, since=region.compacted)).inside(lattice).since
+    return region.final.inside(lattice).since
 
 
 def _after(spine: Spine, batch: Batch) -> Batch:
@@ -518,10 +519,6 @@ def compact(states: dict[tuple[str, int], ArrangementState], region: Region) -> 
 def _compacted_after(state: ArrangementState, region: Region) -> ArrangementState:
     bounds = region.inside(state.spine.layout.lattice)
     return replace(state, spine=state.spine.compacted(bounds.lower, bounds.since, COMPACT_ROWS))
-
-
-def _rows_new(value: Message) -> int:
-    return len(value.new if isinstance(value, Arranged) else value)
 
 
 def shard_of(rows: Rows, key: tuple[str, ...], shards: int) -> np.ndarray[Any, np.dtype[np.int64]]:

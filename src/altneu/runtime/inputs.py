@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from altneu.columnar.canonical import canonical, repeated_keys
+from altneu.columnar.canonical import canonical, repeated_keys, varies
 from altneu.columnar.rows import Ints, Rows, as_array
 from altneu.errors import BeforeFrontierError, InputError, SchemaError, TimeRangeError, TypeMismatchError
 from altneu.operators.source.keyed import COMMANDS, DELETE, DELETE_KEY, INSERT, command_schema
@@ -109,8 +109,10 @@ class Stamp:
     commands: Commands | None = None  # what rows ask for, of a source that takes commands
 
     def __post_init__(self) -> None:
-        given = {"time": self.time, "diff": self.diff} | ({} if self.event is None else {"event": self.event})
-        for what, value in given.items():
+        given = [("time", self.time), ("diff", self.diff)]
+        if self.event is not None:
+            given.append(("event", self.event))
+        for what, value in given:
             if not isinstance(value, str):
                 number = whole_number(value, what, " nor the name of a column")
                 object.__setattr__(self, what, number)  # NumPy's whole numbers are not `int`
@@ -122,7 +124,8 @@ class Stamp:
         """Every column that is read."""
         requested = () if self.commands is None else (self.commands.kind, self.commands.row)
         extra = [c for c in (self.time, self.event, self.diff, *requested) if isinstance(c, str)]
-        return list(dict.fromkeys([*self.schema.names, *extra]))
+        names: list[str] = self.schema.names
+        return list(dict.fromkeys([*names, *extra])) if extra else names
 
     def reading(self, columns: list[str] | None) -> Stamp:
         """The same stamp for some of the source's columns only."""
@@ -130,7 +133,7 @@ class Stamp:
             return self
         return replace(self, schema=pa.schema([self.schema.field(c) for c in columns]))
 
-    def updates(self, table: pa.Table) -> Updates:
+    def updates(self, table: pa.Table | pa.RecordBatch) -> Updates:
         """Updates from a table that has ``columns`` (and perhaps more).
 
         Raises:
@@ -143,7 +146,7 @@ class Stamp:
         diffs = difference.negate(diffs) if self.sign < 0 else diffs
         same = isinstance(self.time, int)  # one time for all rows is looked at once
         late = ~self.lower.less_equal(times[:1, :1] if same else times[:1])
-        if late.any():
+        if np.count_nonzero(late):
             i = int(np.flatnonzero(late)[0])
             raise BeforeFrontierError(
                 f"row {i} of the insert into {self.source!r} has time {self.lattice.format(times[:1, i : i + 1])}, "
@@ -155,7 +158,7 @@ class Stamp:
         some = self.diff != 0 if isinstance(self.diff, int) else diffs.all()
         return updates if some else updates.filter(diffs != 0)
 
-    def _times(self, table: pa.Table, count: int) -> Ints:
+    def _times(self, table: pa.Table | pa.RecordBatch, count: int) -> Ints:
         time = self._integers(table, self.time, count, "time")
         if self.event is None:
             return time.reshape(1, -1)
@@ -168,7 +171,7 @@ class Stamp:
             )
         return np.stack([time, event])
 
-    def _integers(self, table: pa.Table, where: int | str, count: int, what: str) -> Ints:
+    def _integers(self, table: pa.Table | pa.RecordBatch, where: int | str, count: int, what: str) -> Ints:
         if isinstance(where, int):
             return np.full(count, where, np.int64)
         one = f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
@@ -195,7 +198,7 @@ def whole_number(value: object, what: str, nor: str = "") -> int:
     Raises:
         InputError: it is something else.
     """
-    if isinstance(value, Integral) and not isinstance(value, bool):
+    if type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool)):
         return int(value)
     raise InputError(f"{what}={value!r} is {'neither' if nor else 'not'} a whole number{nor}")
 
@@ -208,28 +211,39 @@ def named(data_type: pa.DataType) -> str:
         return str(data_type)
 
 
-def conform(table: pa.Table, schema: pa.Schema, source: str) -> Rows:
+def conform(table: pa.Table | pa.RecordBatch, schema: pa.Schema, source: str) -> Rows:
     """The columns of ``schema`` from a table, by name, in their types, every value in its one form.
 
     Raises:
         SchemaError: naming the column, the types, and the row where one is at fault.
     """
-    there = Counter(table.column_names)
-    several = [n for n in schema.names if there[n] > 1]
+    names, there = schema.names, table.column_names
+    if names != there:
+        _require_columns(names, there, source)
+        table = table.select(names)
+    parts = zip(table.columns, schema, strict=True)
+    columns = tuple([_conform_column(as_array(column), field, source) for column, field in parts])
+    if any(map(varies, schema.types)):
+        columns = tuple(map(canonical, columns))
+        for name, column in zip(names, columns, strict=True):
+            if (twice := repeated_keys(column)).any():
+                row = int(np.flatnonzero(twice)[0])
+                raise SchemaError(
+                    f"column {name!r} of source {source!r} has a map with a repeated key in row {row}; keep one of the "
+                    "two entries"
+                )
+    return Rows(schema, columns, table.num_rows)
+
+
+def _require_columns(names: Sequence[str], there: Sequence[str], source: str) -> None:
+    """Refuse data that lacks one of some columns, or has it twice."""
+    counts = Counter(there)
+    several = [n for n in names if counts[n] > 1]
     if several:
         raise SchemaError(f"the data for source {source!r} has several columns {several[0]!r}; keep one of them")
-    missing = [n for n in schema.names if n not in there]
+    missing = [n for n in names if n not in counts]
     if missing:
-        raise SchemaError(f"the data for source {source!r} lacks column {missing[0]!r}; it has: {', '.join(there)}")
-    columns = tuple(canonical(_conform_column(as_array(table.column(f.name)), f, source)) for f in schema)
-    for name, column in zip(schema.names, columns, strict=True):
-        if (twice := repeated_keys(column)).any():
-            row = int(np.flatnonzero(twice)[0])
-            raise SchemaError(
-                f"column {name!r} of source {source!r} has a map with a repeated key in row {row}; keep one of the two "
-                "entries"
-            )
-    return Rows(schema, columns, table.num_rows)
+        raise SchemaError(f"the data for source {source!r} lacks column {missing[0]!r}; it has: {', '.join(counts)}")
 
 
 def _conform_column(column: pa.Array, f: pa.Field, source: str) -> pa.Array:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -87,11 +87,11 @@ class Journal:
         self._sources_to_describe: set[str] = set()  # and kept sources
 
     @contextmanager
-    def undoing(self, *, step: bool = False) -> Iterator[None]:
-        """Undo what happens to the state inside, if it raises: a step that failed never happened."""
+    def undoing(self, *, step: bool = False) -> Iterator[tuple[Any, ...]]:
+        """Undo what happens to the state inside, if it raises: a step that failed never happened. Gives the mark."""
         mark, number, commits = self.table.mark(), self.store.number, self.commits
         try:
-            yield
+            yield mark
         except BaseException:
             with interrupts.deferred():
                 if self.commits != commits:
@@ -353,9 +353,9 @@ class Journal:
             except StoreError as error:
                 warnings.warn(f"the step is committed, but unneeded files could not be removed: {error}", stacklevel=2)
 
-    def changes(self, name: str) -> int:
-        """How many updates the last advance made to a view's contents."""
-        return sum(map(batch_rows, (self._new or {}).get(name, ())))
+    def changes(self) -> dict[str, int]:
+        """How many updates the last advance made to the contents of views that it changed."""
+        return {name: sum(map(batch_rows, batches)) for name, batches in (self._new or {}).items()}
 
     def first_outputs(self, name: str, layout: Layout, most: int) -> Updates:
         """Updates of a view's contents in the last advance, at most so many; no more than these is copied."""

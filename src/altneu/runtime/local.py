@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -27,7 +27,7 @@ from altneu.runtime.state import StateTable
 from altneu.runtime.stored import MessageRef
 
 
-class ShardView(Mapping[str, ArrangementState]):
+class ShardView(Snapshot):
     """One shard of a state table as the snapshot that a stage reads, opened where it is touched."""
 
     def __init__(self, table: StateTable, shard: int) -> None:
@@ -37,6 +37,11 @@ class ShardView(Mapping[str, ArrangementState]):
         """The state of an arrangement, or the default."""
         result = self.table.get(name, self.shard)
         return default if result is None else result
+
+    @property
+    def waiting(self) -> Collection[str]:
+        """The names of the states that have future updates."""
+        return {name for name, shard in self.table.holding if shard == self.shard}
 
     def __getitem__(self, name: str) -> ArrangementState:
         result: ArrangementState | None = self.get(name)
@@ -65,7 +70,6 @@ def run_here(
     plan, region = step.plan, step.region_of(segment)
     mode = step.mode if step.mode.budget == budget else replace(step.mode, budget=budget)
     result = Outcome()
-    contents = {ports.contents for ports in plan.views.values()}
     batch_writer = batch_writer or BatchWriter()
     inboxes: dict[tuple[int, int], Inbox] = {}
 
@@ -92,7 +96,7 @@ def run_here(
                     inbox_of(to, target).add(channel, message)
                 else:
                     result.sent.append((target, channel, message))
-            working.outcome.retain_new(contents)
+            working.outcome.retain_new(plan.contents)
             result.add(working.outcome)
     return result
 

@@ -22,19 +22,34 @@ class Overlay(StateTable):
         super().__init__(table.store, table.lattice, table.durable, blobs=table.blobs, layouts=plan.layouts)
         self.table, self.anew = table, anew
         self.names = table.names
-        self.holding = {key for key in table.future if key[0] not in anew}  # the states with future updates
+        self._holding = {key for key in table.future if key[0] not in anew}
 
     def get(self, name: str, shard: int) -> ArrangementState | None:
         """The state of one arrangement in one shard, opened if need be; None where there is none yet."""
         result = super().get(name, shard)
         return result if result is not None or name in self.anew else self.table.get(name, shard)
 
+    def put(self, name: str, shard: int, state: ArrangementState) -> None:
+        """Replace a state by the one a step made in this process."""
+        key = (name, shard)
+        if self.live.get(key) is state:
+            return
+        self.live[key] = state
+        self._note_future(key, state)
+        if self.durable:
+            self.fresh.add(key)
+
     def _note_future(self, key: tuple[str, int], state: ArrangementState | StoredState) -> None:
         """What waits is asked for a stage at a time, by ``waiting``."""
         if state.future.buckets if isinstance(state, ArrangementState) else state["hold"]:
-            self.holding.add(key)
+            self._holding.add(key)
         else:
-            self.holding.discard(key)
+            self._holding.discard(key)
+
+    @property
+    def holding(self) -> Collection[tuple[str, int]]:
+        """The states that have future updates, by name and shard."""
+        return self._holding
 
     def waiting(self, name: str, shard: int) -> FutureUpdates | FutureSummary | None:
         """What waits in one shard of a state; nothing is opened to tell."""

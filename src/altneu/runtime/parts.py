@@ -211,7 +211,8 @@ class StageRun:
         for name, (new,) in outcome.new.items():
             assert isinstance(new, Batch)
             state = outcome.states[name, self.shard]
-            state = outcome.states[name, self.shard] = replace(state, spine=self._inserted(name, state.spine, new))
+            state = ArrangementState(self._inserted(name, state.spine, new), state.future)
+            outcome.states[name, self.shard] = state
             if self.take is not None:
                 self.take(name, state)
             if len(new) >= MANY_ROWS:
@@ -306,7 +307,7 @@ def _apart(mode: StepMode, room: int) -> StepMode:
     return replace(mode, apart=True, future_bytes=room)
 
 
-class _Part(Mapping[str, ArrangementState]):
+class _Part(Snapshot):
     """What a part of a stage sees of its snapshot: its keys, and those of the future updates that are due."""
 
     def __init__(self, stage: StageRun, lower: int, upper: int, due: Mapping[str, list[Updates]]) -> None:

@@ -37,7 +37,7 @@ class Watch:
     @contextmanager
     def __call__(self, text: str, started: float | None = None) -> Iterator[None]:
         """Watch what happens inside; ``text`` says what it is, ``started`` since when, by ``time.monotonic``."""
-        if self.console is None or not self.console.is_terminal or self.current is not None:
+        if not self._is_shown or self.current is not None:
             yield
             return
         if self._thread is None:
@@ -60,6 +60,10 @@ class Watch:
         except ImportError:
             return None
         return Console(stderr=True)
+
+    @property
+    def _is_shown(self) -> bool:
+        return self.console is not None and self.console.is_terminal
 
     def _look(self) -> None:
         pause = threading.Event()

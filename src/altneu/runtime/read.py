@@ -13,7 +13,7 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.explain import EventTimes
 from altneu.operators.base import ArrangementState
-from altneu.operators.kernels.spans import show_row
+from altneu.operators.kernels.spans import Mask, show_row
 from altneu.order import Epoch
 from altneu.runtime.batch_writer import ranges
 from altneu.runtime.state import StateTable
@@ -81,8 +81,9 @@ def rows_with_key(table: StateTable, name: str, at: At, keys: Rows) -> Updates:
         if batches:
             matches = find_in(batches, hashes, keys)
             rows = layout.join(keys.take(matches.probe), matches.values)
-            early = np.asarray((matches.times <= own).all(axis=0))
-            parts.append(Updates(rows, np.full((1, len(matches)), at[0]), matches.diffs).filter(early))
+            early = _early(matches.times, own)
+            updates = Updates(rows, np.full((1, len(matches)), at[0]), matches.diffs)
+            parts.append(updates if early.all() else updates.filter(early))
     return consolidate(Updates.concat(parts, layout.schema, 1), Epoch())
 
 
@@ -130,7 +131,7 @@ def rows_in_order(table: StateTable, name: str, at: At, keys: Rows, stretch: Str
             if end > low:
                 taken[chain] += end - low
                 parts.append(block.slice(start + low, start + end).updates())
-    early = [part.filter(np.asarray((part.times <= own).all(axis=0))) for part in parts]
+    early = [part.filter(_early(part.times, own)) for part in parts]
     stamped = [Updates(part.rows, np.full((1, len(part)), at[0]), part.diffs) for part in early]
     found = consolidate(Updates.concat(stamped, layout.schema, 1), Epoch())
     if unread is None:
@@ -166,7 +167,7 @@ def has_negative_rows(table: StateTable, name: str, at: At, most: int = MOST_NEG
     states = [state for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
     keys, count = list[Rows](), 0
     for block in (block for state in states for batch in state.spine.batches for block in batch.blocks):
-        below = np.flatnonzero((block.diffs < 0) & (block.times <= own).all(axis=0))
+        below = np.flatnonzero((block.diffs < 0) & _early(block.times, own))
         count += len(below)
         if count > most:
             return None
@@ -183,22 +184,23 @@ def has_negative_rows(table: StateTable, name: str, at: At, most: int = MOST_NEG
 def row_count(table: StateTable, name: str, at: At) -> int | None:
     """The sum of the counts of an arrangement's rows at a time, negative ones included; None if it may exceed 64 bits.
 
-    Cost:   a pass over times and diffs; no row is read or compared.
+    Cost:   one addition a block, which knows its sum; a block with updates after ``at`` is passed over, its times and
+            diffs. No row is read or compared.
     Law:    the sum of the diffs of ``contents`` (tests/session/test_lookup.py).
     """
     own = np.array(at[: table.layouts[name].lattice.width], np.int64)[:, None]
     states = [state for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
     count = 0
     for block in (block for state in states for batch in state.spine.batches for block in batch.blocks):
-        diffs, times = block.diffs, block.times
-        if max(-int(diffs.min()), int(diffs.max())) * len(diffs) >= _LARGEST_SUM:
+        total, latest = block.total
+        if total is None:
             return None
-        count += int(diffs.sum() if (times.max(axis=1, keepdims=True) <= own).all() else _early(diffs, times, own))
+        count += total if (latest <= own).all() else int(block.diffs[_early(block.times, own)].sum())
     return count if abs(count) < _LARGEST_SUM else None
 
 
-def _early(diffs: Ints, times: Ints, own: Ints) -> Ints:
-    return diffs[np.asarray((times <= own).all(axis=0))].sum()
+def _early(times: Ints, own: Ints) -> Mask:
+    return np.asarray((times <= own).all(axis=0))
 
 
 def event_times(table: StateTable, name: str) -> EventTimes | None:

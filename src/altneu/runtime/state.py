@@ -233,6 +233,10 @@ def _is_before(least: int, upper: Antichain) -> bool:
     return upper.least is None or least < upper.least
 
 
+def _stored_rows(value: StoredState) -> int:
+    return sum(batch["rows"] for batch in value["batches"]) + FutureSummary.of_stored(value).rows
+
+
 def blob_names(value: Any) -> Iterator[str]:
     """Names of the blobs that a stored value names, at any depth."""
     if isinstance(value, Admitted):
@@ -266,9 +270,11 @@ class StateTable:
     blobs: dict[str, bytes] = field(default_factory=dict)
     layouts: dict[str, Layout] = field(default_factory=dict)
     future: dict[tuple[str, int], FutureSummary] = field(default_factory=dict)  # of each hold that has anything
+    total: int = field(init=False)  # updates in all states
 
     def __post_init__(self) -> None:
         self.names = Names(self.write, admit=True)
+        self.total = sum([self._rows(key) for key in {**self.live, **self.stored}])
 
     @property
     def files(self) -> Files:
@@ -295,20 +301,27 @@ class StateTable:
 
     def put(self, name: str, shard: int, state: ArrangementState) -> None:
         """Replace a state by the one a step made in this process."""
-        self.live[name, shard] = state
-        self._note_future((name, shard), state)
+        key = (name, shard)
+        self.total += state.rows - self._rows(key)
+        self.live[key] = state
+        self._note_future(key, state)
         if self.durable:
-            self.fresh.add((name, shard))
+            self.fresh.add(key)
 
     def put_stored(self, name: str, shard: int, value: StoredState) -> None:
         """Replace a state by the one a task made and wrote."""
-        self.stored[name, shard] = value
-        self._note_future((name, shard), value)
-        self.live.pop((name, shard), None)
-        self.fresh.discard((name, shard))
-        self.unlogged.add((name, shard))
+        key = (name, shard)
+        self.total += _stored_rows(value) - self._rows(key)
+        self.stored[key] = value
+        self._note_future(key, value)
+        self.live.pop(key, None)
+        self.fresh.discard(key)
+        self.unlogged.add(key)
 
     def _note_future(self, key: tuple[str, int], state: ArrangementState | StoredState) -> None:
+        if not (state.future.buckets if isinstance(state, ArrangementState) else state["hold"]):
+            self.future.pop(key, None)
+            return
         summary = (
             FutureSummary.of_state(state) if isinstance(state, ArrangementState) else FutureSummary.of_stored(state)
         )
@@ -316,6 +329,11 @@ class StateTable:
             self.future[key] = summary
         else:
             self.future.pop(key, None)
+
+    @property
+    def holding(self) -> Collection[tuple[str, int]]:
+        """The states that have future updates, by name and shard."""
+        return self.future
 
     def is_due(self, upper: Antichain, beyond: int) -> bool:
         """Whether more than ``beyond`` future updates are due before ``upper``; opens none if all have so few."""
@@ -331,6 +349,7 @@ class StateTable:
 
     def remove(self, name: str) -> list[tuple[str, int]]:
         """Forget an arrangement; returns the stored keys that the next commit has to delete."""
+        self.total -= self.rows(name)
         removed = [key for key in self.stored if key[0] == name]
         for table in (self.live, self.stored, self.future):
             for key in [k for k in table if k[0] == name]:
@@ -371,14 +390,14 @@ class StateTable:
 
     def rows(self, name: str) -> int:
         """Updates that an arrangement keeps, over all shards."""
-        return sum(self._rows(name, s) for s in self.shards_of(name))
+        return sum(self._rows((name, s)) for s in self.shards_of(name))
 
-    def _rows(self, name: str, shard: int) -> int:
-        state = self.live.get((name, shard))
+    def _rows(self, key: tuple[str, int]) -> int:
+        state = self.live.get(key)
         if state is not None:
-            return sum(map(len, state.spine.batches)) + len(state.future)
-        value = self.stored[name, shard]
-        return sum(b["rows"] for b in value["batches"]) + FutureSummary.of_stored(value).rows
+            return state.rows
+        value = self.stored.get(key)
+        return 0 if value is None else _stored_rows(value)
 
     def copy(self) -> StateTable:
         """What is there now, to be read while this one goes on: states and blobs are named, not copied."""
@@ -391,7 +410,7 @@ class StateTable:
         result = dict.fromkeys(self.layouts, (0, 0))
         for name, shard in {**self.live, **self.stored}:
             rows, size = result.get(name, (0, 0))
-            result[name] = rows + self._rows(name, shard), size + self._size(name, shard)
+            result[name] = rows + self._rows((name, shard)), size + self._size(name, shard)
         return result
 
     def size(self, name: str) -> int:
@@ -406,9 +425,10 @@ class StateTable:
         data = (*(batch["data"] for batch in value["batches"]), *(run["run"]["data"] for run in value["hold"]))
         return sum(map(files.size, data))
 
-    def mark(self) -> tuple[dict[Any, Any], ...]:
+    def mark(self) -> tuple[Any, ...]:
         """What ``restore`` needs to undo everything since."""
         return (
+            self.total,
             dict(self.live),
             dict(self.stored),
             dict(self.future),
@@ -417,11 +437,19 @@ class StateTable:
             dict(self.blobs),
         )
 
-    def restore(self, mark: tuple[dict[Any, Any], ...]) -> None:
+    def restore(self, mark: tuple[Any, ...]) -> None:
         """Undo everything since ``mark``: a step that failed never happened."""
-        self.live, self.stored, self.future, fresh, uncommitted, self.blobs = (dict(m) for m in mark)
+        self.total, *tables = mark
+        self.live, self.stored, self.future, fresh, uncommitted, self.blobs = map(dict, tables)
         self.fresh, self.unlogged = set(fresh), set(uncommitted)
         self.names.undo(f"b{self.store.next_number}.", self.blobs)
+
+    def as_of(self, mark: tuple[Any, ...], layouts: Mapping[str, Layout]) -> StateTable:
+        """What there was at ``mark``, to be read while this one goes on; states are named, not copied."""
+        _, live, stored, *_, blobs = mark
+        table = StateTable(self.store, self.lattice, self.durable, dict(live), dict(stored))
+        table.blobs, table.layouts = dict(blobs), dict(layouts)
+        return table
 
     def shards_of(self, name: str) -> list[int]:
         """The shards in which an arrangement keeps anything."""
@@ -446,6 +474,7 @@ class StateTable:
         """Let go of everything: the memory of a closed session is not kept until a collector finds it."""
         for table in (self.live, self.stored, self.names.known, self.blobs, self.future):
             table.clear()
+        self.total = 0
 
     def uncommitted(self) -> dict[tuple[str, int], StoredState]:
         """Every stored value that no commit tells yet."""

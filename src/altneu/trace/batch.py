@@ -28,6 +28,7 @@ BUILT_ROWS = 1 << 20  # that are sorted together
 PACKED_ROWS = 1 << 10  # shorter blocks stay as they are: they do not last
 CONTROL = "#"  # control columns beside the payload begin with it; no column of a user may
 _COLLISIONS = b"altneu.collisions"
+_LARGEST_SUM = 1 << 62
 LARGEST_HASH = (1 << 64) - 1
 _LARGEST_COUNTED = 1 << 32  # a diff; there may be 2^31 rows
 _NO_INTS = np.empty(0, np.int64)
@@ -191,9 +192,8 @@ class Block:
     @cached_property
     def table(self) -> Ints:
         """The block's line for ``lookup.locate``, as (1, 4)."""
-        hashes = self.key_hash
-        ends = np.array([hashes[0], hashes[-1]]).view(np.int64)
-        return np.array([[hashes.ctypes.data, len(hashes), ends[0], ends[1]]], np.int64)
+        words = self.key_hash.view(np.int64)
+        return np.array([[words.ctypes.data, len(words), words.item(0), words.item(-1)]], np.int64)
 
     @cached_property
     def addresses(self) -> Ints:
@@ -202,6 +202,13 @@ class Block:
         times = [(base + step * i, WORD, 0) for i in range(len(self.times))]
         whole = [(words.ctypes.data, WORD, 0) for words in (self.value_hash, self.diffs)]
         return np.array([*whole, *times], np.int64)
+
+    @cached_property
+    def total(self) -> tuple[int | None, Ints]:
+        """The sum of the diffs, or None if it may leave 64 bits; and the latest times, (width, 1)."""
+        diffs, most = self.diffs, max(-int(self.diffs.min()), int(self.diffs.max()))
+        total = None if most * len(diffs) >= _LARGEST_SUM else int(diffs.sum())
+        return total, self.times.max(axis=1, keepdims=True)
 
     @cached_property
     def counted(self) -> tuple[int, int]:
@@ -501,6 +508,8 @@ class Batch:
 
     def packed(self) -> Batch:
         """The same in fewer bytes, for keeping in memory; itself if that is impossible."""
+        if len(self) < PACKED_ROWS:
+            return self
         blocks = tuple(map(packed, self.blocks))
         same = all(new is old for new, old in zip(blocks, self.blocks, strict=True))
         return self if same else Batch(self.layout, self.description, blocks)
@@ -530,6 +539,8 @@ class Batch:
     def _distinct_keys(self) -> tuple[Hashes, Rows]:
         if not self.blocks:
             return np.empty(0, np.uint64), Rows.empty(self.layout.key_schema)
+        if len(self) == 1:
+            return self.blocks[0].key_hash, self.blocks[0].keys
         starts = _run_starts(self.blocks, self.layout)
         if len(self.blocks) == 1 and len(starts) == len(self):
             return self.blocks[0].key_hash, self.blocks[0].keys
@@ -705,7 +716,7 @@ class _Blocks:
 
     def __init__(self, batches: Sequence[Batch]) -> None:
         self._batches = batches
-        self._starts = list(accumulate((len(b.blocks) for b in batches), initial=0))
+        self._starts = list(accumulate([len(b.blocks) for b in batches], initial=0))
 
     def __getitem__(self, index: int) -> Block:
         batch = bisect_right(self._starts, index) - 1
@@ -761,6 +772,8 @@ def _verified(hits: Ints, used: list[Block], keys: Rows, schema: pa.Schema) -> I
 def _run_starts(blocks: Sequence[Block], layout: Layout) -> Ints:
     """Positions in the stack of all blocks where a key starts."""
     hashes = blocks[0].key_hash if len(blocks) == 1 else np.concatenate([b.key_hash for b in blocks])
+    if len(hashes) == 1:
+        return np.zeros(1, np.int64)
     differs = np.ones(len(hashes), np.bool_)
     np.not_equal(hashes[1:], hashes[:-1], out=differs[1:])
     if not all(b.collision_free for b in blocks):

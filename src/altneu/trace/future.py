@@ -35,7 +35,7 @@ class Run:
         ``settled`` means that no two of them share ``(data, time)``, and that no diff is zero.
         """
         together = updates if settled else consolidate(updates, lattice)
-        if (together.times[:, 1:] == together.times[:, :-1]).all():
+        if len(together) < 2 or (together.times[:, 1:] == together.times[:, :-1]).all():
             return cls(together)
         return cls(together.take(np.lexsort(lattice.sort_keys(together.times)[::-1])))
 
@@ -62,6 +62,8 @@ class Run:
 
     def begins_before(self, upper: Antichain) -> bool:
         """Whether the first update is due: not at or beyond ``upper``."""
+        if upper.least is not None:
+            return bool(self.whole.times[0, self.skip] < upper.least)
         return not upper.less_equal(self.times[:, :1])[0]
 
     def due(self, upper: Antichain) -> int:
@@ -186,10 +188,10 @@ class FutureRuns:
 
     def _merged_from(self, new: Run, most: int) -> int:
         """The first run to merge with a new one: none of these is more than twice as long as all newer ones."""
-        start, rows, size = len(self.runs), len(new), new.nbytes
+        start, rows, size = len(self.runs), len(new), 0
         while start and len(self.runs[start - 1]) <= 2 * rows:
             size += self.runs[start - 1].nbytes
-            if size > min(most, MERGED_BYTES):
+            if size + new.nbytes > min(most, MERGED_BYTES):
                 break
             start -= 1
             rows += len(self.runs[start])
@@ -266,16 +268,15 @@ class FutureUpdates:
             return self
         buckets = dict(self.buckets)
         for rounds, part in self._parts(updates):
-            waiting = buckets.get(rounds)
-            buckets[rounds] = (FutureRuns(self.schema, self.outer) if waiting is None else waiting).add(
-                part, most, settled=settled
-            )
-        return self._of(buckets)
+            waiting = buckets.pop(rounds, None) or FutureRuns(self.schema, self.outer)
+            if (waiting := waiting.add(part, most, settled=settled)).runs:
+                buckets[rounds] = waiting
+        return FutureUpdates(self.schema, self.lattice, buckets)
 
     def _parts(self, updates: Updates) -> Iterator[tuple[Rounds, Updates]]:
         times, lines = parted(self.lattice, updates.times)
         outer = Updates(updates.rows, times, updates.diffs)
-        if (lines == lines[:, :1]).all():
+        if len(updates) == 1 or (lines == lines[:, :1]).all():
             yield tuple(lines[:, 0].tolist()), outer
             return
         order = np.lexsort(lines[::-1])
@@ -285,25 +286,28 @@ class FutureUpdates:
             yield tuple(lines[:, 0].tolist()), outer.take(index)
             lines = lines[:, len(index) :]
 
-    def _of(self, buckets: Mapping[Rounds, FutureRuns]) -> FutureUpdates:
-        return FutureUpdates(self.schema, self.lattice, {r: waiting for r, waiting in buckets.items() if len(waiting)})
-
     def take(self, rounds: Rounds, upper: Antichain) -> tuple[list[Updates], FutureUpdates]:
         """The due updates of a round, not at or beyond ``upper`` (of ``outer``), and the future updates that remain."""
         waiting = self.buckets.get(rounds)
         if waiting is None or not waiting.is_due(upper := self._bound(upper)):
             return [], self
         due, rest = waiting.take(upper)
-        return [self._inside(part, rounds) for part in due], self._of({**self.buckets, rounds: rest})
+        buckets = {**self.buckets, rounds: rest}
+        if not rest.runs:
+            del buckets[rounds]
+        return [self._inside(part, rounds) for part in due], FutureUpdates(self.schema, self.lattice, buckets)
 
     def _inside(self, updates: Updates, rounds: Rounds) -> Updates:
         if not rounds:
             return updates
-        lines = np.repeat(np.array(rounds, np.int64)[:, None], len(updates), axis=1)
+        lines = np.empty((len(rounds), len(updates)), np.int64)
+        lines[:] = np.array(rounds)[:, None]
         return Updates(updates.rows, placed(self.lattice, updates.times, lines), updates.diffs)
 
     def _bound(self, upper: Antichain) -> Antichain:
         """A bound of the session's times as a bound of the runs' times; if these are wider, by their first column."""
+        if upper.lattice == self.outer:
+            return upper
         return lifted_frontier(upper, self.outer) if self.outer.is_total else upper
 
     def least(self) -> int | None:
@@ -330,8 +334,7 @@ class FutureUpdates:
         if not self.buckets:
             return None
         at, upper = len(rounds), self._bound(upper)
-        rounds_due = (r[at] for r, waiting in self.buckets.items() if r[:at] == rounds and waiting.is_due(upper))
-        return min(rounds_due, default=None)
+        return min([r[at] for r, some in self.buckets.items() if r[:at] == rounds and some.is_due(upper)], default=None)
 
     def updates(self) -> Updates:
         """All future updates."""

@@ -21,7 +21,7 @@ from altneu.columnar.rows import Rows
 from altneu.columnar.sorting import Unsorted, settle
 from altneu.errors import PlanError
 from altneu.order import Antichain
-from altneu.trace.batch import BLOCK_ROWS, Batch, Block, Description, blocks_of, packed, uncompacted_from
+from altneu.trace.batch import BLOCK_ROWS, PACKED_ROWS, Batch, Block, Description, blocks_of, packed, uncompacted_from
 
 _BLOCK_BYTES = 1 << 28  # small slices are put together up to this size
 
@@ -133,12 +133,15 @@ class Merge:
 
     def finished(self) -> Batch:
         """The merged batch, once nothing remains."""
-        first, last = self.inputs[0], self.inputs[-1]
-        since = self.since
-        for batch in self.inputs:
-            since = since.join(batch.description.since)
-        description = Description(first.description.lower, last.description.upper, since)
-        return Batch(first.layout, description, (*self.done, *map(packed, _together(self.small))))
+        return _merged(self.inputs, self.since, (*self.done, *map(packed, _together(self.small))))
+
+
+def _merged(inputs: Sequence[Batch], since: Antichain, blocks: tuple[Block, ...]) -> Batch:
+    """The batch of what inputs were merged to."""
+    first, last = inputs[0], inputs[-1]
+    for batch in inputs:
+        since = since.join(batch.description.since)
+    return Batch(first.layout, Description(first.description.lower, last.description.upper, since), blocks)
 
 
 def merge(batches: Sequence[Batch], since: Antichain) -> Batch:
@@ -155,6 +158,8 @@ def merge(batches: Sequence[Batch], since: Antichain) -> Batch:
     """
     if not batches:
         raise PlanError("merge needs at least one batch; use Spine.merged for a spine that may be empty")
+    if sum(map(len, batches)) < PACKED_ROWS:
+        return _merged(batches, since, _merge_runs([batch.blocks for batch in batches], since))
     return Merge.start(batches, since).advance(1 << 62, BLOCK_ROWS, since).finished()
 
 
@@ -201,8 +206,13 @@ def _one_key(sources: Sequence[_Source], at: Sequence[int], stops: Sequence[int]
 def _merge_slice(
     sources: Sequence[_Source], at: Sequence[int], ends: Sequence[int], since: Antichain
 ) -> tuple[Block, ...]:
-    runs = [source.parts(a, e) for source, a, e in zip(sources, at, ends, strict=True) if a < e]
-    if runs[0][0].layout.changes_only:
+    return _merge_runs([source.parts(a, e) for source, a, e in zip(sources, at, ends, strict=True) if a < e], since)
+
+
+def _merge_runs(runs: Sequence[Sequence[Block]], since: Antichain) -> tuple[Block, ...]:
+    """Merge runs of blocks, each in the order of batches."""
+    runs = [run for run in runs if run]
+    if runs and runs[0][0].layout.changes_only:
         runs = [[part_kept for part in run if (part_kept := _recent(part, since)) is not None] for run in runs]
     parts = [part for run in runs for part in run]
     if not parts:

@@ -58,6 +58,7 @@ class Spine:
     layout: Layout
     nodes: tuple[_Node, ...] = ()
     upper: Antichain | None = None  # None before the first batch
+    tidied: bool = False  # no group of its batches is due, if there are no merges
 
     @classmethod
     def empty(cls, layout: Layout) -> Spine:
@@ -74,9 +75,13 @@ class Spine:
         """All readable batches, oldest first; none is empty."""
         return tuple(b for node in self.nodes for b in (node.inputs if isinstance(node, Merge) else (node,)))
 
-    def __len__(self) -> int:
+    @cached_property
+    def rows(self) -> int:
         """The number of updates."""
-        return sum(map(len, self.batches))
+        return sum([node.total if isinstance(node, Merge) else len(node) for node in self.nodes])
+
+    def __len__(self) -> int:
+        return self.rows
 
     def insert(self, batch: Batch, since: Antichain, effort: int = EFFORT, *, merging: Merging | None = None) -> Spine:
         """This spine with ``batch``, which begins where it ends; merges continue, and advance times to ``since``.
@@ -94,13 +99,20 @@ class Spine:
             BeforeFrontierError: the batch begins before this spine ends.
             DiffOverflowError: a summed diff exceeds the signed 64-bit range.
         """
-        nodes = self.nodes if merging else _pay(self.nodes, 2 * len(batch), effort, since)
-        if len(batch):
+        rows, nodes = len(batch), self.nodes
+        merges = [node for node in nodes if isinstance(node, Merge)]
+        if merges and not merging:
+            nodes = _pay(nodes, 2 * rows, effort, since)
+        if rows:
             nodes = (*nodes, self._following(nodes, batch))
-        nodes = _tidy(nodes, since, 0 if merging else AT_ONCE * len(batch))
+        if rows and not merges and self.tidied and not _is_due(nodes, *_group(nodes, len(nodes))):
+            result = Spine(self.layout, nodes, batch.description.upper, tidied=True)
+            result.__dict__.update(batches=nodes, rows=self.rows + rows)  # cached: these are all
+            return result
+        nodes = _tidy(nodes, since, 0 if merging else AT_ONCE * rows)
         while merging and any(isinstance(node, Merge) for node in nodes):
             nodes = _tidy(_finish(nodes, since, merging), since, 0)
-        return Spine(self.layout, nodes, batch.description.upper)
+        return Spine(self.layout, nodes, batch.description.upper, tidied=True)
 
     def _following(self, nodes: tuple[_Node, ...], batch: Batch) -> Batch:
         """``batch``, described as beginning where the last of ``nodes`` ends, as there are no updates in between."""
@@ -219,11 +231,6 @@ def _described(node: _Node) -> Description:
     return node.inputs[-1].description if isinstance(node, Merge) else node.description
 
 
-def _size_class(rows: int) -> int:
-    """ceil(log2 rows)."""
-    return (rows - 1).bit_length()
-
-
 def _tidy(nodes: tuple[_Node, ...], since: Antichain, at_once: int) -> tuple[_Node, ...]:
     """Merge the groups of neighbours that are due: small ones at once, others as a ``Merge`` in instalments.
 
@@ -233,8 +240,7 @@ def _tidy(nodes: tuple[_Node, ...], since: Antichain, at_once: int) -> tuple[_No
     stop = len(nodes)
     while stop > 0:
         start, rows = _group(nodes, stop)
-        count = stop - start
-        if count > 1 and not (count < TINY_BATCHES and rows <= TINY_ROWS):
+        if _is_due(nodes[:stop], start, rows):
             group = [node for node in nodes[start:stop] if isinstance(node, Batch)]
             small = len(group) if rows <= at_once else _newest_within(group, SLICE_ROWS)
             if small > 1:
@@ -270,15 +276,23 @@ def _newest_within(group: Sequence[Batch], limit: int) -> int:
     return count
 
 
+def _is_due(nodes: tuple[_Node, ...], start: int, rows: int) -> bool:
+    """Whether the group of the nodes from ``start`` on, which have so many rows, is to be merged."""
+    count = len(nodes) - start
+    return count > 1 and not (count < TINY_BATCHES and rows <= TINY_ROWS)
+
+
 def _group(nodes: tuple[_Node, ...], stop: int) -> tuple[int, int]:
     """The start of the group of neighbours that ends at ``stop``, and its number of rows."""
+    if not stop:
+        return 0, 0
     newest = nodes[stop - 1]
     if isinstance(newest, Merge):
         return stop - 1, 0
     start, rows = stop - 1, len(newest)
     while start > 0:
         older = nodes[start - 1]
-        if isinstance(older, Merge) or _size_class(len(older)) > _size_class(rows):
+        if isinstance(older, Merge) or ((count := len(older)) - 1).bit_length() > (rows - 1).bit_length():  # classes
             break
-        start, rows = start - 1, rows + len(older)
+        start, rows = start - 1, rows + count
     return start, rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +40,14 @@ class Updates:
 
     @classmethod
     def empty(cls, schema: pa.Schema, width: int) -> Updates:
-        """No updates."""
-        return _no_updates(schema, width)
+        """No updates, the same each time; as of rows, the schema is known by its identity."""
+        result = _EMPTY.get((id(schema), width))
+        if result is None or result.rows.schema is not schema:
+            if len(_EMPTY) >= _MOST_EMPTY:
+                _EMPTY.clear()
+            nothing = np.empty((width, 0), np.int64), np.empty(0, np.int64)
+            result = _EMPTY[id(schema), width] = Updates(Rows.empty(schema), *nothing)
+        return result
 
     @classmethod
     def concat(cls, parts: Sequence[Updates], schema: pa.Schema, width: int, apply: Apply = map) -> Updates:
@@ -70,9 +75,8 @@ class Updates:
         return Updates(rows, self.times, self.diffs)
 
 
-@lru_cache(maxsize=4096)
-def _no_updates(schema: pa.Schema, width: int) -> Updates:
-    return Updates(Rows.empty(schema), np.empty((width, 0), np.int64), np.empty(0, np.int64))
+_MOST_EMPTY = 4096
+_EMPTY: dict[tuple[int, int], Updates] = {}  # by the identity of their schema, which they keep, and the width of times
 
 
 def consolidate(updates: Updates, lattice: Lattice) -> Updates:

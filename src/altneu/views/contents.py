@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from altneu.columnar.canonical import canonical
 from altneu.columnar.rows import Ints, Rows, array_of
+from altneu.engine.engine import at_rest
 from altneu.engine.reading import OnErrors, StateOfViews, Time, refuse_without_contents
 from altneu.errors import ERROR_SCHEMA, ReadError, ViewHasErrorsError
 from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY
@@ -88,7 +90,9 @@ class Contents:
         ``row`` has values of columns by name, or only the value of the ``key`` (a tuple, where it has several columns).
         None finds null. The key of a view is its group or join key; ``collection.arrange_by(...)`` chooses another one.
 
-        Cost:   O(log n) for the rows if all columns of the key are given, else a read of all contents.
+        Cost:   O(log n) for the rows if all columns of the key are given, or of the key of another arrangement of the
+                view's rows, such as an index; else a read of all contents. A reader knows the first only. While
+                another thread computes a step, the answer is that of before the step, and does not wait for it.
 
         >>> import altneu as an
         >>> orders = an.source("orders", "item string, price long")
@@ -107,18 +111,24 @@ class Contents:
         """
         if errors not in ("raise", "ignore"):
             raise ReadError(f'errors must be "raise" or "ignore", got {errors!r}')
-        with self._source.lock:
-            ports = self._source.ports(self.name)
-            refuse_without_contents(ports, self.name)
-            time, wanted = self._source.known(self.name).readable(at), self._values(row)
-            table, given = self._source.table, set(wanted.schema.names)
-            if given.issuperset(self.key):
-                updates = rows_with_key(table, ports.contents, time, wanted.select(self.key))
-            else:
-                updates = contents(table, ports.contents, time)
-            updates = agreeing(updates, wanted)
-            if errors == "raise":
-                self._raise_if_any(self._errors(time, updates))
+        with at_rest(self._source) as state:
+            return Contents(state, self.name)._found(row, at, errors)
+
+    def _found(self, row: Any, at: Time, errors: OnErrors) -> list[tuple[Any, ...]]:
+        ports = self._source.ports(self.name)
+        refuse_without_contents(ports, self.name)
+        time, wanted = self._source.known(self.name).readable(at), self._values(row)
+        table, given = self._source.table, set(wanted.schema.names)
+        keys = {name: table.layouts[name].key for name in self._source.arrangements(self.name)}
+        by = next((name for name, key in keys.items() if key and given.issuperset(key)), None)
+        if by is not None:
+            updates = rows_with_key(table, by, time, wanted.select(keys[by]))
+            updates = replace(updates, rows=updates.rows.select(self.schema.names))
+        else:
+            updates = contents(table, ports.contents, time)
+        updates = agreeing(updates, wanted)
+        if errors == "raise":
+            self._raise_if_any(self._errors(time, updates))
         return repeated(updates).to_pylist()
 
     def _values(self, row: Any) -> Rows:

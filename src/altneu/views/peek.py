@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from altneu.collections.collection import Collection
+from altneu.engine.before import Before
 from altneu.engine.catalogue import check_maintained
 from altneu.engine.engine import Engine
 from altneu.engine.reading import ASKED, Known, Lock, OnErrors, Time
 from altneu.errors import HydrationError, PlanError
 from altneu.explain import Explained, seconds_of
 from altneu.explain import explained as explained_plan
+from altneu.expressions.expr import Literal
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.base import StepMode
 from altneu.plan import ir
@@ -25,11 +27,10 @@ from altneu.runtime.inputs import Inputs
 from altneu.runtime.measured import Measurements
 from altneu.runtime.state import StateTable
 from altneu.views.contents import Contents
-from altneu.views.lookup import MOST_ROWS, First, computed, find, inputs_of
+from altneu.views.lookup import First
+from altneu.views.prepared import Answered, Prepared, computed, prepared
 
 NAME = ASKED
-_FEWEST = 64  # updates of each batch in which the first rows of a query are looked for
-_MORE = 8  # times as many, where they are not enough
 SCAN = "scan: whole arrangements are read"
 
 
@@ -45,6 +46,10 @@ class _Answer:
     def ports(self, name: str) -> ViewPorts:
         """Where its contents and errors are."""
         return self.at
+
+    def arrangements(self, name: str) -> tuple[str, ...]:
+        """Its contents."""
+        return (self.at.contents,)
 
     def known(self, name: str) -> Known:
         """When it can be read."""
@@ -79,49 +84,39 @@ def peek(
     can use, and an existing view directly.
     """
     if (looked_up := _looked_up(engine, collection, at, errors, first)) is not None:
-        return looked_up[0]
+        return looked_up.table
     with _computed(engine, collection) as (plan, node, _):
-        answer = _Answer(engine.lock, engine.table, plan.views[NAME], _known(engine, node))
+        answer = _Answer(engine.lock, engine.table, plan.views[NAME], _known(engine, ir.coordinates(node)))
         return _Asked(answer, NAME).to_arrow(at, errors)
 
 
 def _looked_up(
     engine: Engine, collection: Collection, at: Time, errors: OnErrors, first: First | None = None
-) -> tuple[pa.Table, Plan, Measurements] | None:
-    """The rows of a collection from lookups, its plan and its costs; None if it needs more than these.
+) -> Answered | None:
+    """The rows of a collection from lookups; None if it needs more than these.
 
     Where anything fails or is negative it is computed as a whole: only that decides which errors there are.
     """
     check_maintained(NAME, collection)
     collection = engine.catalogue.recognised(NAME, collection, "auto")
-    if errors not in ("raise", "ignore") or (found := find(engine, collection, first)) is None:
+    if errors not in ("raise", "ignore") or (query := prepared(engine, collection, first)) is None:
         return None
-    time = _known(engine, collection.node).readable(at)
-    plan, times = engine.catalogue.lowered_alone(NAME, found.node), dict.fromkeys(found.views, time)
-    most = None if first is None else max(first.count, _FEWEST)
-    while True:
-        inputs = inputs_of(engine, found.lookups, times, most)
-        if inputs is None:
-            return None
-        result = computed(plan, inputs[0], time)
-        answer = result.answer(time)
-        if answer is None:
-            return None
-        if inputs[1] or (first is not None and answer.num_rows >= first.count):
-            break
-        assert most is not None
-        most = most * _MORE if most * _MORE <= MOST_ROWS else None
-    measured = Measurements()
-    measured.add(plan, result.outcome.measured)
-    return answer, plan, measured
+    return from_lookups(engine, query, at)
 
 
-def _known(engine: Engine, node: ir.Node) -> Known:
+def from_lookups(
+    state: Engine | Before, query: Prepared, at: Time = None, constants: Sequence[Literal] = ()
+) -> Answered | None:
+    """The rows of a prepared query at a time; None if it needs more than lookups."""
+    time = _known(state, query.coordinates).readable(at)
+    return query.answer(state, dict.fromkeys(query.views.values(), time), time, constants)
+
+
+def _known(state: Engine | Before, coordinates: tuple[str, str] | None) -> Known:
     """The times at which a query can be answered."""
-    journal, upper = engine.journal, max(engine.lower, 1)
-    return Known(
-        NAME, upper, journal.since, upper, journal.events, ir.coordinates(node), "Session(retain=...) keeps more"
-    )
+    lower, since, events = state.retained
+    upper = max(lower, 1)
+    return Known(NAME, upper, since, upper, events, coordinates, "Session(retain=...) keeps more")
 
 
 @contextmanager
@@ -197,24 +192,28 @@ def _noted(plan: Plan, existing: set[str], plan_explained: Explained) -> Explain
 def _explained_lookup(
     engine: Engine, collection: Collection, in_order: tuple[Collection, First] | None, *, analyze: bool
 ) -> Explained | None:
-    started, first = clock.perf_counter(), None
+    started = clock.perf_counter()
     check_maintained(NAME, collection)
-    found = find(engine, engine.catalogue.recognised(NAME, collection, "auto"))
-    if in_order is not None:
-        unlimited = find(engine, engine.catalogue.recognised(NAME, in_order[0], "auto"), in_order[1])
-        if unlimited is not None and any(lookup.below_zero is not None for lookup in unlimited.lookups):
-            found, (collection, first) = unlimited, in_order
-    if found is None:
+    candidates = [(collection, None)] if in_order is None else [in_order, (collection, None)]
+    for candidate, first in candidates:
+        query = prepared(engine, engine.catalogue.recognised(NAME, candidate, "auto"), first)
+        if query is None or (first is not None and query.first is None):
+            continue
+        time = _known(engine, query.coordinates).readable(None)
+        answer = query.answer(engine, dict.fromkeys(query.views.values(), time), time)
+        if answer is not None:
+            break
+    else:
         return None
-    facts, notes = engine.facts(), tuple(map(str, found.lookups))
+    plan, notes = query.lower(answer.found.node), tuple(map(str, answer.found.lookups))
     if not analyze:
-        plan = engine.catalogue.lowered_alone(NAME, found.node)
-        return replace(explained_plan(plan, NAME, facts), notes=notes)
-    answer = _looked_up(engine, collection, None, "raise", first)
-    if answer is None:
-        return None
-    _, plan, measured = answer
-    facts = replace(facts, measured=measured.read(), run=f"once, in {seconds_of(clock.perf_counter() - started)}")
+        return replace(explained_plan(plan, NAME, engine.facts()), notes=notes)
+    measured = Measurements()
+    result = computed(plan, answer.found.inputs, time) if answer.computed is None else answer.computed
+    measured.add(plan, result.outcome.measured)
+    facts = replace(
+        engine.facts(), measured=measured.read(), run=f"once, in {seconds_of(clock.perf_counter() - started)}"
+    )
     return replace(explained_plan(plan, NAME, facts), notes=notes)
 
 

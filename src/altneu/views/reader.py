@@ -239,6 +239,10 @@ class StoreReadings(Closing):
         """The arrangements of a view's contents and errors."""
         return self._commit_views.described(name).ports
 
+    def arrangements(self, name: str) -> tuple[str, ...]:
+        """The contents of a view."""
+        return (self.ports(name).contents,)
+
     def coordinates(self, name: str) -> tuple[str, str] | None:
         """The names of a view's two times; None if it has one."""
         return self._commit_views.described(name).coordinates

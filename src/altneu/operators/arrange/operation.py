@@ -91,7 +91,9 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
         if not parts and (known is None or not known.future.is_due(here.region.rounds, here.region.upper)):
             return [None]
         state = ArrangementState.empty(layout) if known is None else known
-        due, future = state.future.take(here.region.rounds, here.region.upper)
+        future, due = state.future, list[Updates]()
+        if future.buckets:
+            due, future = future.take(here.region.rounds, here.region.upper)
         arrived, later = here.region.split(parts, layout.lattice)
         old = state.spine.batches
         new = self.retention.batch(here, [*due, *arrived], old, layout, since)

@@ -19,10 +19,10 @@ from altneu.columnar.hashing import Hashes
 from altneu.columnar.lookup import first_at
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.located import LAST_WORD, ONE, put_run, stretch
 from altneu.trace.batch import Batch, Layout, Matches, matches_of, runs_of
 
-_FIRST, _LAST = np.uint64(0), np.uint64(2**64 - 1)
-_ONE = np.uint64(1)
+_FIRST = np.uint64(0)
 
 
 @dataclass(frozen=True)
@@ -99,17 +99,8 @@ def _cut(hits: Ints, starts: Ints, table: Ints, key: Ints, low: Any, high: Any) 
     for s in range(len(key)):
         for h in range(starts[key[s]], starts[key[s] + 1]):
             address = table[hits[h, 1]]
-            start = first_at(address, hits[h, 2], hits[h, 3], low[s])
-            stop = hits[h, 3]
-            if high[s] < _LAST:
-                stop = first_at(address, start, hits[h, 3], high[s] + _ONE)
-            if start < stop:
-                if count == len(out):
-                    more = np.empty((2 * count, 4), np.int64)
-                    more[:count] = out
-                    out = more
-                out[count, 0], out[count, 1], out[count, 2], out[count, 3] = s, hits[h, 1], start, stop
-                count += 1
+            start, stop = stretch(address, hits[h, 2], hits[h, 3], low[s], high[s])
+            out, count = put_run(out, count, s, hits[h, 1], start, stop)
     return out[:count]
 
 
@@ -162,16 +153,16 @@ def _above(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64
     first, last = starts[key], starts[key + 1]
     for h in range(first, last):
         at[h - first] = hits[h, 3]
-        if word < _LAST:
-            at[h - first] = first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word + _ONE)
+        if word < LAST_WORD:
+            at[h - first] = first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word + ONE)
     while True:
-        best, result = _LAST, False
+        best, result = LAST_WORD, False
         for h in range(first, last):
             if at[h - first] < hits[h, 3]:
                 best = min(best, load64(table[hits[h, 1], 0] + 8 * at[h - first]))
                 result = True
         if not result:
-            return _LAST
+            return LAST_WORD
         total = 0
         for h in range(first, last):
             p = at[h - first]
@@ -195,7 +186,7 @@ def _windows(key: Ints, word: Any, moves: Any, old: Any, new: Any, wide: bool) -
     count = 0
     for p in range(len(key)):
         again = count > 0 and keys[count - 1] == key[p]
-        if not (again and (word[p] < edges[1, count - 1] or edges[1, count - 1] == _LAST)):
+        if not (again and (word[p] < edges[1, count - 1] or edges[1, count - 1] == LAST_WORD)):
             low, high = _below(word[p], key[p], old, new, at), _above(word[p], key[p], old, new, at)
             if not (again and low <= edges[1, count - 1]):
                 keys[count], edges[0, count] = key[p], low

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import Hashes
+from altneu.columnar.lookup import rows_in
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.linear import BoundLogic
@@ -27,11 +28,12 @@ from altneu.operators.join.wave import wave
 from altneu.operators.linear.logic import CHUNK as CHUNK_ROWS
 from altneu.operators.linear.logic import run_logic
 from altneu.order import Lattice, difference, lifted
-from altneu.trace.batch import Arranged, Batch, Block, hit_blocks
+from altneu.trace.batch import Arranged, Batch, Block, hit_blocks, runs_of
 from altneu.trace.update import Updates
 
 Search = Callable[[Sequence[Batch], Hashes, Rows], Iterator[tuple[Block, Ints, Ints]]]
 FEW_PAIRS = 16  # of a key, that are made rather than looked at for what cancels
+FEW_PROBES = 4096  # that are looked up in all blocks at once
 CHUNK = CHUNK_ROWS  # matches known at a time: what does not pass is gone before the next ones come
 
 
@@ -150,11 +152,9 @@ class Matcher:
         """The same with a halt after some of the matches, at which what they came to may be taken."""
         if not len(block):
             return
-        starts, keys = _probes(block)
+        starts, ends, keys = _probes(block)
         if not len(starts):
             return
-        ends = np.append(block.run_starts(), len(block))
-        ends = ends[np.searchsorted(ends, starts, side="right")]
         hashes = block.key_hash[starts]
         is_columnwise = self.spec.lattice.is_columnwise
         runs = _value_runs(block, None) if is_columnwise else None
@@ -278,21 +278,29 @@ class Matcher:
 
 
 def by_key(batches: Sequence[Batch], hashes: Hashes, keys: Rows) -> Iterator[tuple[Block, Ints, Ints]]:
-    """The blocks that have probes' keys: how many rows each probe has there, and which."""
-    for block in hit_blocks(batches, hashes):
-        counts, rows = block.find(hashes, keys)
+    """The blocks that have probes' keys: how many rows each probe has there, and which.
+
+    A few probes are looked up in all blocks at once; of many, what is found is known for one block at a time.
+    """
+    if len(hashes) <= FEW_PROBES:
+        hits, blocks = runs_of(batches, hashes, keys)
+        found = ((block, *rows_in(hits, number, len(hashes))) for number, block in enumerate(blocks))
+    else:
+        found = ((block, *block.find(hashes, keys)) for block in hit_blocks(batches, hashes))
+    for block, counts, rows in found:
         if len(rows):
             yield block, counts, rows
 
 
-def _probes(block: Block) -> tuple[Ints, Rows]:
-    """Where the runs of equal key start and what the keys are; null keys never match and are left out."""
+def _probes(block: Block) -> tuple[Ints, Ints, Rows]:
+    """Where the runs of equal key start and end, and what the keys are; null keys never match and are left out."""
     starts = block.run_starts()
+    ends = np.append(starts[1:], len(block))
     keys = block.keys if len(starts) == len(block) else block.keys.take(starts)
     if any(c.null_count for c in keys.columns):
         valid = np.logical_and.reduce([np.asarray(c.is_valid()) for c in keys.columns])
-        return starts[valid], keys.filter(valid)
-    return starts, keys
+        return starts[valid], ends[valid], keys.filter(valid)
+    return starts, ends, keys
 
 
 def _those(matches: Matches, mask: npt.NDArray[np.bool_]) -> Matches:

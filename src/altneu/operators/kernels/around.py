@@ -16,180 +16,123 @@ from dataclasses import dataclass
 import numpy as np
 
 from altneu.columnar.columns import Mask
-from altneu.columnar.lookup import first_at
-from altneu.columnar.ranking import Words
-from altneu.columnar.rows import Ints, Rows
-from altneu.operators.kernels.block_sums import may_leave_range
+from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.ends import Located, NewRows, has_below_zero, joined_runs, no_matches, places_in, ranked
+from altneu.operators.kernels.located import NewRows, OldRows, Ranked, next_batch, places_in, put_run, ranked, twice
 from altneu.operators.reduce.node import Around
-from altneu.trace.batch import Arranged, Layout, Matches, matches_of
+from altneu.trace.batch import Layout, Matches
 
-_LAST_WORD = np.uint64(2**64 - 1)
-_ONE = np.uint64(1)
-_SMALL = 64  # groups of so many old updates, and of few for each that is needed, are read whole
 _MORE = 4
 
 
-def around_of(given: Arranged, around: Around, negative: Arranged, new: NewRows) -> Matches:
-    """The old updates near those that are new, by key; ``new`` has all that is new of them.
+def around_of(around: Around, new: NewRows, old: OldRows) -> Matches:
+    """The old updates near those that are new, by key; ``new`` has all that is new.
 
-    Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
-            below zero, arranged by the key.
     Cost:   O(d r log n) rows for d new updates of a group of n, and r units on each side.
     Law:    a function of near rows changes of these as of the whole groups (tests/operators/test_around.py).
     """
-    layout = given.layout
-    if not any(len(batch) for batch in given.old):
-        return no_matches(layout)
-    result = Located.of(given.old, new.hashes, new.keys)
-    count = new.keys.count
-    size = np.zeros(count, np.int64)
-    np.add.at(size, result.hits[:, 0], result.hits[:, 3] - result.hits[:, 2])
-    touched = np.bincount(new.number, minlength=count)
+    located, count = old.located, new.keys.count
     take = np.full(count, around.units + 1)
-    whole = has_below_zero(negative, new.hashes, new.keys) | (size <= np.maximum(_MORE * touched * take, _SMALL))
-    if around.sums_of_wide:
-        whole |= may_leave_range(result, new, around.sums_of_wide)
-    points = _Points.of(new)
+    whole = old.whole_up_to(_MORE * np.bincount(new.number, minlength=count) * take)
+    points = _Points.of(new, old.layout)
+    spans = np.empty((0, 4), np.int64)
+    if not whole.all():
+        spans = located.spans_of(points.owner, new.words[points.at], new.values.take(points.at), old.layout)
     while not whole.all():
-        runs, cuts = _cut_around(result.hits, result.batch, result.words, points.owner, points.word, take, whole)
-        runs = joined_runs(np.concatenate([runs, result.hits[whole[result.hits[:, 0]]]]))
+        runs, cuts = _cut_around(located.hits, located.batch, spans, points.owner, take, whole)
+        runs = old.with_whole(runs, whole)
         cuts = cuts[np.lexsort((cuts[:, 4], cuts[:, 3], cuts[:, 2]))]
-        read = _Read.of(matches_of(runs, result.used, layout), new, layout, points)
+        read = _Read.of(Ranked.of(old.read(runs), new, old.layout), points)
         read.leave(cuts[:, 0], places_in(runs, cuts[:, 2:]), cuts[:, 1])
         short = read.short(around.units) & ~whole
         if not short.any():
             return read.needed(whole)
         take = np.where(short, _MORE * take, take)
-        whole |= take >= size
-    return matches_of(result.hits, result.used, layout)
+        whole |= take >= old.size
+    return old.all()
 
 
 @dataclass(frozen=True)
 class _Points:
-    """The distinct words of what is new, by key: the key of each, ascending, and the word."""
+    """The distinct rows of what is new, by key and order: the key of each, and which of what is new it is."""
 
     owner: Ints
-    word: Words
+    at: Ints
 
     @classmethod
-    def of(cls, new: NewRows) -> _Points:
-        """Of new updates, which lie by key and word within the runs of a batch."""
-        order = np.lexsort((new.words, new.number))
-        owner, word = new.number[order], new.words[order]
-        fresh = np.ones(len(order), np.bool_)
-        fresh[1:] = (owner[1:] != owner[:-1]) | (word[1:] != word[:-1])
-        return cls(owner[fresh], word[fresh])
+    def of(cls, new: NewRows, layout: Layout) -> _Points:
+        """Of new updates."""
+        rank, owner = ranked(new.values, new.number, layout)
+        at = np.empty(len(owner), np.int64)
+        at[rank] = np.arange(len(rank))
+        return cls(owner, at)
 
 
 @dataclass
 class _Read:
-    """What was read of old batches, and the distinct rows of it and of what is new, ranked by group and order.
+    """What was read of old batches, ranked, and which of it is around the points.
 
-    Shape:  ``rank`` of each of the ``old``; of each rank its group ``owner``, what its old updates sum up to,
-            ``copies``, and whether it ``is_new``. Point p is at the ranks from ``first[p]`` up to ``last[p]``, and all
-            rows of its group were read whose rank is above ``low[p]`` and below ``high[p]``.
+    Shape:  point p is at the rank ``at[p]``, and all rows of its group were read whose rank is above ``low[p]`` and
+            below ``high[p]``.
     """
 
-    old: Matches
-    rank: Ints
-    owner: Ints
-    copies: Ints
-    is_new: Mask
+    ranked: Ranked
     points: _Points
-    first: Ints
-    last: Ints
+    at: Ints
     low: Ints
     high: Ints
 
     @classmethod
-    def of(cls, old: Matches, new: NewRows, layout: Layout, points: _Points) -> _Read:
-        """Rank what was read."""
-        group = np.concatenate([old.probe, new.number])
-        both = Rows.concat([old.values, new.values], layout.value_schema)
-        rank, owner = ranked(both, group, layout)
-        many = len(owner)
-        word = np.empty(many, np.uint64)
-        word[rank] = np.concatenate([old.value_hash, new.words])
-        copies, is_new = np.zeros(many, np.int64), np.zeros(many, np.bool_)
-        np.add.at(copies, rank[: len(old)], old.diffs)
-        is_new[rank[len(old) :]] = True
-        first, last = _places_of(points.owner, points.word, owner, word)
-        nothing = np.full(len(first), -1), np.full(len(first), many)
-        return cls(old, rank[: len(old)], owner, copies, is_new, points, first, last, *nothing)
+    def of(cls, ranked: Ranked, points: _Points) -> _Read:
+        """Find the points."""
+        at = ranked.ranks[len(ranked.old) :][points.at]
+        return cls(ranked, points, at, np.full(len(at), -1), np.full(len(at), len(ranked.owner)))
 
     def leave(self, point: Ints, at: Ints, behind: Ints) -> None:
         """Say at which of the old updates batches were left before points (``behind`` 0), and behind them (1)."""
         before = behind == 0
-        np.maximum.at(self.low, point[before], self.rank[at[before]])
-        np.minimum.at(self.high, point[~before], self.rank[at[~before]])
+        np.maximum.at(self.low, point[before], self.ranked.rank[at[before]])
+        np.minimum.at(self.high, point[~before], self.ranked.rank[at[~before]])
 
     def short(self, units: int) -> Mask:
         """In which groups too few rows were read beside some point that stay whatever is new."""
-        staying = np.where(self.is_new, 0, np.clip(self.copies, 0, units))
+        staying = np.where(self.ranked.is_new, 0, np.clip(self.ranked.copies, 0, units))
         upto = np.concatenate([[0], np.cumsum(staying)])
-        many = len(self.owner)
-        before = upto[self.first] - upto[np.minimum(self.low + 1, self.first)]
-        after = upto[np.maximum(self.high, self.last)] - upto[self.last]
-        wrong = ((self.low >= 0) & (before < units)) | ((self.high < many) & (after < units))
+        before = upto[self.at] - upto[np.minimum(self.low + 1, self.at)]
+        after = upto[np.maximum(self.high, self.at + 1)] - upto[self.at + 1]
+        wrong = ((self.low >= 0) & (before < units)) | ((self.high < len(staying)) & (after < units))
         short = np.zeros(int(self.points.owner.max()) + 1 if len(self.points.owner) else 0, np.bool_)
         short[self.points.owner[wrong]] = True
         return short
 
     def needed(self, whole: Mask) -> Matches:
         """The old updates of groups that were read ``whole``, and those around the points."""
-        old, many = self.old, len(self.owner)
-        edges = np.zeros(many + 1, np.int64)
-        starts = np.searchsorted(self.owner, self.points.owner)
-        stops = np.searchsorted(self.owner, self.points.owner, side="right")
+        owner = self.ranked.owner
+        edges = np.zeros(len(owner) + 1, np.int64)
+        starts, stops = (np.searchsorted(owner, self.points.owner, side=side) for side in ("left", "right"))
         np.add.at(edges, np.maximum(self.low + 1, starts), 1)
         np.add.at(edges, np.minimum(self.high, stops), -1)
-        index = np.flatnonzero((np.cumsum(edges)[:-1] > 0)[self.rank] | whole[old.probe])
-        values = old.values.take(index)
-        return Matches(old.probe[index], values, old.value_hash[index], old.times.take(index, axis=1), old.diffs[index])
+        return self.ranked.chosen(np.cumsum(edges)[:-1] > 0, whole)
 
 
 @compiled
-def _places_of(owner: Ints, word: Words, owners: Ints, words: Words) -> tuple[Ints, Ints]:
-    """For each point the first rank of its group with its word, and that behind the last."""
-    first, last = np.empty(len(owner), np.int64), np.empty(len(owner), np.int64)
-    at = 0
-    for p in range(len(owner)):
-        while owners[at] != owner[p] or words[at] != word[p]:
-            at += 1
-        first[p] = at
-        while at < len(owners) and owners[at] == owner[p] and words[at] == word[p]:
-            at += 1
-        last[p] = at
-    return first, last
-
-
-@compiled
-def _cut_around(
-    hits: Ints, batch: Ints, addresses: Ints, owner: Ints, word: Words, take: Ints, whole: Mask
-) -> tuple[Ints, Ints]:
-    """The rows that each batch has around points, as runs; and where it was left: (point, behind, key, block, row).
-
-    Runs are by key, and a batch's blocks follow each other.
-    """
+def _cut_around(hits: Ints, batch: Ints, spans: Ints, owner: Ints, take: Ints, whole: Mask) -> tuple[Ints, Ints]:
+    """The rows that each batch has around points, as runs; and where it was left: (point, behind, key, block, row)."""
     out, left = np.empty((len(hits) + 8, 4), np.int64), np.empty((len(hits) + 8, 5), np.int64)
     count, early = 0, 0
-    first, low = 0, 0
+    first, low, at = 0, 0, np.zeros(len(owner), np.int64)  # of each point the next of its spans
+    for s in range(len(spans) - 1, -1, -1):
+        at[spans[s, 0]] = s
     while first < len(hits):
-        key, of = hits[first, 0], batch[hits[first, 1]]
-        last = first + 1
-        while last < len(hits) and hits[last, 0] == key and batch[hits[last, 1]] == of:
-            last += 1
+        key, last = hits[first, 0], next_batch(hits, batch, first)
         while low < len(owner) and owner[low] < key:
             low += 1
         p = low
         while p < len(owner) and owner[p] == key and not whole[key]:
             before, upto, size = 0, 0, 0
             for h in range(first, last):
-                address, start, stop = addresses[hits[h, 1]], hits[h, 2], hits[h, 3]
-                begin = first_at(address, start, stop, word[p])
-                end = stop if word[p] == _LAST_WORD else first_at(address, begin, stop, word[p] + _ONE)
+                start, stop, begin, end = hits[h, 2], hits[h, 3], spans[at[p], 2], spans[at[p], 3]
+                at[p] += 1
                 before, upto, size = before + begin - start, upto + end - start, size + stop - start
             begin, end = max(before - take[key], 0), min(upto + take[key], size)
             passed = 0
@@ -197,13 +140,9 @@ def _cut_around(
                 start, stop = hits[h, 2], hits[h, 3]
                 low_at, high_at = max(begin - passed, 0), min(end - passed, stop - start)
                 if low_at < high_at:
-                    if count == len(out):
-                        out = _twice(out)
-                    out[count, 0], out[count, 1] = key, hits[h, 1]
-                    out[count, 2], out[count, 3] = start + low_at, start + high_at
-                    count += 1
+                    out, count = put_run(out, count, key, hits[h, 1], start + low_at, start + high_at)
                     if early + 2 > len(left):
-                        left = _twice(left)
+                        left = twice(left)
                     if begin > 0 and passed + low_at == begin:
                         left[early, 0], left[early, 1], left[early, 2] = p, 0, key
                         left[early, 3], left[early, 4] = hits[h, 1], start + low_at
@@ -216,10 +155,3 @@ def _cut_around(
             p += 1
         first = last
     return out[:count].copy(), left[:early].copy()
-
-
-@compiled
-def _twice(lines: Ints) -> Ints:
-    more = np.empty((2 * len(lines), lines.shape[1]), np.int64)
-    more[: len(lines)] = lines
-    return more

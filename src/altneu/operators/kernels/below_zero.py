@@ -10,10 +10,10 @@ from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import DiffOverflowError
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.ends import Located
 from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import number_new
+from altneu.operators.kernels.located import Located
 from altneu.trace.batch import Arranged, Batch, find_in, matches_of
 from altneu.trace.update import Updates
 
@@ -45,7 +45,7 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
         return Updates.empty(layout.key_schema, layout.lattice.width)
     number, values, words, times, diffs = number[some], values.take(some), words[some], times[0, some], diffs[some]
     result = Located.of([b for b in given.old if len(b)], hashes, keys)
-    old = matches_of(result.with_words(number, words), result.used, layout)
+    old = matches_of(result.with_rows(number, words, values, layout), result.used, layout)
     both = Rows.concat([old.values, values], layout.value_schema)
     group = np.concatenate([old.probe, number])
     row, _ = group_rows(both, group.reshape(1, -1), hash_rows(both))

@@ -16,26 +16,28 @@ import pyarrow as pa
 from altneu.columnar.columns import Mask, valid_mask
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.ends import Located, NewRows
 from altneu.operators.kernels.exact_sum import INTEGER, NULLS, STRIDE, add_value, bump
+from altneu.operators.kernels.located import Located, NewRows, column_of
 from altneu.operators.reduce.accumulate import words_of
 from altneu.trace.batch import Block
 
 CHUNK = 1024
-MOST_UNITS = float(2**31)  # of which sums are known to fit their slots
 _LARGEST_SUM = float(2**62)
 
 
 @dataclass(frozen=True)
 class SkippedRows:
-    """Rows of some keys that were not read: of each run of ``located.hits`` those before ``upto``.
+    """Rows of some keys that were not read: of each run of ``located.hits`` those before ``upto``, but for some.
 
-    Shape:  ``units`` (K,) how many these are, counted as often as they are there.
+    Shape:  ``read`` are the runs before that were read all the same. ``units`` (K,) how many rows were not, counted as
+            often as they are there; ``peers`` (K,) how many distinct values of the order they have.
     """
 
     located: Located
     upto: Ints
+    read: Ints
     units: Ints
+    peers: Ints
 
     def sums(self, name: str, kind: int) -> Ints:
         """The exact sums of a column over the rows of each key, (K, STRIDE)."""
@@ -51,9 +53,14 @@ class SkippedRows:
                 rest = [(start, first * CHUNK), (last * CHUNK, stop)]
             for low, high in rest:
                 if low < high:
-                    columns.append(_column(block, name).slice(low, high - low))
+                    columns.append(column_of(block, name).slice(low, high - low))
                     diffs.append(block.diffs[low:high])
                     keys.append(np.full(high - low, key))
+        for key, number, low, high in self.read.tolist():
+            block = self.located.used[number]
+            columns.append(column_of(block, name).slice(low, high - low))
+            diffs.append(-block.diffs[low:high])
+            keys.append(np.full(high - low, key))
         if columns:
             words = _words(pa.concat_arrays(columns), kind)
             _add_rows(result, np.concatenate(keys), *words, np.concatenate(diffs), kind)
@@ -94,12 +101,8 @@ def _chunks(block: Block, name: str, kind: int) -> _Chunks:
     """Those of a block, which keeps them."""
     kept: dict[tuple[str, int], _Chunks] = block.__dict__.setdefault("#chunks", {})
     if (name, kind) not in kept:
-        kept[name, kind] = _Chunks(*_add_chunks(*_words(_column(block, name), kind), block.diffs, kind))
+        kept[name, kind] = _Chunks(*_add_chunks(*_words(column_of(block, name), kind), block.diffs, kind))
     return kept[name, kind]
-
-
-def _column(block: Block, name: str) -> pa.Array:
-    return (block.keys if name in block.layout.key else block.values).column(name)
 
 
 def _words(column: pa.Array, kind: int) -> tuple[Ints, Ints, Mask]:

@@ -15,9 +15,11 @@ from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.groups import (
     ARITHMETIC_OVERFLOW,
     NEGATIVE_MULTIPLICITY,
+    NOTHING_PENDED,
     Groups,
     ReduceOutput,
     error_updates,
+    no_errors,
     output,
 )
 from altneu.operators.reduce.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW
@@ -85,7 +87,7 @@ def tell(
     rows = Rows(schema, (*keys.columns, *finals(which, valid, low, high)), keys.count)
     oks = Updates(rows, groups.new_times[at[which]].reshape(1, -1), diffs[which])
     if clean:
-        return output(schema, [oks], [])
+        return ReduceOutput(oks, no_errors(1), NOTHING_PENDED)
     bad = np.flatnonzero(~good)
     texts = [state_text(state, aggregates) for state in states[bad].tolist()]
     return output(schema, [oks], [error_updates(operator, groups, at[bad], diffs[bad], texts)])

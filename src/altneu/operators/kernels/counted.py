@@ -13,10 +13,9 @@ from altneu.columnar.columns import Mask, load64, load_int64
 from altneu.columnar.lookup import first_at
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.ends import Located
+from altneu.operators.kernels.located import ONE, Located
 
 _TOP = np.uint64(1 << 63)
-_ONE = np.uint64(1)
 
 
 def counted_blocks(located: Located) -> tuple[Ints, Ints]:
@@ -67,5 +66,5 @@ def word_at(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, place:
     while bit:
         if units_before(hits, starts, first, last, blocks, word | bit) <= place:
             word |= bit
-        bit >>= _ONE
+        bit >>= ONE
     return word

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,10 @@ class Skipped(Protocol):
     def units(self) -> Ints:
         """How many they are of each group, counted as often as they are there: (K,)."""
 
+    @property
+    def peers(self) -> Ints:
+        """How many distinct values of the order they have: (K,); zeros where nothing asks for it."""
+
     def sums(self, name: str, kind: int) -> Ints:
         """The exact sums of a column over these rows, (K, STRIDE)."""
 
@@ -79,7 +83,30 @@ class Groups:
     skipped: Skipped | None = None
 
     def __len__(self) -> int:
-        return self.keys.count
+        return len(self.old_start) - 1
+
+    def picked(self) -> Picked:
+        """Old and new updates as positions in one set of values and diffs."""
+        count = len(self.old_diffs)
+        return Picked(
+            Rows.concat([self.old_values, self.new_values], self.layout.value_schema),
+            np.concatenate([self.old_diffs, self.new_diffs]),
+            np.arange(count),
+            np.arange(count, count + len(self.new_diffs)),
+        )
+
+    def keys_of(self, groups: Ints) -> Rows:
+        """The keys of some groups."""
+        return self.keys.take(groups)
+
+
+class Picked(NamedTuple):
+    """Updates as positions in ``values`` and ``diffs``."""
+
+    values: Rows
+    diffs: Ints
+    old: Ints
+    new: Ints
 
 
 def touched(given: Arranged | Groups) -> Groups:
@@ -103,7 +130,7 @@ def touched(given: Arranged | Groups) -> Groups:
 
 def is_quiet(given: Arranged | Groups) -> bool:
     """Whether nothing is new."""
-    return not len(given.new if isinstance(given, Arranged) else given.new_diffs)
+    return not len(given.new if isinstance(given, Arranged) else given.new_group)
 
 
 def number_new(arranged: Arranged) -> Ints:

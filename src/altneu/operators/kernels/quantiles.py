@@ -23,52 +23,45 @@ from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.counted import counted_blocks, uncounted, units, upto, word_at
-from altneu.operators.kernels.ends import (
-    Located,
+from altneu.operators.kernels.located import (
+    LAST_WORD,
+    ONE,
     NewRows,
-    has_below_zero,
-    joined_runs,
-    no_matches,
+    OldRows,
+    next_key,
     null_ends,
     places_in,
+    put_run,
+    twice,
 )
 from altneu.operators.reduce.node import Quantiles
-from altneu.trace.batch import Arranged, Matches, matches_of
+from altneu.trace.batch import Matches
 
-_SMALL = 64  # groups of so many old updates, and of few for each that is new, are read whole
 _MORE = 16
 _MARGIN = 2  # places by which a fraction of a number may be rounded
-_ONE = np.uint64(1)
-_LAST_WORD = np.uint64(2**64 - 1)
 
 
-def quantiles_of(given: Arranged, wanted: Quantiles, negative: Arranged, new: NewRows) -> Matches:
-    """The old updates that ``wanted`` needs of some keys, by key; ``new`` has all that is new of them.
+def quantiles_of(wanted: Quantiles, new: NewRows, old: OldRows) -> Matches:
+    """The old updates that ``wanted`` needs, by key; ``new`` has all that is new.
 
-    Shape:  ``given`` in the order of one column, ascending, nulls first; ``negative`` has the number of rows of each
-            key whose count is below zero, arranged by the key.
+    Shape:  ``old`` in the order of one column, ascending, nulls first.
     Cost:   O(d f) rows, and those that have the word of one that is read, for d units that are new and f fractions;
             128 bisections for each fraction in each batch. 8 bytes a row where diffs differ, derived from the batch.
     Law:    a function of the values at these fractions makes the same of it as of the whole groups
             (tests/operators/test_quantiles.py).
     """
-    layout = given.layout
-    if not any(len(batch) for batch in given.old):
-        return no_matches(layout)
-    located = Located.of(given.old, new.hashes, new.keys)
-    count = new.keys.count
-    size, moved = np.zeros(count, np.int64), np.zeros(count, np.float64)
-    np.add.at(size, located.hits[:, 0], located.hits[:, 3] - located.hits[:, 2])
+    located, count = old.located, new.keys.count
+    moved = np.zeros(count, np.float64)
     np.add.at(moved, new.number, np.abs(new.diffs))
     needed = (len(wanted.fractions) + 1) * (moved + _MARGIN)
-    whole = has_below_zero(negative, new.hashes, new.keys) | (size <= np.maximum(_MORE * needed, _SMALL))
     blocks = counted_blocks(located)
-    whole |= uncounted(located, blocks[0], count)
+    old = old.and_whole(uncounted(located, blocks[0], count))
+    whole = old.whole_up_to(np.minimum(_MORE * needed, 2.0**62).astype(np.int64))
     if whole.all():
-        return matches_of(located.hits, located.used, layout)
+        return old.all()
     some = np.flatnonzero(~whole[new.number])
     touched = np.stack([new.number[some], new.words[some].view(np.int64)], axis=1)
-    behind = null_ends(located, located.hits, layout.order[0][0])
+    behind = null_ends(located, located.hits, old.layout.order[0][0])
     found = _stretches(
         located.hits,
         behind,
@@ -77,15 +70,14 @@ def quantiles_of(given: Arranged, wanted: Quantiles, negative: Arranged, new: Ne
         touched[np.lexsort((touched[:, 1].view(np.uint64), touched[:, 0]))],
         np.where(whole, -1, moved).astype(np.int64),
     )
-    return _read(located, given, whole, *found)
+    return _read(old, whole, *found)
 
 
-def _read(located: Located, given: Arranged, whole: Mask, stretches: Ints, stand_ins: Ints) -> Matches:
+def _read(old: OldRows, whole: Mask, stretches: Ints, stand_ins: Ints) -> Matches:
     """The rows of stretches and of groups that are read whole, and those that stand for others, by key."""
     single = np.stack([*stand_ins[:, :3].T, stand_ins[:, 2] + 1], axis=1)
-    every = located.hits[whole[located.hits[:, 0]]]
-    runs = joined_runs(np.concatenate([stretches, single, every]))
-    result = matches_of(runs, located.used, given.layout)
+    runs = old.with_whole(np.concatenate([stretches, single]), whole)
+    result = old.read(runs)
     lines = stand_ins[np.lexsort((stand_ins[:, 2], stand_ins[:, 1], stand_ins[:, 0]))]
     diffs = result.diffs.copy()
     diffs[places_in(runs, lines[:, :3])] = lines[:, 3]
@@ -111,9 +103,7 @@ def _stretches(hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: I
     others, many = np.empty((len(hits) + 8, 4), np.int64), 0
     first, next_ = 0, 0
     while first < len(hits):
-        key, last = hits[first, 0], first + 1
-        while last < len(hits) and hits[last, 0] == key:
-            last += 1
+        key, last = hits[first, 0], next_key(hits, first)
         while next_ < len(touched) and touched[next_, 0] < key:
             next_ += 1
         begin = next_
@@ -130,16 +120,11 @@ def _stretches(hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: I
                 for h in range(first, last):
                     address, i = blocks[1][hits[h, 1]], h - first
                     start[i] = upto(address, at[i], hits[h, 3], low[r])
-                    if high[r] < _LAST_WORD:
-                        end[i] = upto(address, start[i], hits[h, 3], high[r] + _ONE)
+                    if high[r] < LAST_WORD:
+                        end[i] = upto(address, start[i], hits[h, 3], high[r] + ONE)
                 others, many = _stand_in(others, many, hits, first, at, start, blocks)
-                while used + last - first > len(runs):
-                    runs = _twice(runs)
                 for i in range(last - first):
-                    if start[i] < end[i]:
-                        runs[used, 0], runs[used, 1] = key, hits[first + i, 1]
-                        runs[used, 2], runs[used, 3] = start[i], end[i]
-                        used += 1
+                    runs, used = put_run(runs, used, key, hits[first + i, 1], start[i], end[i])
                 at = end
             others, many = _stand_in(others, many, hits, first, at, hits[first:last, 3], blocks)
         first = last
@@ -187,15 +172,8 @@ def _stand_in(
             some = i if some < 0 else some
     if some >= 0 and total:
         if many == len(others):
-            others = _twice(others)
+            others = twice(others)
         others[many, 0], others[many, 1], others[many, 2] = hits[first + some, 0], hits[first + some, 1], start[some]
         others[many, 3] = total
         many += 1
     return others, many
-
-
-@compiled
-def _twice(lines: Ints) -> Ints:
-    more = np.empty((2 * len(lines), lines.shape[1]), np.int64)
-    more[: len(lines)] = lines
-    return more

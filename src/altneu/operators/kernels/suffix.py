@@ -1,9 +1,10 @@
 """The rows of a group from shortly before the first that a step touches up to its last.
 
 The rows before these are not touched, and what a running function makes of them stays as it is. What it makes of the
-others rests on how many units those are, and on their sums. If other functions look r rows back and on, 2 r units
-before the first touched row are read too (``around``). That holds where no row's count is below zero: groups that
-have such a row are read whole.
+others rests on how many units those are, on their sums, on the first of them, and on the extremes of their columns.
+Numbers and sums are looked up; for the rest some of these rows are read too, which stand for all: their own values may
+be wrong, but are so at all times. If other functions look r rows back and on, 2 r units before the first touched row
+are read too (``around``). That holds where no row's count is below zero: groups that have such a row are read whole.
 """
 
 from __future__ import annotations
@@ -15,56 +16,83 @@ import numpy as np
 from altneu.columnar.columns import Mask
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.block_sums import SkippedRows, may_leave_range
+from altneu.operators.kernels.block_extremes import rows_of_extremes
+from altneu.operators.kernels.block_sums import SkippedRows
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.counted import counted_blocks, uncounted, units, upto, word_at
-from altneu.operators.kernels.ends import Located, NewRows, has_below_zero, joined_runs, no_matches
+from altneu.operators.kernels.counted import counted_blocks, uncounted, units, units_before, upto, word_at
+from altneu.operators.kernels.located import ONE, Located, NewRows, OldRows, joined_runs, next_key, put_run, stretch
 from altneu.operators.reduce.node import Suffix
-from altneu.trace.batch import Arranged, Matches, matches_of
+from altneu.trace.batch import Arranged, Matches
 
-_SMALL = 64  # groups of so many old updates are read whole
+_SEARCHED = 1024  # groups of no more old updates are read whole where extremes are asked for, which costs as much
 
 
-def suffix_of(given: Arranged, needed: Suffix, negative: Arranged, new: NewRows) -> tuple[Matches, SkippedRows | None]:
-    """The old updates that are needed of some keys, by key, and those that are not; ``new`` has all that is new.
+def suffix_of(needed: Suffix, new: NewRows, old: OldRows, values: Arranged | None) -> tuple[Matches, SkippedRows]:
+    """The old updates that are needed, by key, and those that are not; ``new`` has all that is new.
 
-    Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
-            below zero, arranged by the key.
-    Cost:   the rows from the first touched one on, and one bisection in each batch; 64, where rows before it are read.
-            8 bytes a row where diffs differ, derived from the batch.
-    Law:    running functions change of these rows, with the sums of those that are skipped, as of the whole groups
+    Shape:  ``values``, if peers are needed: the distinct values of the order, by the key and in the same order.
+    Cost:   the rows from the first touched one on, and one bisection in each batch; 64 for each row before these that
+            is read. 8 bytes a row where diffs differ, derived from the batch; for extremes what these cost.
+    Law:    running functions change of these rows, with what is known of those that are skipped, as of the whole groups
             (tests/operators/test_suffix.py).
     """
-    layout = given.layout
-    if not any(len(batch) for batch in given.old):
-        return no_matches(layout), None
-    located = Located.of(given.old, new.hashes, new.keys)
-    count = new.keys.count
-    size = np.zeros(count, np.int64)
-    np.add.at(size, located.hits[:, 0], located.hits[:, 3] - located.hits[:, 2])
+    located, count = old.located, new.keys.count
     blocks = counted_blocks(located)
-    whole = has_below_zero(negative, new.hashes, new.keys) | (size <= _SMALL) | uncounted(located, blocks[0], count)
-    if needed.sums_of_wide:
-        whole |= may_leave_range(located, new, needed.sums_of_wide)
+    whole = old.whole_up_to(_SEARCHED if needed.extremes else 0) | uncounted(located, blocks[0], count)
     first = np.full(count, np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(first, new.number, new.words)
-    start, skipped = _starts(located.hits, blocks, first, whole, needed.units)
+    start, words, skipped = _starts(located.hits, blocks, first, whole, needed.units)
+    read = [_first_rows(located.hits, start, skipped, blocks, needed.first)] if needed.first else []
+    read += [rows_of_extremes(old, start, *extreme) for extreme in needed.extremes]
+    kept = joined_runs(np.concatenate(read)) if read else np.empty((0, 4), np.int64)
+    for key, number, low, high in kept.tolist():
+        skipped[key] -= int(old.located.used[number].diffs[low:high].sum())
     runs = located.hits.copy()
     runs[:, 2] = start
-    runs = joined_runs(runs[runs[:, 2] < runs[:, 3]])
-    return matches_of(runs, located.used, layout), SkippedRows(located, start, skipped)
+    runs = joined_runs(np.concatenate([kept, runs[runs[:, 2] < runs[:, 3]]]))
+    peers = _peers(values, new, words, located, kept) if needed.peers and values else np.zeros(count, np.int64)
+    return old.read(runs), SkippedRows(located, start, kept, skipped, peers)
+
+
+def _peers(values: Arranged, new: NewRows, words: Words, located: Located, kept: Ints) -> Ints:
+    """How many distinct values of the order are before a word of each key, but for those of rows that are read."""
+    result = np.zeros(new.keys.count, np.int64)
+    if not any(len(batch) for batch in values.old):
+        return result
+    found = Located.of(values.old, new.hashes, new.keys)
+    blocks = counted_blocks(found)
+    result += _units_before(found.hits, blocks, words)
+    pairs = {(key, word) for key, number, low, high in kept.tolist() for word in located.words_of(number, low, high)}
+    some = sorted(pairs)
+    number, read = np.array([key for key, _ in some], np.int64), np.array([word for _, word in some], np.uint64)
+    for key, block, low, high in found.with_words(number, read).tolist():
+        result[key] -= int(found.used[block].diffs[low:high].sum())
+    return result
 
 
 @compiled
-def _starts(hits: Ints, blocks: Any, words: Words, whole: Mask, before: int) -> tuple[Ints, Ints]:
-    """Where each run begins to be read, ``before`` units ahead of its key's word; and how many units are left out."""
-    start, skipped = hits[:, 2].copy(), np.zeros(len(words), np.int64)
+def _units_before(hits: Ints, blocks: Any, words: Words) -> Ints:
+    """How many units each key has before a word."""
+    result = np.zeros(len(words), np.int64)
+    first = 0
+    while first < len(hits):
+        last = next_key(hits, first)
+        result[hits[first, 0]] = units_before(hits, hits[:, 2], first, last, blocks, words[hits[first, 0]])
+        first = last
+    return result
+
+
+@compiled
+def _starts(hits: Ints, blocks: Any, words: Words, whole: Mask, before: int) -> tuple[Ints, Words, Ints]:
+    """Where each run begins to be read, ``before`` units ahead of its key's word; that word, and how many come before.
+
+    0 is the word where nothing comes before.
+    """
+    start, skipped, at_word = hits[:, 2].copy(), np.zeros(len(words), np.int64), np.zeros(len(words), np.uint64)
     counted, addresses = blocks
     first = 0
     while first < len(hits):
-        key, last = hits[first, 0], first + 1
-        while last < len(hits) and hits[last, 0] == key:
-            last += 1
+        key, last = hits[first, 0], next_key(hits, first)
         word, total = words[key], 0
         for h in range(first, last if not whole[key] else first):
             at = upto(addresses[hits[h, 1]], hits[h, 2], hits[h, 3], word)
@@ -72,8 +100,27 @@ def _starts(hits: Ints, blocks: Any, words: Words, whole: Mask, before: int) -> 
         if total > before:
             if before > 0:
                 word = word_at(hits, hits[:, 2], first, last, blocks, total - before)
+            at_word[key] = word
             for h in range(first, last):
                 start[h] = upto(addresses[hits[h, 1]], hits[h, 2], hits[h, 3], word)
                 skipped[key] += units(counted, hits[h, 1], hits[h, 2], start[h])
         first = last
-    return start, skipped
+    return start, at_word, skipped
+
+
+@compiled
+def _first_rows(hits: Ints, upto: Ints, skipped: Ints, blocks: Any, wanted: int) -> Ints:
+    """Runs before ``upto`` with the first units of each key, of which so many are ``skipped``."""
+    runs, count, first = np.empty((len(hits) + 8, 4), np.int64), 0, 0
+    addresses = blocks[1]
+    while first < len(hits):
+        key, last = hits[first, 0], next_key(hits, first)
+        place = 0
+        while place < min(wanted, skipped[key]):
+            word = word_at(hits, hits[:, 2], first, last, blocks, place)
+            for h in range(first, last):
+                low, high = stretch(addresses[hits[h, 1]], hits[h, 2], upto[h], word, word)
+                runs, count = put_run(runs, count, key, hits[h, 1], low, high)
+            place = units_before(hits, hits[:, 2], first, last, blocks, word + ONE)
+        first = last
+    return runs[:count].copy()

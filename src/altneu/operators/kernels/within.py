@@ -15,44 +15,29 @@ import numpy as np
 from altneu.columnar.columns import Mask
 from altneu.columnar.ranking import Order, Words, order_words
 from altneu.columnar.rows import Ints, Rows
-from altneu.operators.kernels.block_sums import may_leave_range
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.counted import upto
-from altneu.operators.kernels.ends import Located, NewRows, has_below_zero, joined_runs, no_matches
+from altneu.operators.kernels.located import LAST_WORD, ONE, NewRows, OldRows, joined_runs, put_run
 from altneu.operators.reduce.node import Within
-from altneu.trace.batch import Arranged, Block, Matches, matches_of
-
-_SMALL = 64  # groups of so many old updates are read whole
-_ONE = np.uint64(1)
-_LAST_WORD = np.uint64(2**64 - 1)
+from altneu.trace.batch import Block, Matches
 
 
-def within_of(given: Arranged, needed: Within, negative: Arranged, new: NewRows) -> Matches:
-    """The old updates that may share a frame with those that are new, by key; ``new`` has all that is new of them.
+def within_of(needed: Within, new: NewRows, old: OldRows) -> Matches:
+    """The old updates that may share a frame with those that are new, by key; ``new`` has all that is new.
 
-    Shape:  ``given`` in the order of one column; ``negative`` has the number of rows of each key whose count is
-            below zero, arranged by the key.
+    Shape:  ``old`` in the order of one column.
     Cost:   the rows at twice the distance that frames have, and two bisections in each batch. Of each block one number,
             derived from its rows.
     Law:    functions of such frames change of these rows as of the whole groups (tests/operators/test_within.py).
     """
-    layout = given.layout
-    if not any(len(batch) for batch in given.old):
-        return no_matches(layout)
-    located = Located.of(given.old, new.hashes, new.keys)
-    count = new.keys.count
-    size = np.zeros(count, np.int64)
-    np.add.at(size, located.hits[:, 0], located.hits[:, 3] - located.hits[:, 2])
-    whole = has_below_zero(negative, new.hashes, new.keys) | (size <= _SMALL)
-    if needed.sums_of_wide:
-        whole |= may_leave_range(located, new, needed.sums_of_wide)
-    far = np.zeros(count, np.uint64)
+    located = old.located
+    far = np.zeros(new.keys.count, np.uint64)
     spans = np.array([_span(block, needed.bounds) for block in located.used], np.uint64)
     np.maximum.at(far, located.hits[:, 0], spans[located.hits[:, 1]])
-    np.maximum.at(far, new.number, _distances(new.values, new.words, needed.bounds, layout.order[0]))
+    np.maximum.at(far, new.number, _distances(new.values, new.words, needed.bounds, old.layout.order[0]))
     order = np.lexsort((new.words, new.number))
-    runs = _runs_within(located.hits, located.words, new.number[order], new.words[order], far, whole)
-    return matches_of(joined_runs(runs), located.used, layout)
+    touched = new.number[order], new.words[order]
+    return old.read(joined_runs(_runs_within(located.hits, located.words, *touched, far, old.whole_up_to())))
 
 
 def _span(block: Block, bounds: tuple[str, ...]) -> int:
@@ -86,17 +71,11 @@ def _runs_within(hits: Ints, addresses: Ints, number: Ints, words: Words, far: W
         while at < hits[h, 3] and (whole[key] or (n < len(number) and number[n] == key)):
             stop = hits[h, 3]
             if not whole[key]:
-                reach = far[key] + min(far[key], _LAST_WORD - far[key])
+                reach = far[key] + min(far[key], LAST_WORD - far[key])
                 at = upto(address, at, hits[h, 3], words[n] - min(words[n], reach))
-                if _LAST_WORD - words[n] > reach:
-                    stop = upto(address, at, hits[h, 3], words[n] + reach + _ONE)
+                if LAST_WORD - words[n] > reach:
+                    stop = upto(address, at, hits[h, 3], words[n] + reach + ONE)
                 n += 1
-            if at < stop:
-                if count == len(out):
-                    more = np.empty((2 * count, 4), np.int64)
-                    more[:count] = out
-                    out = more
-                out[count, 0], out[count, 1], out[count, 2], out[count, 3] = key, hits[h, 1], at, stop
-                count += 1
+            out, count = put_run(out, count, key, hits[h, 1], at, stop)
             at = stop
     return out[:count].copy()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -34,13 +35,13 @@ from altneu.linear import (
     Temporal,
     Unnest,
 )
-from altneu.linear.steps import FunctionStep
+from altneu.operators.kernels.groups import no_errors
 from altneu.operators.kernels.spans import Failures, Mask, RowLost, Spans
 from altneu.operators.linear import function_steps, temporal
 from altneu.operators.linear.block import Expressions, run_block
 from altneu.operators.linear.emit import emit
 from altneu.operators.linear.expansion import Expansion
-from altneu.order import Lattice
+from altneu.order import Lattice, difference
 from altneu.trace.update import Updates, consolidate
 
 CHUNK = 1 << 17  # rows that pass through all steps together: few enough for the cache, enough for Python to be little
@@ -58,7 +59,19 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
             is that of ``CHUNK`` rows.
     Law:    ``run(x + y) = run(x) + run(y)`` (tests/oracle/test_operators.py).
     """
-    width = len(updates.times)
+    width, rows = len(updates.times), updates.rows
+    if logic.plain_columns is not None:
+        columns = tuple([rows.column(name) for name in logic.plain_columns.values()])
+        return updates.with_rows(Rows(logic.output(rows.schema), columns, rows.count)), no_errors(width)
+    if logic.negates:
+        return Updates(rows, updates.times, difference.negate(updates.diffs)), no_errors(width)
+    if logic.is_expressions and len(updates) <= CHUNK:
+        failures = Failures(kept=logic.has_errors)
+        with suppress(TooWideError, pa.ArrowException):  # then it is evaluated as below, fewer rows at a time
+            oks = run_block(logic.steps, Spans(updates), failures).closed()
+            if not len(oks):  # the block ends where no row is left, before it has the columns of the output
+                oks = Updates.empty(logic.output(rows.schema), width)
+            return oks, Updates.concat(failures.parts, ERROR_SCHEMA, width) if failures.parts else no_errors(width)
     starts = range(0, len(updates), CHUNK)
 
     def run(start: int) -> tuple[list[Updates], list[Updates]]:
@@ -72,8 +85,7 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
         output = logic.output(updates.schema)
         return Updates.concat(oks, output, width, apply), Updates.concat(errors, ERROR_SCHEMA, width, apply)
 
-    alone = any(isinstance(s, FunctionStep) for s in logic.steps)  # a user's function may not expect company
-    if len(starts) < FEW_CHUNKS or threads.count() < 2 or alone:
+    if len(starts) < FEW_CHUNKS or threads.count() < 2 or logic.calls_python:  # which may not expect company
         return joined(list(map(run, starts)), map)
     with ThreadPoolExecutor(threads.count()) as pool:  # kernels let go of Python's lock
         return joined(list(pool.map(run, starts)), pool.map)
@@ -109,8 +121,7 @@ def pieces(logic: BoundLogic, updates: Updates, lattice: Lattice) -> Iterator[tu
             yield put(parts, failures)
             parts = _some(rest)
 
-    alone = any(isinstance(s, FunctionStep) for s in logic.steps)
-    if len(starts) < FEW_CHUNKS or threads.count() < 2 or alone:
+    if len(starts) < FEW_CHUNKS or threads.count() < 2 or logic.calls_python:
         for start in starts:
             yield from drained(begun(start))
         return
@@ -140,7 +151,8 @@ def _chunk(updates: Updates, start: int, size: int) -> Updates:
 
 
 def _delayed(delay: Delay, spans: Spans, failures: Failures) -> Spans:
-    failures.step = str(delay)
+    if delay:
+        failures.step = str(delay)
     while delay and len(spans):
         updates = spans.updates
         try:

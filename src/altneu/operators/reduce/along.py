@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from altneu.columnar.rows import Ints
+from altneu.errors import ERROR_SCHEMA
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import Groups, ReduceOutput
 from altneu.operators.reduce.spec import ReduceSpec
@@ -64,23 +65,15 @@ def reduce_along(history: History, lines: Lines, spec: ReduceSpec, operator: str
             result = spec.reduce(lines.groups(rows, low, high), operator)
             oks, errs = (lines.spread(updates, low, high) for updates in (result.oks, result.errs))
             results.append((_signed(oks, sign), _signed(errs, sign)))
-    if not results:
-        none = np.empty(0, np.int64)
-        nothing = spec.reduce(history.groups(none, (none, none, none), (none, none)), operator)
-        results = [(_widened(nothing.oks, lattice.width), _widened(nothing.errs, lattice.width))]
     oks, errs = (
-        consolidate(Updates.concat([m[i] for m in results], results[0][i].schema, lattice.width), lattice)
-        for i in range(2)
+        consolidate(Updates.concat([m[i] for m in results], schema, lattice.width), lattice)
+        for i, schema in enumerate((spec.schema, ERROR_SCHEMA))
     )
     return ReduceOutput(oks, errs, history.later())
 
 
 def _signed(updates: Updates, sign: int) -> Updates:
     return updates if sign > 0 else Updates(updates.rows, updates.times, negate(updates.diffs))
-
-
-def _widened(nothing: Updates, width: int) -> Updates:
-    return Updates(nothing.rows, np.empty((width, 0), np.int64), nothing.diffs)
 
 
 @dataclass(frozen=True)

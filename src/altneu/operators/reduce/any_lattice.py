@@ -102,7 +102,8 @@ class _Points(Lines):
     def groups(self, rows: Ints, low: int, high: int) -> Groups:
         line, which = self._found(rows, low, high)
         none = np.empty(0, np.int64)
-        return self.history.groups(self.owner[low:high], (which, line - low, line), (none, none))
+        nothing = none, np.zeros(high - low + 1, np.int64)
+        return self.history.groups(self.owner[low:high], (which, line - low, line), nothing)
 
     def spread(self, result: Updates, low: int, high: int) -> Updates:
         return self.out(result, low, high)

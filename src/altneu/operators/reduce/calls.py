@@ -153,13 +153,26 @@ class WindowCall:
         return frozenset((*self.call.arguments, *(c for c, _, _ in self.order), *(b for b in bounds if type(b) is str)))
 
     @property
+    def _near(self) -> Frame | None:
+        """The frame, or for a function of its first or last row a part of it that has this row, if that is near."""
+        frame = self.frame
+        if frame is None or self.ignore_nulls:
+            return frame
+        if self.call.function == "last" and frame.start is None and isinstance(frame.end, int):
+            return replace(frame, start=frame.end)
+        if self.call.function == "first" and self.number == 1 and frame.end is None and isinstance(frame.start, int):
+            return replace(frame, end=frame.start)
+        return frame
+
+    @property
     def reach(self) -> int | None:
         """How many rows from its own its value depends on, back or on; None where that has no bound of some use."""
         away: int | None = None
+        frame = self._near
         if self.call.function in ("lag", "lead"):
             away = None if self.ignore_nulls and self.number else abs(self.number)
-        elif self.frame is not None and self.frame.rows and not self.ignore_nulls:
-            start, end = self.frame.start, self.frame.end
+        elif frame is not None and frame.rows and not self.ignore_nulls:
+            start, end = frame.start, frame.end
             if isinstance(start, int) and isinstance(end, int) and self.call.function in OF_FRAMES:
                 away = max(abs(start), abs(end))
         return None if away is None or away > FARTHEST else away
@@ -169,7 +182,7 @@ class WindowCall:
 
         None: it does not, or these values have no distance.
         """
-        frame = self.frame
+        frame = self._near
         if frame is None or frame.rows or None in (frame.start, frame.end) or self.call.function not in OF_FRAMES:
             return None
         names = tuple(bound for bound in (frame.start, frame.end) if isinstance(bound, str))
@@ -178,19 +191,31 @@ class WindowCall:
 
     @property
     def runs(self) -> int | None:
-        """How many rows from its own its value depends on, beside the number and the sums of all rows before these.
+        """How many rows from its own its value depends on, beside what is known of all rows before these.
 
+        That is their number and sums, that of their distinct values in the order, the first of them, and extremes.
         None: on something else.
         """
-        if self.call.function in ("row_number", "rank"):
+        if self.call.function in ("row_number", "rank", "dense_rank"):
             return 0
         frame = self.frame
         if frame is None or frame.start is not None or self.ignore_nulls or self.call.distinct:
             return None
         if self.call.function not in RUNNING or len(self.call.arguments) > 1 or not isinstance(frame.end, int):
             return None
-        away = abs(frame.end) if frame.rows else 0
+        away = max(abs(frame.end) if frame.rows else 0, self.first_rows)
         return None if away > FARTHEST else away
+
+    @property
+    def first_rows(self) -> int:
+        """How many of the first rows its value depends on, if it ``runs``."""
+        return self.number if self.call.function in ("first", "nth_value") else 0
+
+    @property
+    def running_extreme(self) -> tuple[str, bool] | None:
+        """The column of which it is the least or the greatest value, and which, if it ``runs``."""
+        extreme = self.call.function in ("min", "max")
+        return (self.call.arguments[0], self.call.function == "max") if extreme else None
 
     def sums_wide(self, schema: pa.Schema) -> bool:
         """Whether it is a sum of numbers of 64 bits, which leaves the range of its type where they are large."""
@@ -218,6 +243,20 @@ class WindowCall:
         return self.frame.rows or not (self.call.distinct or self.call.function in KNOW_NO_ORDER)
 
 
+@dataclass(frozen=True)
+class FirstRows:
+    """The rows of a group on which ``number``, its row number or a rank, is at most ``k``."""
+
+    number: WindowCall
+    k: int
+
+    def __repr__(self) -> str:
+        return f"FirstRows(number={self.number!r}, k={self.k!r})"
+
+    def __str__(self) -> str:
+        return f"{self.number} <= {self.k}"
+
+
 def _has_distances(type_: pa.DataType) -> bool:
     return bool(pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_))
 
@@ -229,8 +268,8 @@ KNOW_NO_ORDER = ACCUMULABLE | {"min", "max", "collect_set", "mode", "percentile"
 """Aggregates of which the order of rows is known to make no difference."""
 OF_FRAMES = frozenset({"count", "sum", "avg", "min", "max", "collect_list", "first", "last", "nth_value"})
 """Functions of frames that are known to read nothing else."""
-RUNNING = frozenset({"count", "sum", "avg"})
-"""Functions of frames that can go on from the number and the sums of the rows before."""
+RUNNING = frozenset({"count", "sum", "avg", "min", "max", "first", "last", "nth_value"})
+"""Functions of frames that can go on from what is known of the rows before."""
 FARTHEST = 1_000
 """Frames that reach farther are read with their whole group, which is rarely much more."""
 WIDEST_DECIMAL = 28

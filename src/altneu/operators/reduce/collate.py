@@ -24,9 +24,9 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.operators.kernels.changes import state_text
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.ends import NewRows, no_matches
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import Groups, ReduceOutput, key_errors, number_new, output
+from altneu.operators.kernels.located import NewRows, no_matches
 from altneu.operators.reduce.accumulable import empty_group_row
 from altneu.operators.reduce.aggregates import NEGATIVE
 from altneu.operators.reduce.calls import Aggregate
@@ -147,7 +147,8 @@ class OrderedPart(PartSpec):
     def groups(self, inputs: Sequence[_Input]) -> Groups:
         """The rows that are needed, and those that are new."""
         state, negative = inputs
-        return state.groups(old_rows(state.given, self.needed, negative.given, state.new))
+        old, _ = old_rows(state.given, self.needed, negative.given, state.new)
+        return state.groups(old)
 
 
 @dataclass(frozen=True)

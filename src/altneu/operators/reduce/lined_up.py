@@ -75,6 +75,12 @@ class Places:
         return 0 if some is None else some.units[self.group][self.line]
 
     @cached_property
+    def skipped_peers(self) -> Ints | int:
+        """How many distinct values of the order are before those that are here."""
+        some = self.ordered.held.groups.skipped
+        return 0 if some is None else some.peers[self.group][self.line]
+
+    @cached_property
     def at(self) -> Ints:
         """The places."""
         return np.arange(len(self))

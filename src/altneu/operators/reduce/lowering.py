@@ -33,9 +33,9 @@ from altneu.operators.reduce.accumulable import (
     counter,
 )
 from altneu.operators.reduce.accumulate import Accumulator
-from altneu.operators.reduce.calls import Aggregate, WindowCall
+from altneu.operators.reduce.calls import Aggregate, FirstRows, WindowCall
 from altneu.operators.reduce.collate import Collation, DistinctPart, OrderedPart, PartSpec, SumsPart
-from altneu.operators.reduce.node import Reduce
+from altneu.operators.reduce.node import Reduce, Suffix
 from altneu.operators.reduce.operation import BelowZeroOp, CollateOp, ExplodeOp, NegativeOp, PresentOp, ReduceOp
 from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.operators.reduce.ranked import GeneralSpec
@@ -69,7 +69,13 @@ def _reduced(to: Lowering, node: Reduce, below: Lowered, *, is_total: bool) -> t
     if not order:
         return ReduceOp(spec), (Port(to.arrange(below, node.key, origin, arrange_label(node.key))),)
     inputs = _in_order(to, origin, node.input.schema, node.key, below, order)
-    return ReduceOp(spec, node.reducer.needed), inputs
+    needed = node.reducer.needed(node.input.schema, node.key)
+    if isinstance(needed, Suffix) and needed.peers:
+        narrow, name, schema = _narrowed(to, node, below, tuple(column for column, _, _ in order))
+        _, distinct, name = _present(to, narrow, schema, node.key, name)
+        label = f"{arrange_label(node.key)}, values in order of {order_text(order)}"
+        return ReduceOp(spec, needed), (*inputs, Port(to.arrange(distinct, node.key, name, label, order)))
+    return ReduceOp(spec, needed), inputs
 
 
 def _sums(to: Lowering, below: Lowered, sums: Accumulator, origin: str) -> Port:
@@ -111,25 +117,22 @@ def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -
             specs.append(SumsPart(spec, part.places))
             inputs.append(_sums(to, below, spec.accumulator, origin))
             continue
-        narrow, name, schema = _narrowed(to, node, below, part.column)
+        narrow, name, schema = _narrowed(to, node, below, (part.column,))
         if part.state == "sums of distinct values":
             spec = AggregatesSpec(Accumulator(node.key, tuple(call.of_all for call in calls), schema))
             specs.append(DistinctPart(spec, part.places))
             inputs += _distinct(to, narrow, spec.accumulator, name)
         else:
             some = Aggregates(calls, ordered=True)
-            specs.append(OrderedPart(GeneralSpec(node.key, calls, schema), part.places, some.needed))
+            specs.append(OrderedPart(GeneralSpec(node.key, calls, schema), part.places, some.needed(schema, node.key)))
             inputs += _in_order(to, name, schema, node.key, narrow, some.state_order(schema, node.key))
     return CollateOp(Collation(tuple(specs), reducer.calls, node.schema, reducer.default_row)), tuple(inputs)
 
 
 def _distinct(to: Lowering, below: Lowered, sums: Accumulator, origin: str) -> tuple[Port, Port]:
     """The arrangement of the sums of distinct values by the key, and of how many values are below zero."""
-    counts = counter(sums.schema)
-    state = _sums(to, below, counts, f"{origin}|{counts.key}|{Distinct().accumulated}")
-    name = f"present|{origin}|{sums.key}"
-    present = to.once(name, lambda: to.add(PresentOp(), (state,), sums.schema, label="distinct", logical=name))
-    added = _sums(to, Lowered(Port(present), counts.key), sums, f"{name}|{Aggregates(sums.aggregates)}")
+    state, present, name = _present(to, below, sums.schema, sums.key, origin)
+    added = _sums(to, present, sums, f"{name}|{Aggregates(sums.aggregates)}")
     name = f"negative|{origin}"
     columns = sums.key_schema
     negative = to.once(
@@ -138,9 +141,18 @@ def _distinct(to: Lowering, below: Lowered, sums: Accumulator, origin: str) -> t
     return added, _below_zero(to, Lowered(Port(negative), None), sums.key, name)
 
 
-def _narrowed(to: Lowering, node: Reduce, below: Lowered, column: str) -> tuple[Lowered, str, pa.Schema]:
-    """The key and one column of a reduce's input; their name across processes, and their schema."""
-    schema, names = node.input.schema, (*node.key, column)
+def _present(to: Lowering, below: Lowered, schema: pa.Schema, key: Key, origin: str) -> tuple[Port, Lowered, str]:
+    """The arrangement of the counts of rows, and the rows that are there, once, with their name across processes."""
+    counts = counter(schema)
+    state = _sums(to, below, counts, f"{origin}|{counts.key}|{Distinct().accumulated}")
+    name = f"present|{origin}|{key}"
+    present = to.once(name, lambda: to.add(PresentOp(), (state,), schema, label="distinct", logical=name))
+    return state, Lowered(Port(present), counts.key), name
+
+
+def _narrowed(to: Lowering, node: Reduce, below: Lowered, columns: tuple[str, ...]) -> tuple[Lowered, str, pa.Schema]:
+    """The key and some columns of a reduce's input; their name across processes, and their schema."""
+    schema, names = node.input.schema, (*node.key, *columns)
     if schema.names == list(names):
         return below, to.name_of(node.input), schema
     outputs = tuple((name, Column(name, (field := schema.field(name)).type, field.nullable)) for name in names)
@@ -189,13 +201,15 @@ class _Specs:
         """Over rows."""
         return TopKSpec(self.key, k, order, self.output)
 
-    def windows(self, calls: tuple[WindowCall, ...]) -> ReduceSpec:
+    def windows(self, calls: tuple[WindowCall, ...], first: FirstRows | None) -> ReduceSpec:
         """Over rows."""
-        return WindowSpec(self.key, calls, self.input)
+        return WindowSpec(self.key, calls, self.input, first)
 
-    def python(self, function: Function, result: pa.Schema, *, with_diffs: bool) -> ReduceSpec:
+    def python(
+        self, function: Function, result: pa.Schema, first: tuple[int, tuple[Order, ...]] | None, *, with_diffs: bool
+    ) -> ReduceSpec:
         """Over rows."""
-        return PythonSpec(self.key, function.call, result, self.input, with_diffs)
+        return PythonSpec(self.key, function.call, result, self.input, with_diffs, first)
 
     def as_of(self, sides: MixedSides) -> ReduceSpec:
         """Over rows of both sides."""

@@ -6,41 +6,52 @@ import numpy as np
 
 from altneu.columnar.hashing import hash_rows
 from altneu.operators.kernels.around import around_of
-from altneu.operators.kernels.ends import NewRows, ends_of
+from altneu.operators.kernels.block_sums import SkippedRows, may_leave_range
+from altneu.operators.kernels.ends import ends_of
 from altneu.operators.kernels.groups import Groups, number_new
+from altneu.operators.kernels.located import NewRows, OldRows, no_matches
 from altneu.operators.kernels.quantiles import quantiles_of
 from altneu.operators.kernels.suffix import suffix_of
 from altneu.operators.kernels.within import within_of
-from altneu.operators.reduce.node import Around, Ends, Needed, Quantiles, Suffix, Within
+from altneu.operators.reduce.node import Around, Ends, Needed, Suffix, Within
 from altneu.trace.batch import Arranged, Matches
 
 
-def read_needed(given: Arranged, needed: Needed, negative: Arranged) -> Groups:
+def read_needed(given: Arranged, needed: Needed, negative: Arranged, distinct: Arranged | None = None) -> Groups:
     """The groups that have new updates, with those of their old updates that are needed.
 
     Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
-            below zero, arranged by the key.
+            below zero, arranged by the key; ``distinct`` has the distinct values of the order, where these are needed,
+            by the key and in that order.
     """
     layout = given.layout
     hashes, keys = given.new.distinct_keys()
     values, words, times, diffs = given.new.updates_by_key()
     new = NewRows(hashes, keys, number_new(given), values, words, diffs)
-    skipped = None
-    if isinstance(needed, Suffix):
-        old, skipped = suffix_of(given, needed, negative, new)
-    else:
-        old = old_rows(given, needed, negative, new)
+    old, skipped = old_rows(given, needed, negative, new, distinct)
     starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
     updates = new.number, values, hash_rows(values), times[0], diffs
     return Groups(layout, keys, *updates, starts, old.values, hash_rows(old.values), old.diffs, skipped)
 
 
-def old_rows(given: Arranged, needed: Ends | Around | Within | Quantiles, negative: Arranged, new: NewRows) -> Matches:
-    """The old updates that are needed of some keys, by key; ``new`` has all that is new of them."""
+def old_rows(
+    given: Arranged, needed: Needed, negative: Arranged, new: NewRows, distinct: Arranged | None = None
+) -> tuple[Matches, SkippedRows | None]:
+    """The old updates that are needed of some keys, by key; ``new`` has all that is new of them.
+
+    Beside them those that come before all of them and are not read, if it matters what these are.
+    """
+    if not any(len(batch) for batch in given.old):
+        return no_matches(given.layout), None
+    old = OldRows.of(given, negative, new)
+    if needed.sums_of_wide:
+        old = old.and_whole(may_leave_range(old.located, new, needed.sums_of_wide))
     if isinstance(needed, Ends):
-        return ends_of(given, needed, negative, new)
+        return ends_of(needed, new, old), None
     if isinstance(needed, Around):
-        return around_of(given, needed, negative, new)
+        return around_of(needed, new, old), None
+    if isinstance(needed, Suffix):
+        return suffix_of(needed, new, old, distinct)
     if isinstance(needed, Within):
-        return within_of(given, needed, negative, new)
-    return quantiles_of(given, needed, negative, new)
+        return within_of(needed, new, old), None
+    return quantiles_of(needed, new, old), None

@@ -13,7 +13,7 @@ from altneu.columnar.ranking import Order
 from altneu.linear import Function
 from altneu.operators.asof.rule import MixedSides
 from altneu.operators.node import AtEachTime, Columns, Key, Node, Unary, all_columns
-from altneu.operators.reduce.calls import Aggregate, State, WindowCall
+from altneu.operators.reduce.calls import Aggregate, FirstRows, State, WindowCall
 
 F_co = TypeVar("F_co", covariant=True)
 
@@ -39,26 +39,47 @@ class Families(Protocol[F_co]):
     def first_rows(self, k: int, order: tuple[Order, ...]) -> F_co:
         """The first rows in an order."""
 
-    def windows(self, calls: tuple[WindowCall, ...]) -> F_co:
-        """Every row with its window functions."""
+    def windows(self, calls: tuple[WindowCall, ...], first: FirstRows | None) -> F_co:
+        """Every row with its window functions, or some first rows."""
 
-    def python(self, function: Function, result: pa.Schema, *, with_diffs: bool) -> F_co:
-        """Rows that a Python function makes."""
+    def python(
+        self, function: Function, result: pa.Schema, first: tuple[int, tuple[Order, ...]] | None, *, with_diffs: bool
+    ) -> F_co:
+        """Rows that a Python function makes of a group, or of so many first rows in an order."""
 
     def as_of(self, sides: MixedSides) -> F_co:
         """The left rows of the group, joined with the right ones."""
 
 
+class OrderedRows(ABC):
+    """The rows of a group in order that a function has to read at a step.
+
+    ``sums_of_wide`` are columns of 64 bits whose sums fail where they leave their range: groups are read whole if
+    that may be.
+    """
+
+    sums_of_wide: tuple[str, ...] = ()
+
+    @property
+    @abstractmethod
+    def cost(self) -> str:
+        """What reading them costs at a step."""
+
+
 @dataclass(frozen=True)
-class Ends:
+class Ends(OrderedRows):
     """How many rows, counted as often as they are there, a function needs from the front and the back of an order.
 
-    If ``valued``, nulls come first in the order, and the front begins behind them.
+    If ``valued``, nulls come first in the order, and the front begins behind them. If ``with_ties``, all rows at the
+    front are needed that are equal in the order to one of the first; with ``distinct``, too, the first are so many
+    places in the order, and not rows.
     """
 
     first: int = 0
     last: int = 0
     valued: bool = False
+    with_ties: bool = False
+    distinct: bool = False
 
     @property
     def rows(self) -> int:
@@ -67,45 +88,48 @@ class Ends:
 
     @property
     def cost(self) -> str:
-        """What reading them costs at a step."""
+        """Few rows at each step; where there are no ends, all."""
+        if self.with_ties:
+            return f"(first {self.first} {'values' if self.distinct else 'rows'} with ties + |change|) log n"
         return f"({self.rows} + |change|) log n" if self.rows else "rows of the groups touched"
 
 
 @dataclass(frozen=True)
-class Around:
-    """How many units of multiplicity a function needs on both sides of each row that a step touches, in an order.
-
-    ``sums_of_wide`` are columns of 64 bits whose sums fail where they leave their range: groups are read whole if
-    that may be.
-    """
+class Around(OrderedRows):
+    """How many units of multiplicity a function needs on both sides of each row that a step touches."""
 
     units: int
     sums_of_wide: tuple[str, ...] = ()
 
     @property
     def cost(self) -> str:
-        """What reading them costs at a step."""
+        """Some rows for each change."""
         return f"{2 * self.units + 1} |change| log n"
 
 
 @dataclass(frozen=True)
-class Suffix:
-    """All rows from so many units of multiplicity before the first that a step touches on, in an order.
+class Suffix(OrderedRows):
+    """All rows from so many units of multiplicity before the first that a step touches on.
 
-    ``sums_of_wide`` as of ``Around``.
+    Of the rows before these the ``first`` units, and for each of ``extremes``, a column and whether the greatest is
+    meant, a row that has it. With ``peers`` it matters how many distinct values of the order are before.
     """
 
     units: int
     sums_of_wide: tuple[str, ...] = ()
+    first: int = 0
+    extremes: tuple[tuple[str, bool], ...] = ()
+    peers: bool = False
 
     @property
     def cost(self) -> str:
-        """What reading them costs at a step."""
-        return "(|change| + rows behind the first changed one) log n"
+        """The rows whose results may change, which is what running functions make."""
+        fixed = f"{self.first + len(self.extremes)} + " if self.first or self.extremes else ""
+        return f"({fixed}|change| + rows behind the first changed one) log n"
 
 
 @dataclass(frozen=True)
-class Quantiles:
+class Quantiles(OrderedRows):
     """At which fractions of the way through an order, without the nulls at its front, a function needs rows."""
 
     fractions: tuple[float, ...]
@@ -117,15 +141,15 @@ class Quantiles:
 
     @property
     def cost(self) -> str:
-        """What reading them costs at a step."""
+        """Some rows for each change."""
         return f"{self.rows + 1} |change| log n"
 
 
 @dataclass(frozen=True)
-class Within:
+class Within(OrderedRows):
     """The rows that may share a frame with one that a step touches; ``bounds`` are columns that hold ends of frames.
 
-    They have the type of the one column of the order. ``sums_of_wide`` as of ``Around``.
+    They have the type of the one column of the order.
     """
 
     bounds: tuple[str, ...]
@@ -133,7 +157,7 @@ class Within:
 
     @property
     def cost(self) -> str:
-        """What reading them costs at a step."""
+        """The rows of frames for each change."""
         return "|change| (rows of two frames + log n)"
 
 
@@ -198,8 +222,7 @@ class Reducer(ABC):
         """The order in which the rows of a group are to lie; none where it makes no difference."""
         return ()
 
-    @property
-    def needed(self) -> Needed:
+    def needed(self, schema: pa.Schema, key: Key) -> Needed:
         """Which rows are read in that order."""
         return WHOLE
 

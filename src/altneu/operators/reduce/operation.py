@@ -162,7 +162,7 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
     """A function of each group of an arrangement.
 
     Of an arrangement in an order it reads what is ``needed``; its second input is then how many rows of each group are
-    below zero.
+    below zero, and the third, where that is needed, the distinct values of the order.
     """
 
     looks_again = at_each_time = True
@@ -191,7 +191,7 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         """All that is needed of the groups."""
         if not arranged.layout.order:
             return arranged
-        return read_needed(arranged, self.needed, here.arranged(1))
+        return read_needed(arranged, self.needed, *(here.arranged(place) for place in range(1, here.inputs)))
 
     @property
     def word(self) -> Kind:

@@ -98,7 +98,7 @@ class _Chains(Lines):
         lines = self.owner[low:high], self.bounds[low : high + 1], self.points
         which, line, moments = _fill(*lines, *self._by_group(rows))
         none = np.empty(0, np.int64)
-        return self.history.groups(lines[0], (rows[which], line, moments), (none, none))
+        return self.history.groups(lines[0], (rows[which], line, moments), (none, np.zeros(high - low + 1, np.int64)))
 
     def spread(self, result: Updates, low: int, high: int) -> Updates:
         return self.out(result, low, high)

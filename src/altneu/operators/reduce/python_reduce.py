@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from altneu.columnar.canonical import canonical_rows
 from altneu.columnar.python_values import exception_text, reason, value_text
-from altneu.columnar.ranking import whole_order
+from altneu.columnar.ranking import Order, whole_order
 from altneu.columnar.rows import Record, Rows, record_type
 from altneu.errors import DiffOverflowError, ImpureFunctionError, SchemaError
 from altneu.operators.kernels.changes import state_text
@@ -48,7 +48,8 @@ class PythonSpec(ReduceSpec):
 
     ``key`` is a Record of the key columns, ``rows`` a list of (Record of the other columns, count) ordered by value.
     The function gives an iterable of results, each a tuple, a dict or, for one column, a value; with ``with_diffs``
-    of pairs (result, diff). It must depend on nothing but its arguments.
+    of pairs (result, diff). It must depend on nothing but its arguments. With ``first``, a number and an order, the
+    rows are so many first ones, ties decided by the whole row.
     """
 
     key: tuple[str, ...]
@@ -56,6 +57,7 @@ class PythonSpec(ReduceSpec):
     result: pa.Schema
     input: pa.Schema
     with_diffs: bool = False
+    first: tuple[int, tuple[Order, ...]] | None = None
 
     def __post_init__(self) -> None:
         check_names([*self.key, *self.result.names])
@@ -157,6 +159,10 @@ def _moments(held: Contents, spec: PythonSpec) -> Iterator[tuple[int, _Made, _Ma
     groups = held.groups
     order, starts = order_within_groups(whole_order(held.values), held.group, len(groups))
     ordered = order.tolist()
+    picked = ordered
+    if spec.first is not None:
+        picked = order_within_groups(whole_order(held.values, spec.first[1]), held.group, len(groups))[0].tolist()
+    place = {} if spec.first is None else {value: at for at, value in enumerate(ordered)}
     record, key_record = record_type(held.values.schema.names), record_type(groups.keys.schema.names)
     rows, refused = held.values.for_functions()
     values = [record(row) for row in rows]
@@ -173,8 +179,13 @@ def _moments(held: Contents, spec: PythonSpec) -> Iterator[tuple[int, _Made, _Ma
         return refused_keys.get(group) or next((refused[v] for v in there if v in refused), None)
 
     def made_of(group: int) -> _Made:
-        there = [v for v in ordered[starts[group] : starts[group + 1]] if counts[v]]
-        return _call(spec, keys[group], [(values[v], counts[v]) for v in there], beyond(group, there))
+        there = [(v, counts[v]) for v in picked[starts[group] : starts[group + 1]] if counts[v]]
+        if any(count < 0 for _, count in there):
+            return _Made([], state_text(NEGATIVE, ()))
+        if spec.first is not None:
+            there = sorted(_first(there, spec.first[0]), key=lambda one: place[one[0]])
+        members = [(values[v], count) for v, count in there]
+        return _call(spec, keys[group], members, beyond(group, [v for v, _ in there]))
 
     new_value, new_diffs = held.new_value.tolist(), held.new_diffs.tolist()
     bounds = zip(held.moments[:-1].tolist(), held.moments[1:].tolist(), strict=True)
@@ -195,12 +206,18 @@ def _moments(held: Contents, spec: PythonSpec) -> Iterator[tuple[int, _Made, _Ma
         was = is_
 
 
+def _first(there: list[tuple[int, int]], k: int) -> Iterator[tuple[int, int]]:
+    """The first k of some rows, each with its count."""
+    for value, count in there:
+        if k > 0:
+            yield value, min(count, k)
+        k -= count
+
+
 def _call(spec: PythonSpec, key: Record, members: list[Member], refused: str | None) -> _Made:
     """What the function makes of a group; of an empty one, nothing, and an error if it is ``refused``, for a reason."""
     if not members:
         return _NOTHING
-    if any(count < 0 for _, count in members):
-        return _Made([], state_text(NEGATIVE, ()))
     if refused is not None:
         return _Made([], (PYTHON_VALUE, refused))
     try:

@@ -24,10 +24,11 @@ from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import Contents, contents
 from altneu.operators.kernels.exact_sum import ANYTHING, DECIMAL
 from altneu.operators.kernels.grouping import group_rows, order_within_groups
-from altneu.operators.kernels.groups import Groups, ReduceOutput, is_quiet, output, require_total
+from altneu.operators.kernels.groups import Groups, ReduceOutput, is_quiet, output, require_total, touched
 from altneu.operators.reduce.accumulate import valid_of, words_of
 from altneu.operators.reduce.aggregates import check_names, column_of, number_kind, output_fields
 from altneu.operators.reduce.calls import Aggregate
+from altneu.operators.reduce.extremes import reduce_extremes
 from altneu.operators.reduce.ranked_plan import COLUMN, FACTORS, FIRST, LIST, POINT, WHAT, Plan, Track, plan_of
 from altneu.operators.reduce.ranked_sweep import sweep
 from altneu.operators.reduce.spec import ReduceSpec
@@ -67,6 +68,14 @@ class GeneralSpec(ReduceSpec):
         return pa.schema([*keys, *output_fields(self.aggregates, self.input)])
 
     @cached_property
+    def greatest(self) -> tuple[bool, ...]:
+        """Where rows have one column beside the key and all aggregates are its extremes: which are the greatest."""
+        values = len(self.input) - len(self.key)
+        if values != 1 or self.default_row or not all(a.is_extreme for a in self.aggregates):
+            return ()
+        return tuple(a.function == "max" for a in self.aggregates)
+
+    @cached_property
     def plan(self) -> Plan:
         """What is followed and read."""
         return plan_of(self.aggregates, self.input)
@@ -103,6 +112,11 @@ def reduce_general(given: Arranged | Groups, spec: GeneralSpec, operator: str = 
     require_total(given, operator)
     if is_quiet(given):
         return output(spec.schema, [], [])
+    if spec.greatest:
+        given = touched(given)
+        result = reduce_extremes(given, spec.greatest, spec.schema)
+        if result is not None:
+            return result
     held = contents(given)
     plan = spec.plan
     ranks = _rank(plan, held)

@@ -13,8 +13,9 @@ from altneu.expressions import Column
 from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
-from altneu.operators.reduce.calls import Aggregate, State, WindowCall
+from altneu.operators.reduce.calls import Aggregate, FirstRows, State, WindowCall
 from altneu.operators.reduce.node import (
+    WHOLE,
     Around,
     Ends,
     F_co,
@@ -99,8 +100,7 @@ class Aggregates(Reducer):
         """That of the column of which alone values are asked for, nulls first."""
         return ((self._column, False, True),) if self.ordered and self._column else ()
 
-    @property
-    def needed(self) -> Ends | Quantiles:
+    def needed(self, schema: pa.Schema, key: Key) -> Ends | Quantiles:
         """Values at fractions; else at the ends, where the last row says if there is any: nulls are of no value."""
         if self._states and self._states[0].state == "quantiles":
             return Quantiles(tuple(dict.fromkeys(call.fraction for call in self.calls)))
@@ -254,8 +254,7 @@ class TopK(Reducer):
         """Its own; where that is decided by the key, or says nothing, the order of all columns decides."""
         return _within(self.order, schema, key) if self.ordered else ()
 
-    @property
-    def needed(self) -> Needed:
+    def needed(self, schema: pa.Schema, key: Key) -> Ends:
         """The first k."""
         return Ends(first=self.k)
 
@@ -279,55 +278,69 @@ class TopK(Reducer):
 
 @dataclass(frozen=True)
 class WindowFunctions(Reducer):
-    """Every row, as often as it is there, with a column ``#w0``, ``#w1`` … of each window function."""
+    """Every row, as often as it is there, with a column ``#w0``, ``#w1`` … of each window function.
+
+    With ``first`` only the first rows, by a number in the order of all the functions, which look only back.
+    """
 
     calls: tuple[WindowCall, ...]
     ordered: bool = False
-    wide: tuple[str, ...] = ()
-    """Columns of 64 bits that are summed up."""
-    between: tuple[str, ...] | None = None
-    """Columns that hold ends of frames, where frames are from one value to another."""
+    first: FirstRows | None = None
 
     def __repr__(self) -> str:
-        return f"WindowFunctions(calls={self.calls!r}{', ordered=True' * self.ordered})"
+        first = "" if self.first is None else f", first={self.first!r}"
+        return f"WindowFunctions(calls={self.calls!r}{', ordered=True' * self.ordered}{first})"
 
     def __str__(self) -> str:
-        return f"window {', '.join(map(str, self.calls))}"
+        calls = ", ".join(map(str, self.calls))
+        return f"window {calls}" if self.first is None else f"window {calls} where {self.first}".replace("  ", " ")
 
     def of_family(self, families: Families[F_co]) -> F_co:
         """Window functions."""
-        return families.windows(self.calls)
+        return families.windows(self.calls, self.first)
+
+    @property
+    def _computed(self) -> tuple[WindowCall, ...]:
+        """Its calls, and the number of the rows."""
+        return self.calls if self.first is None else (*self.calls, self.first.number)
 
     def with_order(self, schema: pa.Schema, key: Key) -> WindowFunctions:
         """Over groups in the order that all calls have, if none reads more than rows around its own and sums before."""
-        if self.ordered or len({call.order for call in self.calls}) > 1:
+        if self.ordered or len({call.order for call in self._computed}) > 1 or self.needed(schema, key) == WHOLE:
             return self
-        if any(call.may_fail(schema) for call in self.calls):
-            return self
-        one_place = all(name in key for name, _, _ in self.calls[0].order)  # all rows of a group are peers
-        if one_place and any(call.reads_peers for call in self.calls):
-            return self
-        bounds = [call.bounds(schema) for call in self.calls]
-        between: tuple[str, ...] | None = None
-        if any(call.reach is None and call.runs is None for call in self.calls):
-            if any(names is None and call.reach != 0 for call, names in zip(self.calls, bounds, strict=True)):
-                return self
-            between = tuple(dict.fromkeys(name for names in bounds for name in names or ()))
-        wide = tuple(dict.fromkeys(call.call.arguments[0] for call in self.calls if call.sums_wide(schema)))
-        return replace(self, ordered=True, wide=wide, between=between)
+        return replace(self, ordered=True)
 
     def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
         """That of its calls; where it is decided by the key, or says nothing, the order of all columns decides."""
-        return _within(self.calls[0].order, schema, key) if self.ordered else ()
+        return _within(self._computed[0].order, schema, key) if self.ordered else ()
 
-    @property
-    def needed(self) -> Needed:
-        """As far as two calls reach, one behind the other; and all that is behind, where one runs on."""
-        if self.between is not None:
-            return Within(self.between, self.wide)
+    def needed(self, schema: pa.Schema, key: Key) -> Needed:
+        """As far as two calls reach, one behind the other; and all that is behind, where one runs on.
+
+        For the first rows these, with all of their peers where one of the functions reads peers.
+        """
+        if self.first is not None:
+            with_ties = any(call.reads_peers for call in self._computed)
+            distinct = self.first.number.call.function == "dense_rank"
+            return Ends(first=self.first.k, with_ties=with_ties, distinct=distinct)
+        if any(call.may_fail(schema) for call in self.calls):
+            return WHOLE
+        one_place = all(name in key for name, _, _ in self.calls[0].order)  # all rows of a group are peers
+        if one_place and any(call.reads_peers for call in self.calls):
+            return WHOLE
+        wide = tuple(dict.fromkeys(call.call.arguments[0] for call in self.calls if call.sums_wide(schema)))
         units = 2 * max(call.reach or call.runs or 0 for call in self.calls)
-        runs = any(call.reach is None for call in self.calls)
-        return Suffix(units, self.wide) if runs else Around(units, self.wide)
+        if all(call.reach is not None for call in self.calls):
+            return Around(units, wide)
+        bounds = [() if call.reach == 0 else call.bounds(schema) for call in self.calls]
+        if None not in bounds:
+            return Within(tuple(dict.fromkeys(name for names in bounds for name in names or ())), wide)
+        if any(call.reach is None and call.runs is None for call in self.calls):
+            return WHOLE
+        running = [call for call in self.calls if call.reach is None]
+        extremes = tuple(dict.fromkeys(call.running_extreme for call in running if call.running_extreme))
+        peers = any(call.call.function == "dense_rank" for call in running)
+        return Suffix(units, wide, max(call.first_rows for call in running), extremes, peers)
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """Those of the input, then ``#wi`` of each call."""
@@ -335,19 +348,19 @@ class WindowFunctions(Reducer):
 
     def reads(self, below: Node, key: Key, needed: Columns) -> Columns:
         """What the calls read; where one tells rows apart that are equal in the order, all that decides it."""
-        calls = [self.calls[i] for i in self._needed(needed)]
+        calls = [*(self.calls[i] for i in self._needed(needed)), *self._computed[len(self.calls) :]]
         columns = frozenset(n for n in below.schema.names if n in needed).union(*(call.columns for call in calls))
         tied = [frozenset(column for column, _, _ in call.order) for call in calls if call.reads_ties]
         fixed = frozenset(key)
         return up_to(below, fixed | frozenset.intersection(*tied), columns) if tied else fixed | columns
 
     def fewer(self, node: Reduce, needed: Columns) -> Node:
-        """Without the window functions that nobody reads; with none it is its input."""
+        """Without the window functions that nobody reads; with none it is its input, or the first rows of it."""
         needed_calls = self._needed(needed)
         if len(needed_calls) == len(self.calls):
             return node
         reduced: Node = node.input
-        if needed_calls:
+        if needed_calls or self.first is not None:
             reduced = replace(node, reducer=replace(self, calls=tuple(self.calls[i] for i in needed_calls)))
         return _named(reduced, [*node.input.schema.names, *(f"#w{i}" for i in needed_calls)])
 
@@ -357,21 +370,40 @@ class WindowFunctions(Reducer):
 
 @dataclass(frozen=True)
 class PythonReduce(Reducer):
-    """Rows that a Python function makes of each group."""
+    """Rows that a Python function makes of each group, or of the rows that it ``needs``."""
 
     function: Function
     result: pa.Schema
     with_diffs: bool = False
+    needs: TopK | None = None
 
     def __repr__(self) -> str:
-        return f"PythonReduce(function={self.function!r}, result={self.result!r}, with_diffs={self.with_diffs!r})"
+        needs = "" if self.needs is None else f", needs={self.needs!r}"
+        return (
+            f"PythonReduce(function={self.function!r}, result={self.result!r}, with_diffs={self.with_diffs!r}{needs})"
+        )
 
     def __str__(self) -> str:
-        return f"reduce {self.function.name}"
+        return f"reduce {self.function.name}" + ("" if self.needs is None else f" of {self.needs}")
 
     def of_family(self, families: Families[F_co]) -> F_co:
         """Python functions."""
-        return families.python(self.function, self.result, with_diffs=self.with_diffs)
+        first = None if self.needs is None else (self.needs.k, self.needs.order)
+        return families.python(self.function, self.result, first, with_diffs=self.with_diffs)
+
+    def with_order(self, schema: pa.Schema, key: Key) -> PythonReduce:
+        """Over groups in the order of the rows that it needs."""
+        if self.needs is None or self.needs.ordered:
+            return self
+        return replace(self, needs=self.needs.with_order(schema, key))
+
+    def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
+        """That of the rows that it needs."""
+        return () if self.needs is None else self.needs.state_order(schema, key)
+
+    def needed(self, schema: pa.Schema, key: Key) -> Needed:
+        """The rows that it needs; else the group."""
+        return WHOLE if self.needs is None else self.needs.needed(schema, key)
 
     def functions(self) -> Iterable[Function]:
         """Its function."""

@@ -6,8 +6,9 @@ one loop, and writing e- and r- for the moments before, that is
 
     f(I(e, r)) - f(I(e-, r)) - f(I(e, r-)) + f(I(e-, r-))
 
-which is two runs along the epochs: one over the history of rounds <= r, and one, taken away, over that of rounds < r.
-Inside k loops there are 2^k of them, a round being before another when it is so in some coordinate. Outer times that
+which is two functions of the epochs: one of the history of rounds <= r, and one, taken away, of that of rounds < r.
+Inside k loops there are 2^k of them, a round being before another when it is so in some coordinate
+(altneu.operators.reduce.along_epochs). Outer times that
 are no chain themselves are covered by chains (altneu.operators.reduce.plane), or taken one by one
 (altneu.operators.reduce.any_lattice). No outputs are kept.
 """
@@ -20,10 +21,9 @@ from itertools import pairwise
 import numpy as np
 
 from altneu.columnar.hashing import hash_rows
-from altneu.columnar.rows import Ints
 from altneu.operators.base import ArrangementState, Here
-from altneu.operators.kernels.groups import Groups, ReduceOutput
-from altneu.operators.reduce.along import Lines, reduce_along
+from altneu.operators.kernels.groups import ReduceOutput
+from altneu.operators.reduce.along_epochs import reduce_along_epochs
 from altneu.operators.reduce.any_lattice import reduce_at_any
 from altneu.operators.reduce.plane import reduce_on_plane
 from altneu.operators.reduce.spec import ReduceSpec
@@ -43,12 +43,12 @@ def step_in_round(arranged: Arranged, here: Here, spec: ReduceSpec) -> ReduceOut
     """
     name, layout = here.pended
     due, future = here.state(name, layout).future.take(here.region.rounds, here.region.upper)
-    if not len(arranged.new) and not due:
+    if not due and not len(arranged.new):
         return None
     again = Updates.concat(due, layout.schema, layout.lattice.width)
     result = reduce_in_round(arranged, here.region.rounds, again, spec, here.label)
     if due or len(result.pended):
-        future = future.add(result.pended, here.mode.future_bytes)
+        future = future.add(result.pended, here.mode.future_bytes, settled=True)
         here.keep(name, ArrangementState(Spine.empty(layout), future))
     return result
 
@@ -101,31 +101,4 @@ def _reduced(
     history = History.of(arranged, rounds, again)
     if outer.width == 2:
         return reduce_on_plane(history, spec, operator)
-    return reduce_along(history, _Epochs(history), spec, operator)
-
-
-class _Epochs(Lines):
-    """One line a group, of the epochs at which something is new; a moment is an epoch's number times the groups."""
-
-    def __init__(self, history: History) -> None:
-        self.history = history
-        self.owner = np.arange(history.keys.count)
-        self.epochs = np.unique(history.times[0, ~history.known])
-
-    def sizes(self, rows: Ints) -> Ints:
-        return np.bincount(self.history.group[rows], minlength=len(self.owner))
-
-    def groups(self, rows: Ints, low: int, high: int) -> Groups:
-        history = self.history
-        start, stop = np.searchsorted(history.group[rows], [low, high])
-        rows = rows[start:stop]
-        known = history.known[rows]
-        new, old = rows[~known], rows[known]
-        group = history.group[new]
-        moments = np.searchsorted(self.epochs, history.times[0, new]) * len(self.owner) + group
-        return history.groups(self.owner[low:high], (new, group - low, moments), (old, history.group[old] - low))
-
-    def spread(self, result: Updates, low: int, high: int) -> Updates:
-        epoch = self.epochs[result.times[0] // max(1, len(self.owner))]
-        rounds = np.repeat(self.history.at, len(result), axis=1)
-        return Updates(result.rows, np.concatenate([epoch[None], rounds]), result.diffs)
+    return reduce_along_epochs(history, spec, operator)

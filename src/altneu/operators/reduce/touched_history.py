@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import product
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy.typing as npt
 
 from altneu.columnar.hashing import Hashes, hash_rows
 from altneu.columnar.rows import Ints, Rows
+from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.grouping import group_rows
-from altneu.operators.kernels.groups import Groups, number_new
+from altneu.operators.kernels.groups import Groups, Picked, number_new
 from altneu.order import AltNeu, Lattice, Rounds
 from altneu.trace.batch import Arranged, Layout, find_in
 from altneu.trace.update import Updates
@@ -20,6 +22,7 @@ from altneu.trace.update import Updates
 Mask = npt.NDArray[np.bool_]
 
 
+@lru_cache(maxsize=64)
 def round_columns(lattice: Lattice) -> slice | list[int]:
     """Which columns of its times are rounds of loops."""
     if isinstance(lattice, Rounds):
@@ -36,9 +39,9 @@ class History:
     """Everything that the touched groups ever received, at one round ``at`` of the loops around.
 
     Shape:  ``keys`` K rows; n updates: ``group``, ``times`` (width, n), ``values`` n rows, ``hashes``, ``diffs``;
-            ``within`` says which are of ``at`` or of rounds before, ``known`` which earlier steps have dealt with.
-            ``seeds`` are groups and times of what is new at ``at`` and of what is to be looked at again; ``first``
-            (width, K) is <= all seeds of a group.
+            the first ``arrived`` of them are older than this round. ``within`` says which are of ``at`` or of rounds
+            before, ``known`` which earlier steps have dealt with. ``seeds`` are groups and times of what is new at
+            ``at`` and of what is to be looked at again; ``first`` (width, K) is <= all seeds of a group.
 
     In a loop what arrived in earlier rounds of this step is not known: its epochs tell it from what is. There the old
     history must be folded to epochs before this step. Elsewhere what is old is known, however far it is folded.
@@ -54,8 +57,20 @@ class History:
     values: Rows
     hashes: Hashes
     diffs: Ints
-    known: Mask
-    within: Mask
+    arrived: int
+
+    @cached_property
+    def known(self) -> Mask:
+        """Which updates earlier steps have dealt with."""
+        if len(self.at):
+            mask: Mask = self.times[0] < self.first[0, self.group]
+            return mask
+        return np.arange(len(self.group)) < self.arrived
+
+    @cached_property
+    def within(self) -> Mask:
+        """Which updates are of ``at`` or of rounds before."""
+        return np.asarray((self.times[round_columns(self.layout.lattice)] <= self.at).all(axis=0))
 
     @classmethod
     def of(cls, arranged: Arranged, rounds: tuple[int, ...], again: Updates) -> History:
@@ -66,15 +81,13 @@ class History:
         owners, seen = [number], [block.times for block in new.blocks]
         if len(again):
             both = Rows.concat([keys, again.rows], layout.key_schema)
-            which, some = group_rows(both, np.zeros((0, both.count), np.int64))
-            number, keys = which[number], both.take(some)
-            hashes = hash_rows(keys)
+            hashes = np.concatenate([hashes, hash_rows(again.rows)])
+            which, some = group_rows(both, np.zeros((0, both.count), np.int64), hashes)
+            number, keys, hashes = which[number], both.take(some), hashes[some]
             owners = [number, which[both.count - len(again) :]]
             seen.append(again.times)
         seeds = np.concatenate(owners), np.concatenate(seen, axis=1)
-        first = np.full((layout.lattice.width, keys.count), np.iinfo(np.int64).max)
-        for line, times in zip(first, seeds[1], strict=True):
-            np.minimum.at(line, seeds[0], times)
+        first = _least_of(*seeds, keys.count)
         parts = [(number, new.updates_by_key())] if len(new) else []
         arrived = 0
         if any(len(batch) for batch in arranged.old):
@@ -82,21 +95,18 @@ class History:
             parts.insert(0, (old.probe, (old.values, old.value_hash, old.times, old.diffs)))
             arrived = len(old)
         values, value_hash, times, diffs = zip(*(columns for _, columns in parts), strict=True)
-        group, together = np.concatenate([g for g, _ in parts]), np.concatenate(times, axis=1)
-        at = np.array(rounds, np.int64)[:, None]
         return cls(
             layout,
             keys,
-            at,
+            np.array(rounds, np.int64)[:, None],
             seeds,
             first,
-            group,
-            together,
+            np.concatenate([g for g, _ in parts]),
+            np.concatenate(times, axis=1),
             Rows.concat(values, layout.value_schema),
             np.concatenate(value_hash),
             np.concatenate(diffs),
-            together[0] < first[0, group] if rounds else np.arange(len(group)) < arrived,
-            np.asarray((together[round_columns(layout.lattice)] <= at).all(axis=0)),
+            arrived,
         )
 
     def parts(self) -> Iterator[tuple[int, Ints]]:
@@ -115,27 +125,16 @@ class History:
     def groups(self, owner: Ints, new: tuple[Ints, Ints, Ints], old: tuple[Ints, Ints]) -> Groups:
         """Groups for the kernels, those of ``owner``, and which updates each has.
 
-        ``new`` are updates, their groups, ascending, and their moments; ``old`` updates and their groups, ascending.
+        ``new`` are updates, their groups, ascending, and their moments; ``old`` updates by group, and where each group
+        starts.
         """
-        rows, group, moments = new
-        before, of = old
-        return Groups(
-            self.layout,
-            self.keys if len(owner) == self.keys.count and (owner[1:] > owner[:-1]).all() else self.keys.take(owner),
-            group,
-            self.values.take(rows),
-            self.hashes[rows],
-            moments,
-            self.diffs[rows],
-            np.searchsorted(of, np.arange(len(owner) + 1)),
-            self.values.take(before),
-            self.hashes[before],
-            self.diffs[before],
-        )
+        return _Chosen(self, owner, new, old)
 
     def later(self) -> Updates:
         """For updates of other rounds: the rounds at which they meet this one, each with its least times, a group."""
         lattice, mask = self.layout.lattice, ~self.within
+        if not mask.any():
+            return Updates.empty(self.keys.schema, lattice.width)
         group = self.group[mask]
         meet = lattice.join(self.times.compress(mask, axis=1), self.first.take(group, axis=1))
         order = np.lexsort((*meet[round_columns(lattice)][::-1], group))
@@ -145,3 +144,69 @@ class History:
         starts = np.flatnonzero(fresh)
         least = np.minimum.reduceat(meet.take(order, axis=1), starts, axis=1) if len(starts) else meet
         return Updates(self.keys.take(group[order[starts]]), least, np.ones(len(starts), np.int64))
+
+
+class _Chosen(Groups):
+    """Groups of some of a history's updates, whose rows are taken when they are read."""
+
+    def __init__(self, history: History, owner: Ints, new: tuple[Ints, Ints, Ints], old: tuple[Ints, Ints]) -> None:
+        attributes = {"_history": history, "_owner": owner, "_new": new[0], "_old": old[0]}
+        attributes |= {"layout": history.layout, "new_group": new[1], "new_times": new[2], "old_start": old[1]}
+        self.__dict__.update(attributes)
+
+    def picked(self) -> Picked:
+        """As of any groups; nothing is taken."""
+        history: History = self.__dict__["_history"]
+        return Picked(history.values, history.diffs, self.__dict__["_old"], self.__dict__["_new"])
+
+    def keys_of(self, groups: Ints) -> Rows:
+        """As of any groups; no other keys are taken."""
+        keys: Rows = self.__dict__["_history"].keys
+        return keys.take(self.__dict__["_owner"][groups])
+
+    @cached_property
+    def keys(self) -> Rows:
+        """The key of each group."""
+        return self.keys_of(np.arange(len(self)))
+
+    @cached_property
+    def new_values(self) -> Rows:
+        """Of the new updates."""
+        return self.picked().values.take(self.picked().new)
+
+    @cached_property
+    def old_values(self) -> Rows:
+        """Of the old updates."""
+        return self.picked().values.take(self.picked().old)
+
+    @cached_property
+    def new_hashes(self) -> Hashes:
+        """Of the values of the new updates."""
+        hashes: Hashes = self.__dict__["_history"].hashes
+        return hashes[self.picked().new]
+
+    @cached_property
+    def old_hashes(self) -> Hashes:
+        """Of the values of the old updates."""
+        hashes: Hashes = self.__dict__["_history"].hashes
+        return hashes[self.picked().old]
+
+    @cached_property
+    def new_diffs(self) -> Ints:
+        """Of the new updates."""
+        return self.picked().diffs[self.picked().new]
+
+    @cached_property
+    def old_diffs(self) -> Ints:
+        """Of the old updates."""
+        return self.picked().diffs[self.picked().old]
+
+
+@compiled
+def _least_of(group: Ints, times: Ints, count: int) -> Ints:
+    """The least of each coordinate of the times of each group."""
+    result = np.full((len(times), count), np.iinfo(np.int64).max)
+    for line in range(len(times)):
+        for i in range(len(group)):
+            result[line, group[i]] = min(result[line, group[i]], times[line, i])
+    return result

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.columns import Mask
 from altneu.columnar.ranking import Order
 from altneu.columnar.rows import Ints
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
@@ -18,11 +19,11 @@ from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import Contents, contents
 from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
 from altneu.operators.reduce.aggregates import DATA, OVERFLOW
-from altneu.operators.reduce.calls import WindowCall
+from altneu.operators.reduce.calls import FirstRows, WindowCall
 from altneu.operators.reduce.lined_up import Ordered, Places
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.window_aggregates import aggregate
-from altneu.operators.reduce.window_functions import OF_PLACE, PICKING, Results, of_place, picking, type_of
+from altneu.operators.reduce.window_functions import OF_PLACE, PICKING, Results, Words, of_place, picking, type_of
 from altneu.order import Epoch
 from altneu.trace.batch import Arranged
 from altneu.trace.update import Updates, consolidate
@@ -30,7 +31,7 @@ from altneu.trace.update import Updates, consolidate
 
 @dataclass(frozen=True)
 class WindowSpec(ReduceSpec):
-    """Every row of ``input``, as often as it is there, with a column of each call behind its own.
+    """Every row of ``input``, or some ``first``, as often as it is there, with a column of each call behind its own.
 
     Raises:
         PlanError: a frame with values for bounds has not one order column.
@@ -43,6 +44,7 @@ class WindowSpec(ReduceSpec):
     key: tuple[str, ...]
     calls: tuple[WindowCall, ...]
     input: pa.Schema
+    first: FirstRows | None = None
 
     def __post_init__(self) -> None:
         for call in self.calls:
@@ -63,9 +65,14 @@ class WindowSpec(ReduceSpec):
         return pa.schema([*self.input, *(pa.field(f"#w{i}", type_of(c, self.input)) for i, c in enumerate(self.calls))])
 
     @property
+    def computed(self) -> tuple[WindowCall, ...]:
+        """The calls, and what numbers the first rows."""
+        return self.calls if self.first is None else tuple(dict.fromkeys((*self.calls, self.first.number)))
+
+    @property
     def orders(self) -> list[tuple[Order, ...]]:
         """The distinct orders of the calls."""
-        return [*dict.fromkeys(c.order for c in self.calls)]
+        return [*dict.fromkeys(c.order for c in self.computed)]
 
     def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
         """The rows of each group, lined up in each order."""
@@ -76,7 +83,7 @@ def reduce_window(given: Arranged | Groups, spec: WindowSpec, operator: str = "w
     """Bring the rows of the touched groups up to date with their window functions.
 
     Shape:  an arrangement by ``spec.key`` in; rows of ``spec.schema`` and error rows out. Of rows whose results stay as
-            they are nothing comes.
+            they are nothing comes, nor of what is not among the first rows, whose results may fail.
     Cost:   re-reads the touched groups: for each distinct order a sort of their rows, and then for each call, at each
             moment and before, what ``aggregate`` says or O(n). No exchange, no state beside the arrangement.
     Law:    at every time the output accumulates to the window functions of what the input accumulates to; a row whose
@@ -95,8 +102,10 @@ def reduce_window(given: Arranged | Groups, spec: WindowSpec, operator: str = "w
     oks, errs = [], []
     for piece in zip(*(Ordered.of(held, order).pieces() for order in spec.orders), strict=True):
         places, results = piece[0], _results(piece, spec)
-        _fail(places, results)
-        oks.append(_changed(places, results, spec))
+        shown = _shown(results, spec)
+        results = results[: len(spec.calls)]
+        _fail(places, results, shown)
+        oks.append(_changed(places, results, spec, shown))
         errs.append(_errors(places, held, spec.calls, operator))
     return output(spec.schema, oks, errs)
 
@@ -105,7 +114,7 @@ def _results(piece: Sequence[Places], spec: WindowSpec) -> list[Results]:
     """What each call comes to at each place of the first order."""
     same = [None, *(piece[0].places_in(other) for other in piece[1:])]
     results = []
-    for call in spec.calls:
+    for call in spec.computed:
         order = spec.orders.index(call.order)
         result, moved = _result(call, piece[order]), same[order]
         results.append(result if moved is None else result.at(moved))
@@ -118,20 +127,34 @@ def _result(call: WindowCall, places: Places) -> Results:
     return picking(call, places) if call.call.function in PICKING else aggregate(call, places)
 
 
-def _fail(places: Places, results: Sequence[Results]) -> None:
+def _shown(results: Sequence[Results], spec: WindowSpec) -> Mask | None:
+    """Which places are among the first rows; None for all."""
+    if spec.first is None:
+        return None
+    number = results[spec.computed.index(spec.first.number)]
+    assert isinstance(number, Words)
+    return number.low <= spec.first.k
+
+
+def _fail(places: Places, results: Sequence[Results], shown: Mask | None) -> None:
     """A line with a result that is out of range is an error, of the first call that fails on it."""
     for number, result in reversed([*enumerate(results)]):
         if result.failed is not None:
-            places.state[places.line[result.failed]] = OVERFLOW + number
+            failed = result.failed if shown is None else result.failed & shown
+            places.state[places.line[failed]] = OVERFLOW + number
 
 
-def _changed(places: Places, results: Sequence[Results], spec: WindowSpec) -> Updates:
+def _changed(places: Places, results: Sequence[Results], spec: WindowSpec, shown: Mask | None) -> Updates:
     """Rows that come and go from one line to the next."""
     compared = [result.lines() for result in results]
     flat = [line for lines in compared for line in lines or []]
+    if shown is not None:
+        flat.append(shown.astype(np.int64))
     keys = np.array(flat, np.int64).reshape(len(flat), len(places))
     sure = all(lines is not None for lines in compared)
     at, signs, moments = _differ(places.bounds, places.state, places.moment, places.rank, places.copy, keys, sure)
+    if shown is not None:
+        at, signs, moments = (some[shown[at]] for some in (at, signs, moments))
     held = places.ordered.held
     groups, value = held.groups, places.row[at]
     rows = groups.layout.join(groups.keys.take(held.group[value]), held.values.take(value))

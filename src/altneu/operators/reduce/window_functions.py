@@ -140,7 +140,7 @@ def _rank(places: Places) -> Ints:
 
 
 def _dense_rank(places: Places) -> Ints:
-    return places.peers - places.peers[places.start] + 1
+    return places.peers - places.peers[places.start] + 1 + places.skipped_peers
 
 
 def _percent_rank(places: Places) -> Ints:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 
 from altneu.expressions.names import UPDATE_TIME
 from altneu.plan.ir import Constant, Node, Source, UpdateTime, walk
+from altneu.plan.rewrite.bound_ranks import bound_ranks
 from altneu.plan.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_joins
 from altneu.plan.rewrite.drop_identities import drop_identities
 from altneu.plan.rewrite.fold_constants import fold_constants
@@ -39,11 +40,15 @@ RULES: tuple[Rule, ...] = (
     push_filters,
     push_bounds,
     limit_windows,
+    bound_ranks,
     use_indexes,
     prune_columns,
     order_groups,
 )
-NEWER: tuple[tuple[Rule, ...], ...] = ((order_groups,), (order_groups, hoist_bindings, merge_distinct))
+NEWER: tuple[tuple[Rule, ...], ...] = (
+    (order_groups, bound_ranks),
+    (order_groups, bound_ranks, hoist_bindings, merge_distinct),
+)
 """Rules that came after a release, the latest first: views of older stores were computed without them, and have the
 plans of then."""
 

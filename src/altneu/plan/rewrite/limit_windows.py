@@ -13,7 +13,7 @@ from altneu.plan.ir import Linear, Node, Reduce, TopK, WindowCall, WindowFunctio
 from altneu.plan.rewrite.merge_linear import merge_linear
 from altneu.plan.rewrite.transform import readers, transform
 
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 def limit_windows(node: Node) -> Node:
@@ -40,7 +40,7 @@ def _limited(node: Linear) -> Linear:
         column = f"#w{i}"
         limits = [_limit(test, column) for test in node.cut.asked_first()]
         k = min((limit for limit in limits if limit is not None), default=0)
-        if call.call.function != "row_number" or k < 1 or not all(_precedes(c, call) for c in window.reducer.calls):
+        if call.call.function != "row_number" or k < 1 or not all(precedes(c, call) for c in window.reducer.calls):
             continue
         first = Reduce(window.input, window.key, TopK(k, call.order))
         below = window.input if _holds(window.input, first) else first
@@ -57,11 +57,11 @@ def _is_known(column: str, most: int, test: Filter | Temporal) -> bool:
 
 def _limit(test: Filter | Temporal, column: str, *, sure: bool = False) -> int | None:
     """The greatest number that passes a test of it; with ``sure`` of a test that all up to that pass."""
-    if not isinstance(test, Filter) or not isinstance(test.predicate, Call) or test.predicate.name not in _TURNED:
+    if not isinstance(test, Filter) or not isinstance(test.predicate, Call) or test.predicate.name not in TURNED:
         return None
     name, (left, right) = test.predicate.name, test.predicate.args
     if isinstance(left, Literal):
-        name, left, right = _TURNED[name], right, left
+        name, left, right = TURNED[name], right, left
     number = right.value if isinstance(right, Literal) else None
     if not isinstance(left, Column) or left.name != column or not isinstance(number, int) or name in (">", ">="):
         return None
@@ -70,12 +70,12 @@ def _limit(test: Filter | Temporal, column: str, *, sure: bool = False) -> int |
     return number - 1 if name == "<" else number
 
 
-def _precedes(call: WindowCall, numbered: WindowCall) -> bool:
-    """Whether what a function comes to on a row depends on nothing behind it."""
+def precedes(call: WindowCall, numbered: WindowCall, *, with_peers: bool = False) -> bool:
+    """Whether what a function comes to on a row depends on nothing behind it, or behind its peers, in an order."""
     if call.order != numbered.order:
         return False
     if call.frame is not None:
-        return call.frame.rows and isinstance(call.frame.end, int) and call.frame.end <= 0
+        return (call.frame.rows or with_peers) and isinstance(call.frame.end, int) and call.frame.end <= 0
     forward = {"lag": -call.number, "lead": call.number, "row_number": 0, "rank": 0, "dense_rank": 0}
     return forward.get(call.call.function, 1) <= 0
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from altneu import errors
 from altneu.errors import SourceFailedError, StepFailedError
-from altneu.operators.base import Region, StepMode
+from altneu.operators.base import Opened, Region, StepMode
 from altneu.operators.join.pairs import TooManyMatches
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime import interrupts
@@ -159,7 +159,7 @@ class SparkExecutor:
         matches = step.inbox(segment).get((0, 0), {})
         here = {port: [m for m in messages if not isinstance(m, MessageRef)] for port, messages in matches.items()}
         if here:
-            running = begin(step.plan, 0, 0, {}, here, task.region, StepMode(self.shards))
+            running = begin(step.plan, 0, 0, Opened(), here, task.region, StepMode(self.shards))
             for shard, channel, message in running.sent():
                 if step.plan.channels[channel].stage in segment.stages:
                     rows += encode(shard, channel, message)

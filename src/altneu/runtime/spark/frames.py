@@ -200,7 +200,7 @@ def pre_aggregation(plan: Plan, source: str) -> tuple[Any, dict[str, str], int] 
     renames = {n: n for n in plan.nodes[number].schema.names}
     operation = plan.nodes[at].operation
     if operation.is_linear:
-        columns = operation.applied.plain_columns()
+        columns = operation.applied.plain_columns
         readers = [i for i, n in enumerate(plan.nodes) if any(p.node == at for p in n.inputs)]
         if columns is None or len(readers) != 1:
             return None

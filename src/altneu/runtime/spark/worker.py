@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from altneu.columnar.rows import Rows
 from altneu.errors import AltneuError
-from altneu.operators.base import ArrangementState, Message, Region, StepMode
+from altneu.operators.base import ArrangementState, Message, Opened, Region, Snapshot, StepMode
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.order import Antichain
 from altneu.plan.physical import Plan, Port, Stages
@@ -109,7 +109,7 @@ class Memory:
         return cls(*shares(task.memory))
 
 
-class TaskSnapshot(Mapping[str, ArrangementState]):
+class TaskSnapshot(Snapshot):
     """One shard's state, opened where it is touched."""
 
     def __init__(self, task: Task, shard: int, memory: Memory) -> None:
@@ -166,7 +166,7 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
 def _outcome_of_source(task: Task, source: str, updates: Updates) -> Iterator[Outcome]:
     """What stage 0 makes of rows of a source; where memory does not do for all of them, half by half."""
     try:
-        result = run(task.plan, 0, 0, {}, {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
+        result = run(task.plan, 0, 0, Opened(), {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
     except MemoryError:
         if len(updates) <= LEAST_ROWS:
             raise

@@ -86,6 +86,7 @@ class Definitions(Mapping[str, Collection]):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.all: dict[str, Defined] = {}
+        self.version = 0  # another one whenever a definition is added or removed
         self._read: set[str] = set()
         self._indexes: Indexes | None = None  # those that count, if not all
 
@@ -115,10 +116,12 @@ class Definitions(Mapping[str, Collection]):
 
     def put(self, defined: Defined) -> None:
         """Add a definition."""
+        self.version += 1
         self.all[defined.name.lower()] = defined
 
     def remove(self, defined: Defined) -> None:
         """Remove a definition."""
+        self.version += 1
         del self.all[defined.name.lower()]
 
     def dependants(self, name: str) -> list[Defined]:

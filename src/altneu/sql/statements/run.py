@@ -24,6 +24,7 @@ from altneu.sql.statements.parser import parse
 from altneu.sql.statements.result import Result
 from altneu.sql.statements.shown import show
 from altneu.sql.statements.subscribed import Subscribed
+from altneu.sql.statements.templates import Templates
 from altneu.sql.statements.tree import (
     Advance,
     CreateIndex,
@@ -70,6 +71,7 @@ class Statements:
         self.known = Definitions(engine)
         self.feeds = Feeds(engine, streams, self.known)
         self.definer = Definer(engine, streams, self.known, self.feeds)
+        self.templates = Templates(engine, self.known, self.definer.shown)
         self._open = False  # between BEGIN and COMMIT
         self._failed: str | None = None  # the error there, after which only ROLLBACK or COMMIT is accepted
         self._changed: set[str] = set()  # tables that DELETE and UPDATE have changed there
@@ -77,6 +79,8 @@ class Statements:
 
     def run(self, text: str) -> Answer:
         """Execute all statements of a text; the result of the last one."""
+        if (result := self.asked_again(text)) is not None:
+            return result
         results = [result for _, result in self.results(text)]
         return results[-1] if results else Result(None, "no statement")
 
@@ -101,6 +105,29 @@ class Statements:
                     error.add_note(f"altneu: line {statement.line}: {statement.title}")
                 raise
             yield statement, result
+
+    def asked_again(self, text: str, *, settles: bool = True) -> Result | None:
+        """The rows of a query that was asked before, perhaps with other constants, if lookups answer it; else None.
+
+        It takes a step for pending rows where ``run`` does, unless it only ``look``s.
+        """
+        if self._open or self._failed is not None or not isinstance(text, str):
+            return None
+        if (asking := self.templates.asked(text)) is None:
+            return None
+        settles = settles and _is_of_now(asking.at)
+        before = self._engine.before
+        if before is not None and not (settles and self._engine.has_pending):  # else it counts what the step does
+            table = asking.answer(before)
+            return None if table is None else self._table(table)
+        if settles and self._engine.spark is not None:
+            self.settle()  # without the lock, as it may wait for streams
+        with self._engine.lock:
+            self._engine.check_open()
+            if settles and self._engine.spark is None:
+                self.settle()
+            table = asking.answer(self._engine)
+        return None if table is None else self._table(table)
 
     def restore(self) -> None:
         """Restore the definitions of the store."""
@@ -426,8 +453,13 @@ class Statements:
 def _settles(statement: Statement) -> bool:
     """Whether a statement wants to be counted before it what sources have."""
     if isinstance(statement, Select):
-        return statement.at is None or (isinstance(statement.at, tuple) and statement.at[0] is None)
+        return _is_of_now(statement.at)
     return isinstance(statement, Advance | CreateSink | Delete | Insert | Transaction | Update)
+
+
+def _is_of_now(at: Time) -> bool:
+    """Whether a query asks for the last closed time."""
+    return at is None or (isinstance(at, tuple) and at[0] is None)
 
 
 def _all_of(name: str, where: exp.Expr | None) -> exp.Select:

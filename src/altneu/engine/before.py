@@ -1,0 +1,52 @@
+"""The state of a session as it was before the step that is running, which other threads read meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from altneu.engine.reading import Known, Lock, StateOfViews
+from altneu.plan.physical import ViewPorts
+from altneu.trace.batch import Layout
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What there was when a step began: the states, as ``StateTable.mark`` names them, and the times of the session.
+
+    ``retained`` are the frontier, and the least time and event time that can be read.
+    """
+
+    states: tuple[Any, ...]
+    layouts: Mapping[str, Layout]
+    retained: tuple[int, int, int]
+    began: int
+
+
+class Before:
+    """What views hold before a step; no view is added or dropped while it runs.
+
+    States are immutable, and a step puts others in their places only when it commits, so they are named, not copied.
+
+    Cost:   an entry for each arrangement and shard.
+    """
+
+    def __init__(self, engine: StateOfViews, mark: Mark) -> None:
+        self.lock: Lock = threading.RLock()
+        self._engine, self._began, self.retained = engine, mark.began, mark.retained
+        self.table = engine.table.as_of(mark.states, mark.layouts)
+
+    def ports(self, name: str) -> ViewPorts:
+        """Where a view's contents and errors are kept."""
+        return self._engine.ports(name)
+
+    def arrangements(self, name: str) -> tuple[str, ...]:
+        """The arrangements that have all rows of a view, its contents first."""
+        return tuple(self._engine.arrangements(name))
+
+    def known(self, name: str) -> Known:
+        """The times at which a view can be read, and what its errors say."""
+        lower, _, events = self.retained
+        return replace(self._engine.known(name), lower=lower, began=self._began, events=events)

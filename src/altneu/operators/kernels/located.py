@@ -1,0 +1,364 @@
+"""Where the rows of some keys are in ordered batches, and the parts of them that a step reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.columns import Mask, Stack
+from altneu.columnar.lookup import first_at
+from altneu.columnar.ranking import Order, Words, sort_lines, whole_order
+from altneu.columnar.rows import Ints, Rows
+from altneu.operators.kernels.compiled import compiled
+from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_of, find_in, matches_of
+
+_TIED = 256  # rows that share a word with a new one and are not compared with it
+_READ_FOR = 64  # rows that are read rather than to find the place of another
+SMALL = 64  # groups of so many old updates are read whole
+LAST_WORD = np.uint64(2**64 - 1)
+ONE = np.uint64(1)
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The new updates of some distinct keys: the key of each, ascending, its value, its word, and its diff.
+
+    There may be keys that have none.
+    """
+
+    hashes: Words
+    keys: Rows
+    number: Ints
+    values: Rows
+    words: Words
+    diffs: Ints
+
+
+@dataclass(frozen=True)
+class Located:
+    """Where some keys are in batches: runs of rows as lines (key, block, start, stop).
+
+    Of each block ``batch`` says which it is of, and ``words`` is the address of its words.
+    """
+
+    hits: Ints
+    used: Sequence[Block]
+    batch: Ints
+    words: Ints
+
+    @classmethod
+    def of(cls, batches: Sequence[Batch], hashes: Words, keys: Rows) -> Located:
+        """Look keys up."""
+        hits, used, batch = chains_of(batches, hashes, keys)
+        return cls(hits, used, batch, np.array([b.addresses[0, 0] for b in used], np.int64))
+
+    def words_of(self, block: int, start: int, stop: int) -> list[int]:
+        """The words of some rows of a block."""
+        words: list[int] = self.used[block].value_hash[start:stop].tolist()
+        return words
+
+    def with_rows(self, number: Ints, words: Words, values: Rows, layout: Layout) -> Ints:
+        """The rows that equal a value of their key, as runs, and some that share its word; keys ``number`` ascend."""
+        return self._runs(self.spans_of(number, words, values, layout), number)
+
+    def spans_of(self, number: Ints, words: Words, values: Rows, layout: Layout) -> Ints:
+        """Where the rows that equal some values begin and end in the runs of their keys.
+
+        Shape:  of n values, by key, lines (value, run, begin, end), by value and run. Between these there may be rows
+                that share the value's word.
+        Cost:   O(log n) words for each line, and where many rows share them, O(log n) rows.
+        """
+        lines = _word_spans(self.hits, self.words, number, words)
+        tied = np.flatnonzero(lines[:, 3] - lines[:, 2] > _TIED)
+        if not len(tied):
+            return lines
+        _, first = np.unique(lines[tied, 1:3], axis=0, return_index=True)
+        if _READ_FOR * len(tied) > np.sum(lines[tied[first], 3] - lines[tied[first], 2]):
+            return lines
+        wanted, block = values.take(lines[tied, 0]), self.hits[lines[tied, 1], 1]
+        stack = Stack([b.values for b in self.used], layout.value_schema)
+        for side, upto in ((2, False), (3, True)):
+            lines[tied, side] = _bisected(stack, block, lines[tied, 2], lines[tied, 3], wanted, layout, upto)
+        return lines
+
+    def _runs(self, lines: Ints, number: Ints) -> Ints:
+        """Spans that have rows, as runs."""
+        lines = lines[lines[:, 2] < lines[:, 3]]
+        return joined_runs(np.stack([number[lines[:, 0]], self.hits[lines[:, 1], 1], *lines[:, 2:].T], axis=1))
+
+    def with_words(self, number: Ints, words: Words) -> Ints:
+        """The rows that have the word of a value of their key, as runs; keys ``number`` ascend."""
+        return self._runs(_word_spans(self.hits, self.words, number, words), number)
+
+
+@dataclass(frozen=True)
+class OldRows:
+    """The old updates of some keys, of which a part is read.
+
+    Shape:  of K keys ``size`` (K,) how many updates each has, and ``whole`` (K,) which have to be read whole, because
+            nothing less is sure to be enough: those that have a row whose count is below zero.
+    """
+
+    given: Arranged
+    located: Located
+    size: Ints
+    whole: Mask
+
+    @classmethod
+    def of(cls, given: Arranged, negative: Arranged, new: NewRows) -> OldRows:
+        """Those of the keys of what is new.
+
+        Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
+                below zero, arranged by the key.
+        """
+        located = Located.of(given.old, new.hashes, new.keys)
+        size = np.zeros(new.keys.count, np.int64)
+        np.add.at(size, located.hits[:, 0], located.hits[:, 3] - located.hits[:, 2])
+        return cls(given, located, size, _has_below_zero(negative, new.hashes, new.keys))
+
+    @property
+    def layout(self) -> Layout:
+        """That of the batches."""
+        return self.given.layout
+
+    def and_whole(self, groups: Mask) -> OldRows:
+        """The same, of which some more groups are read whole."""
+        return replace(self, whole=self.whole | groups)
+
+    def whole_up_to(self, sizes: Ints | int = 0) -> Mask:
+        """Which groups are read whole if those are that have no more updates than this, or few."""
+        return self.whole | (self.size <= np.maximum(sizes, SMALL))
+
+    def with_whole(self, runs: Ints, whole: Mask) -> Ints:
+        """Some runs and all of the groups that are read whole, by key and block, those that overlap or meet as one."""
+        hits = self.located.hits
+        return joined_runs(np.concatenate([runs, hits[whole[hits[:, 0]]]]))
+
+    def read(self, runs: Ints) -> Matches:
+        """The updates in some runs."""
+        return matches_of(runs, self.located.used, self.layout)
+
+    def all(self) -> Matches:
+        """All of them."""
+        return self.read(self.located.hits)
+
+
+def no_matches(layout: Layout) -> Matches:
+    """No old updates."""
+    none = np.empty(0, np.int64)
+    times = np.empty((layout.lattice.width, 0), np.int64)
+    return Matches(none, Rows.empty(layout.value_schema), np.empty(0, np.uint64), times, none)
+
+
+def column_of(block: Block, name: str) -> pa.Array:
+    """A column of a block, of its keys or values."""
+    return (block.keys if name in block.layout.key else block.values).column(name)
+
+
+def chosen(matches: Matches, index: Ints) -> Matches:
+    """Some of the updates."""
+    return Matches(
+        matches.probe[index],
+        matches.values.take(index),
+        matches.value_hash[index],
+        matches.times.take(index, axis=1),
+        matches.diffs[index],
+    )
+
+
+def _has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
+    """Of which of some distinct keys a row has a count below zero before the step, or at one of its times."""
+    result = np.zeros(keys.count, np.int64)
+    for batches, is_new in ((negative.old, False), ((negative.new,), True)):
+        if any(len(batch) for batch in batches):
+            matches = find_in(batches, hashes, keys)
+            np.add.at(result, matches.probe, 1 if is_new else matches.diffs)
+    return result > 0
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The distinct rows of old updates that were read and of what is new, ranked by group and order.
+
+    Shape:  ``rank`` of each of the ``old``; of each rank its group ``owner``, its ``word``, what its old updates sum up
+            to, ``copies``, and whether it ``is_new``. ``rows`` are the old ones and then the new ones, with ``ranks``.
+    """
+
+    old: Matches
+    rank: Ints
+    owner: Ints
+    word: Words
+    copies: Ints
+    is_new: Mask
+    rows: Rows
+    ranks: Ints
+
+    @classmethod
+    def of(cls, old: Matches, new: NewRows, layout: Layout) -> Ranked:
+        """Rank what was read."""
+        group = np.concatenate([old.probe, new.number])
+        both = Rows.concat([old.values, new.values], layout.value_schema)
+        rank, owner = ranked(both, group, layout)
+        mine, many = rank[: len(old)], len(owner)
+        word = np.empty(many, np.uint64)
+        word[rank] = np.concatenate([old.value_hash, new.words])
+        copies, is_new = np.zeros(many, np.int64), np.zeros(many, np.bool_)
+        np.add.at(copies, mine, old.diffs)
+        is_new[rank[len(old) :]] = True
+        return cls(old, mine, owner, word, copies, is_new, both, rank)
+
+    def peers(self, order: Sequence[Order]) -> Ints:
+        """For each rank the first of its group that is equal to it in an order by which they are ranked."""
+        some, fresh = np.empty(len(self.owner), np.int64), np.ones(len(self.owner), np.bool_)
+        some[self.ranks] = np.arange(len(self.ranks))
+        lines = [self.owner]
+        for name, descending, nulls_first in order:
+            column = self.rows.column(name)
+            lines += [line[some] for line in sort_lines(column, descending=descending, nulls_first=nulls_first)]
+        fresh[1:] = np.logical_or.reduce([line[1:] != line[:-1] for line in lines])
+        return np.maximum.accumulate(np.where(fresh, np.arange(len(fresh)), 0))
+
+    def chosen(self, ranks: Mask, whole: Mask) -> Matches:
+        """The old updates of some ranks, and those of groups that were read ``whole``."""
+        return chosen(self.old, np.flatnonzero(ranks[self.rank] | whole[self.old.probe]))
+
+
+def ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
+    """The rank of each row among the distinct rows of all groups, by group and order; and the group of each rank."""
+    lines = [*whole_order(rows, layout.order)[::-1], group]
+    place = np.lexsort(lines)
+    fresh = np.ones(len(place), np.bool_)
+    fresh[1:] = np.logical_or.reduce([line[place[1:]] != line[place[:-1]] for line in lines])
+    rank = np.empty(len(place), np.int64)
+    rank[place] = np.cumsum(fresh) - 1
+    return rank, group[place[fresh]]
+
+
+def null_ends(located: Located, hits: Ints, column: str) -> Ints:
+    """Where, in each run, the rows end that have a null in the first column of the order."""
+    start, ends = hits[:, 2].copy(), _first_words(hits, located.words)
+    for h in np.flatnonzero(ends > start).tolist():  # a value may have the word of nulls
+        values = located.used[hits[h, 1]].values.column(column)
+        start[h] += values.slice(int(start[h]), int(ends[h] - start[h])).null_count
+    return start
+
+
+@compiled
+def _first_words(hits: Ints, addresses: Ints) -> Ints:
+    """Where, in each run, the rows end that have the first of all words."""
+    ends = np.empty(len(hits), np.int64)
+    for h in range(len(hits)):
+        ends[h] = first_at(addresses[hits[h, 1]], hits[h, 2], hits[h, 3], ONE)
+    return ends
+
+
+@compiled
+def stretch(address: int, start: int, stop: int, low: np.uint64, high: np.uint64) -> tuple[int, int]:
+    """Where in a run the words begin that are not below ``low``, and where those end that are not above ``high``."""
+    begin = first_at(address, start, stop, low)
+    return begin, stop if high == LAST_WORD else first_at(address, begin, stop, high + ONE)
+
+
+def _bisected(stack: Stack, block: Ints, low: Ints, high: Ints, values: Rows, layout: Layout, upto: bool) -> Ints:
+    """Where, in ordered stretches of blocks, the rows begin that are not before a value (``upto``: that are behind)."""
+    low, high = low.copy(), high.copy()
+    while len(some := np.flatnonzero(low < high)):
+        middle = (low[some] + high[some]) >> 1
+        both = Rows.concat([stack.take(stack.starts[block[some]] + middle), values.take(some)], layout.value_schema)
+        sign = np.zeros(len(some), np.int64)
+        for line in reversed(whole_order(both, layout.order)):
+            row, value = line[: len(some)], line[len(some) :]
+            sign = np.where(row == value, sign, np.where(row < value, -1, 1))
+        before = sign < int(upto)
+        low[some], high[some] = np.where(before, middle + 1, low[some]), np.where(before, high[some], middle)
+    return low
+
+
+@compiled
+def twice(lines: Ints) -> Ints:
+    """The same lines, with room for as many more."""
+    more = np.empty((2 * len(lines), lines.shape[1]), np.int64)
+    more[: len(lines)] = lines
+    return more
+
+
+@compiled
+def put_run(runs: Ints, count: int, key: int, block: int, start: int, stop: int) -> tuple[Ints, int]:
+    """Append a run to those that there are, if it has rows."""
+    if start >= stop:
+        return runs, count
+    if count == len(runs):
+        runs = twice(runs)
+    runs[count, 0], runs[count, 1], runs[count, 2], runs[count, 3] = key, block, start, stop
+    return runs, count + 1
+
+
+@compiled
+def _word_spans(hits: Ints, addresses: Ints, number: Ints, words: Words) -> Ints:
+    """Where the rows with some words begin and end in the runs of their keys, which ascend: (word, run, begin, end)."""
+    out, count, low = np.empty((len(words) + 8, 4), np.int64), 0, 0
+    for n in range(len(words)):
+        while low < len(hits) and hits[low, 0] < number[n]:
+            low += 1
+        h = low
+        while h < len(hits) and hits[h, 0] == number[n]:
+            start, stop = stretch(addresses[hits[h, 1]], hits[h, 2], hits[h, 3], words[n], words[n])
+            if count == len(out):
+                out = twice(out)
+            out[count, 0], out[count, 1], out[count, 2], out[count, 3] = n, h, start, stop
+            count += 1
+            h += 1
+    return out[:count].copy()
+
+
+def joined_runs(runs: Ints) -> Ints:
+    """Runs by key and block, those that overlap or meet as one."""
+    return _merge_runs(runs[np.lexsort((runs[:, 2], runs[:, 1], runs[:, 0]))])
+
+
+@compiled
+def _merge_runs(runs: Ints) -> Ints:
+    count = 0
+    for r in range(len(runs)):
+        last = count - 1
+        if count and runs[last, 0] == runs[r, 0] and runs[last, 1] == runs[r, 1] and runs[r, 2] <= runs[last, 3]:
+            runs[last, 3] = max(runs[last, 3], runs[r, 3])
+            continue
+        for c in range(4):
+            runs[count, c] = runs[r, c]
+        count += 1
+    return runs[:count].copy()
+
+
+@compiled
+def places_in(runs: Ints, rows: Ints) -> Ints:
+    """Where rows, lines (key, block, row), are among all rows of runs, in which each is."""
+    result = np.empty(len(rows), np.int64)
+    at, before = 0, 0
+    for r in range(len(rows)):
+        while not (runs[at, 0] == rows[r, 0] and runs[at, 1] == rows[r, 1] and runs[at, 3] > rows[r, 2]):
+            before += runs[at, 3] - runs[at, 2]
+            at += 1
+        result[r] = before + rows[r, 2] - runs[at, 2]
+    return result
+
+
+@compiled
+def next_key(hits: Ints, first: int) -> int:
+    """Where the runs of the key of run ``first`` end."""
+    last = first + 1
+    while last < len(hits) and hits[last, 0] == hits[first, 0]:
+        last += 1
+    return last
+
+
+@compiled
+def next_batch(hits: Ints, batch: Ints, first: int) -> int:
+    """Where the runs end that one batch has of the key of run ``first``: runs of one batch follow each other."""
+    last = first + 1
+    while last < len(hits) and hits[last, 0] == hits[first, 0] and batch[hits[last, 1]] == batch[hits[first, 1]]:
+        last += 1
+    return last

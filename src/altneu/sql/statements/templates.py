@@ -1,0 +1,291 @@
+"""Queries that are asked again: bound, optimised and prepared once, for all values that columns are compared with.
+
+The constants of a text after its WHERE are cut out by a regular expression, and what is left is its template. Those
+that are compared with a column, in WHERE, are parameters of the query; the others are a part of what it means. Whether
+the template means what the text does is checked when it is prepared: it is parsed beside the text. The query is bound
+with constants that nobody writes, and is not used if one of them has become part of its plan.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+from sqlglot import exp
+
+from altneu import types as T
+from altneu.engine.before import Before
+from altneu.engine.engine import Engine
+from altneu.engine.reading import Time
+from altneu.errors import AltneuError
+from altneu.expressions.construct import integer
+from altneu.expressions.expr import Literal
+from altneu.expressions.parameters import PARAMETER, marked
+from altneu.linear import Filter
+from altneu.plan import ir
+from altneu.sql import Shown
+from altneu.sql.statements.defined import Definitions
+from altneu.sql.statements.ordered import Ordered, ordered
+from altneu.sql.statements.parser import parse
+from altneu.sql.statements.tree import Select
+from altneu.views.peek import from_lookups
+from altneu.views.prepared import Prepared, prepared
+
+MOST_BYTES = 4096  # of a query that is remembered
+MOST_QUERIES = 256
+
+_WHERE = re.compile(r"\bwhere\b", re.IGNORECASE)
+_UNCLEAR = re.compile(r"""["\\:?;]|--|/\*|''""")
+_CONSTANT = re.compile(r"(?<!\w)'([^']*)'(?!\w)|\w+'[^']*'|(?<![\w.])(\d+)(?![\w.])|`[^`]*`|\w+")
+_COMPARED = (exp.EQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
+_AROUND = (*_COMPARED, exp.And, exp.Or, exp.Paren)
+_LEAST = {"i": 2_046_377_183, "l": 8_046_377_183_615_094_327}
+"""Whole numbers that nobody writes, by their type: constants while a query is bound, more by the parameter's number."""
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Template:
+    """A text without some of its constants, and these: texts and whole numbers."""
+
+    text: str
+    kinds: str  # of each constant: s, i for int, l for bigint
+    constants: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Template:
+        """The template of a text.
+
+        >>> Template.of("SELECT * FROM v WHERE k = 17 AND s > 'x' AND v.a1 < 1.5")
+        Template(text='SELECT * FROM v WHERE k = :i0 AND s > :s1 AND v.a1 < 1.5', kinds='is', constants=('17', 'x'))
+        """
+        where = _WHERE.search(text)
+        if where is None or _UNCLEAR.search(text):
+            return cls(text, "", ())
+        kinds, constants = list[str](), list[str]()
+
+        def cut(match: re.Match[str]) -> str:
+            characters, digits = match[1], match[2]
+            if characters is None and (digits is None or int(digits) >= 1 << 63):
+                return match[0]
+            kinds.append("s" if digits is None else "i" if int(digits) < 1 << 31 else "l")
+            constants.append(characters if digits is None else digits)
+            return f":{kinds[-1]}{len(kinds) - 1}"
+
+        rest = _CONSTANT.sub(cut, text[where.end() :])
+        return cls(text[: where.end()] + rest, "".join(kinds), tuple(constants))
+
+    def literal(self, number: int) -> Literal:
+        """A constant as expressions have it."""
+        value = self.constants[number]
+        return Literal(value, T.STRING) if self.kinds[number] == "s" else integer(int(value))
+
+    def unlikely(self, number: int) -> str:
+        """A constant of the same type that nobody writes."""
+        kind = self.kinds[number]
+        return f"\0{PARAMETER} {number}\0" if kind == "s" else str(_LEAST[kind] + number)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A prepared query, of which constants are parameters, and for which plan and definitions it was prepared."""
+
+    plan: object
+    version: int
+    query: Prepared
+    order: Ordered
+    at: Time
+    parameters: frozenset[int]
+
+    def constants(self, template: Template) -> list[Literal]:
+        """Constants for its parameters."""
+        if not self.parameters:
+            return []
+        return [template.literal(number) for number in range(len(template.constants))]
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """A query that lookups do not answer, as of a plan and definitions."""
+
+    plan: object
+    version: int
+
+
+class _Recent(Generic[V]):
+    """What was asked for most recently, by key; any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock, self._values = threading.Lock(), OrderedDict[Any, V]()
+
+    def get(self, key: object) -> V | None:
+        """The value of a key."""
+        with self._lock:
+            value = self._values.get(key)
+            if value is not None:
+                self._values.move_to_end(key)
+            return value
+
+    def put(self, key: object, value: V) -> None:
+        """Remember a value, and forget the one that was not asked for longest."""
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > MOST_QUERIES:
+                self._values.popitem(last=False)
+
+
+class Templates:
+    """The queries that were asked of a session lately, prepared when they are asked for the second time.
+
+    A query is prepared again once a view or a definition was made, replaced or dropped.
+    """
+
+    def __init__(self, engine: Engine, known: Definitions, shown: Callable[[exp.Expr], Shown]) -> None:
+        self._engine, self._known, self._shown = engine, known, shown
+        self._kept = _Recent[tuple[int, ...]]()  # which constants of a template are not parameters
+        self._queries = _Recent[_Asked | _Refused]()
+
+    def asked(self, text: str) -> Asking | None:
+        """A query that was asked before, with other constants perhaps; None if it is to be bound as it is written."""
+        if len(text) > MOST_BYTES:
+            return None
+        template = Template.of(text)
+        kept = self._kept.get(template.text)
+        if kept is None:
+            self._kept.put(template.text, ())
+            return None
+        key = template.text, tuple(template.constants[number] for number in kept)
+        query = self._queries.get(key)
+        if query is None or not self._is_current(query):
+            if self._engine.before is not None:
+                return None  # who waits for the lock does it where the query is bound
+            with self._engine.lock:
+                query, kept = self._prepared(text, template)
+            self._kept.put(template.text, kept)
+            self._queries.put((template.text, tuple(template.constants[number] for number in kept)), query)
+        return Asking(self, query, query.constants(template)) if isinstance(query, _Asked) else None
+
+    def _is_current(self, query: _Asked | _Refused) -> bool:
+        return query.plan is self._engine.plan and query.version == self._known.version
+
+    def answer(self, query: _Asked, constants: Sequence[Literal], state: Engine | Before) -> pa.Table | None:
+        """The rows of a query; None if it is to be computed otherwise. Under the lock of ``state``."""
+        if not self._is_current(query):
+            return None
+        answer = from_lookups(state, query.query, query.at, constants)
+        return None if answer is None else query.order.apply(answer.table)
+
+    # preparing ------------------------------------------------------------------------------------------------------
+
+    def _prepared(self, text: str, template: Template) -> tuple[_Asked | _Refused, tuple[int, ...]]:
+        """A query, and which of its constants are no parameters."""
+        every, version = tuple(range(len(template.constants))), self._known.version
+        refused = _Refused(self._engine.plan, version)
+        try:
+            statements = parse(text)
+            if len(statements) != 1 or not isinstance(statements[0], Select):
+                return refused, every
+            parameters, tree = _parameters(template, statements[0])
+            order = ordered(tree, self._shown)
+            collection = self._engine.catalogue.recognised(PARAMETER, order.shown.collection, "auto")
+            query = prepared(self._engine, collection, order.first)
+            if query is None or not _stands(query, template, parameters):
+                if not parameters:
+                    return refused, every
+                order = ordered(statements[0].query, self._shown)
+                query = prepared(self._engine, order.shown.collection, order.first)
+                parameters = frozenset()
+        except AltneuError:
+            return refused, every  # it is said when the query is bound as it is written
+        if query is None:
+            return refused, every
+        asked = _Asked(self._engine.plan, version, query, order, statements[0].at, parameters)
+        return asked, tuple(number for number in every if number not in parameters)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A query with the constants that it is asked with."""
+
+    templates: Templates
+    query: _Asked
+    constants: Sequence[Literal]
+
+    @property
+    def at(self) -> Time:
+        """The time of AS OF."""
+        return self.query.at
+
+    def answer(self, state: Engine | Before) -> pa.Table | None:
+        """Its rows; None if it is to be computed otherwise. Under the lock of ``state``."""
+        return self.templates.answer(self.query, self.constants, state)
+
+
+def _parameters(template: Template, written: Select) -> tuple[frozenset[int], exp.Expr]:
+    """Which constants of a template are parameters, and the tree of the query with marks and other values for these."""
+    nothing = frozenset[int](), written.query
+    if not template.constants:
+        return nothing
+    try:
+        statements = parse(template.text)
+    except AltneuError:
+        return nothing
+    if len(statements) != 1 or not isinstance(statements[0], Select) or statements[0].at != written.at:
+        return nothing
+    tree = statements[0].query
+    places = {node.name: node for node in tree.find_all(exp.Placeholder)}
+    if places.keys() != {f"{kind}{number}" for number, kind in enumerate(template.kinds)}:
+        return nothing
+    parameters = dict[int, exp.Literal]()
+    for number, kind in enumerate(template.kinds):
+        node = places[f"{kind}{number}"]
+        literal = exp.Literal(this=template.constants[number], is_string=kind == "s")
+        if _is_compared(node):
+            parameters[number] = literal
+        node.replace(literal)
+    if tree != written.query:
+        return nothing
+    for number, literal in parameters.items():
+        literal.set("this", template.unlikely(number))
+        literal.meta[PARAMETER] = number
+    return frozenset(parameters), tree
+
+
+def _is_compared(node: exp.Expr) -> bool:
+    """Whether a constant is compared with a column, as one of the conditions of a WHERE."""
+    parent = node.parent
+    if not isinstance(parent, _COMPARED):
+        return False
+    others = [parent.this, parent.args.get("expression")]
+    if not any(isinstance(other, exp.Column) for other in others):
+        return False
+    while isinstance(parent, _AROUND):
+        parent = parent.parent
+    return isinstance(parent, exp.Where)
+
+
+def _stands(query: Prepared, template: Template, parameters: frozenset[int]) -> bool:
+    """Whether a plan has its parameters where constants are put in their places, and none of their other values."""
+    filters = list[str]()
+    rest = list[str]()
+    nodes = {reader.node.fingerprint: reader.node for reader in query.readers}
+    for node in ir.walk(query.node):
+        if node.fingerprint not in nodes:
+            rest.append(node.describe())
+    for reader in nodes.values():
+        for step in reader.logic.steps:
+            (filters if isinstance(step, Filter) else rest).append(f"{step} {step.digest}")
+    tests, others = "\n".join(filters), "\n".join(rest)
+    unlikely = (template.unlikely(number) for number in parameters)
+    return (
+        all(marked(number) in tests for number in parameters)
+        and not any(marked(number) in others for number in parameters)
+        and not any(value in tests or value in others for value in unlikely)
+    )

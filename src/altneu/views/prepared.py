@@ -1,0 +1,288 @@
+"""Queries that are answered once and need few rows: which rows of which views, and the answer over these rows alone.
+
+What a query looks up follows from its plan, and from what is found: the keys that one side of a join has restrict the
+other side. So a query is prepared once, and its lookups are made each time that it is asked, perhaps with other
+constants for its parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from altneu.collections.collection import Collection
+from altneu.columnar.ranking import Order
+from altneu.columnar.rows import Rows
+from altneu.engine.engine import Engine
+from altneu.engine.reading import ASKED, StateOfViews
+from altneu.expressions.expr import Literal
+from altneu.operators.base import Region, StepMode
+from altneu.operators.linear.logic import run_logic
+from altneu.order import Antichain
+from altneu.plan import ir
+from altneu.plan.physical import Plan
+from altneu.plan.reads import (
+    Reader,
+    Values,
+    column_read,
+    is_row_by_row,
+    read_of,
+    separated,
+    values_by_joins,
+)
+from altneu.plan.rewrite import optimise, without_indexes
+from altneu.plan.rewrite.transform import replaced
+from altneu.runtime.inputs import Inputs
+from altneu.runtime.local import LocalExecutor
+from altneu.runtime.outcome import Outcome
+from altneu.runtime.read import At, contents
+from altneu.runtime.state import StateTable
+from altneu.store import MemoryStore
+from altneu.trace.update import Updates
+from altneu.views.contents import has_too_many_rows, stored_errors, table_of
+from altneu.views.lookup import MOST_KEYS, MOST_ROWS, First, Lookup, lookup_of, rows_of
+
+_FEWEST = 64  # updates of each batch in which the first rows of a query are looked for
+_MORE = 8  # times as many, where they are not enough
+_PLANS = 4  # lowered plans that are kept with a query
+
+Lower = Callable[[ir.Node], Plan]
+"""The plan of a query over the rows of its sources alone, for one shard."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a query looked up: its plan over sources that have the rows found, and these."""
+
+    node: ir.Node
+    lookups: tuple[Lookup, ...]
+    inputs: Mapping[str, Updates]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The rows of a query from lookups; with its plan and what was computed, if it took more than linear logic."""
+
+    table: pa.Table
+    found: Found
+    computed: Computed | None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query over views as its lookups need it: each reader of a view has a source of its own.
+
+    ``views`` are the views by the names of their sources, ``arrangements`` those of all rows of a view that there are.
+    ``first`` is how many rows are asked for, in which order, and ``numbers`` names, for the arrangements in that order,
+    those of rows with negative counts. ``coordinates`` are the names of the two times of the query's rows, if they
+    have two.
+    """
+
+    node: ir.Node
+    readers: tuple[Reader, ...]
+    views: Mapping[str, str]
+    arrangements: Mapping[str, tuple[str, ...]]
+    lower: Lower
+    first: First | None = None
+    numbers: Mapping[str, str | None] = field(default_factory=dict)
+    coordinates: tuple[str, str] | None = None
+
+    def found(
+        self, state: StateOfViews, times: Mapping[str, At], constants: Sequence[Literal] = (), most: int | None = None
+    ) -> tuple[Found, bool] | None:
+        """The rows that the query needs, and whether these are all; None if views have to be read as a whole.
+
+        Each view has a time in ``times``. With ``most``, and if the first rows suffice, so many updates of each batch
+        are read at most.
+
+        That is so where a view has errors: how many of them a query meets depends on how it reads the view.
+        """
+        for view, time in times.items():
+            if state.known(view).since > time[0] or stored_errors(state.table, state.ports(view), time).count:
+                return None
+        root, readers = self._with(constants)
+        lookups, inputs, complete = dict[str, Lookup](), dict[str, Updates](), True
+        by_joins: Mapping[str, Values] = {}
+        while len(inputs) < len(readers):
+            before = len(inputs)
+            for reader in readers:
+                if reader.name in inputs:
+                    continue
+                read, view = read_of(reader), self.views[reader.source]
+                if reader.name in by_joins and read.values is not None:
+                    read = read.and_of(by_joins[reader.name])
+                if not (read.is_partial or (self.first is not None and is_row_by_row(root))):
+                    continue
+                lookup = lookup_of(read, view, self.arrangements[view], state.table, self.numbers.get)
+                if lookup is None:
+                    continue
+                rows = rows_of(state.table, lookup, times[view], reader.node.input.schema, most)
+                if rows is None:
+                    return None
+                lookups[reader.name], inputs[reader.name] = lookup, rows[0]
+                complete &= rows[1]
+            if len(inputs) == before:
+                return None
+            if len(inputs) < len(readers):
+                at = next(iter(times.values()))
+                by_joins = values_by_joins(root, inputs.keys(), self._keys_of(inputs, at))
+        found = Found(root, tuple(lookups[reader.name] for reader in readers), inputs)
+        return found, complete
+
+    def _with(self, constants: Sequence[Literal]) -> tuple[ir.Node, tuple[Reader, ...]]:
+        """The plan with constants for its parameters, and its readers."""
+        if not constants:
+            return self.node, self.readers
+        readers = tuple(reader.with_constants(constants) for reader in self.readers)
+        instead = {old.node.fingerprint: new.node for old, new in zip(self.readers, readers, strict=True)}
+        alone = instead.get(self.node.fingerprint)
+        return (replaced(self.node, instead) if alone is None else alone), readers
+
+    def _keys_of(self, inputs: Mapping[str, Updates], at: At) -> Callable[[ir.Node, Sequence[str]], Values]:
+        def values_of(node: ir.Node, columns: Sequence[str]) -> Values:
+            """The distinct values of columns that are not null, of a node whose sources are all found; of a few."""
+            rows = self._rows(node, inputs, at)
+            plain = [] if rows is None else [name for name in columns if not pt.is_nested(rows.column(name).type)]
+            values = {name: rows.column(name).unique().drop_null() for name in plain if rows is not None}
+            return {name: among for name, among in values.items() if len(among) <= MOST_KEYS}
+
+        return values_of
+
+    def _rows(self, node: ir.Node, inputs: Mapping[str, Updates], at: At) -> Rows | None:
+        """The rows of a node from what was found; None if any of it fails."""
+        if (updates := _row_by_row(node, inputs)) is not None:
+            return updates.rows
+        result = computed(self.lower(node), inputs, at)
+        updates = result.updates(at)
+        return None if updates is None else updates.rows
+
+    def answer(
+        self, state: StateOfViews, times: Mapping[str, At], at: At, constants: Sequence[Literal] = ()
+    ) -> Answered | None:
+        """The rows at a time; None if views have to be read as a whole, or anything fails or has a negative count.
+
+        Only a computation from whole views decides which errors there are. If the query has ``first``, they are only
+        so many rows, or more.
+        """
+        most = None if self.first is None else max(self.first.count, _FEWEST)
+        while True:
+            found = self.found(state, times, constants, most)
+            if found is None:
+                return None
+            answered = self._answered(found[0], at)
+            if answered is None or found[1]:
+                return answered
+            assert most is not None
+            if self.first is not None and answered.table.num_rows >= self.first.count:
+                return answered
+            most = most * _MORE if most * _MORE <= MOST_ROWS else None
+
+    def _answered(self, found: Found, at: At) -> Answered | None:
+        if (updates := _row_by_row(found.node, found.inputs)) is not None:
+            return None if _is_wrong(updates) else Answered(table_of(updates), found, None)
+        result = computed(self.lower(found.node), found.inputs, at)
+        updates = result.updates(at)
+        return None if updates is None else Answered(table_of(updates), found, result)
+
+
+def prepared(engine: Engine, collection: Collection, first: First | None = None) -> Prepared | None:
+    """How lookups may answer a query over a session's views; None if it reads what is no view, or times.
+
+    A key is looked up if the query requires values of all of its columns, or if a join does: the side of which all
+    rows are found has the keys of the other. It is the key of the view's contents, or of another arrangement of the
+    same rows: an index, or one that a join or reduce keeps. Of an ordered arrangement only rows within bounds are read,
+    and only the ``first`` rows if the query asks for no more.
+
+    It holds until a view is added or dropped.
+    """
+    catalogue, existing = engine.catalogue, engine.journal.existing()
+    node, views = catalogue.over_views(collection)
+
+    def arrangements(view: str) -> list[str]:
+        return [name for name in engine.arrangements(view) if name in existing]
+
+    def lower(node: ir.Node) -> Plan:
+        return catalogue.lowered_alone(ASKED, node)
+
+    query = prepared_over(node, views, arrangements, engine.table, lower, first, catalogue.plan.below_zero)
+    return None if query is None else replace(query, coordinates=ir.coordinates(collection.node))
+
+
+def prepared_over(
+    node: ir.Node,
+    views: Mapping[str, str],
+    arrangements: Callable[[str], Iterable[str]],
+    table: StateTable,
+    lower: Lower,
+    first: First | None = None,
+    below_zero: Callable[[str], str | None] = lambda _: None,
+) -> Prepared | None:
+    """As ``prepared``, of a plan over sources that stand for ``views``, of which arrangements hold all rows."""
+    if any(isinstance(below, ir.Source) and below.name not in views for below in ir.walk(node)):
+        return None
+    parts = separated(without_indexes(optimise(node)))
+    if parts is None:
+        return None
+    root, readers = parts
+    read = {reader.source: views[reader.source] for reader in readers}
+    of_views = {view: tuple(arrangements(view)) for view in read.values()}
+    wanted, numbers = _wanted_order(root, first), dict[str, str | None]()
+    for name in (name for names in of_views.values() for name in names if wanted is not None):
+        order = table.layouts[name].order
+        numbers[name] = below_zero(name) if order and order[0] == wanted else None
+    suffices = first if any(numbers.values()) else None
+    return Prepared(root, readers, read, of_views, lru_cache(_PLANS)(lower), suffices, numbers)
+
+
+def _wanted_order(root: ir.Node, first: First | None) -> Order | None:
+    """The order of a source's rows in which the first rows of a query come from the first of these; None if unknown."""
+    if first is None or not isinstance(root, ir.Linear) or not is_row_by_row(root):
+        return None
+    column = column_read(root, first.column)
+    return None if column is None else (column, first.descending, first.nulls_first)
+
+
+def _row_by_row(node: ir.Node, inputs: Mapping[str, Updates]) -> Updates | None:
+    """The rows of a plan that is linear logic over one source which cannot fail; None of any other plan."""
+    if not isinstance(node, ir.Linear) or not is_row_by_row(node):
+        return None
+    assert isinstance(node.input, ir.Source)
+    rows, _ = run_logic(node.logic, inputs[node.input.name])
+    return rows
+
+
+def _is_wrong(updates: Updates) -> bool:
+    """Whether a row has a negative count, or they are too many for a table."""
+    return bool((updates.diffs < 0).any()) or has_too_many_rows(updates)
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The state of a query that was computed from given rows."""
+
+    plan: Plan
+    table: StateTable
+    outcome: Outcome
+
+    def updates(self, at: At) -> Updates | None:
+        """The rows at a time; None if an operator failed, a row has a negative count, or they are too many."""
+        ports = self.plan.views[ASKED]
+        updates = contents(self.table, ports.contents, at)
+        return None if stored_errors(self.table, ports, at).count or _is_wrong(updates) else updates
+
+
+def computed(plan: Plan, inputs: Mapping[str, Updates], at: At) -> Computed:
+    """Compute a query from rows of its sources, in this process."""
+    lattice = plan.lattice
+    table = StateTable(MemoryStore(), lattice, durable=False, layouts=plan.arranged)
+    start = Antichain.minimum(lattice)
+    region = Region(start, Antichain.of(lattice, at[0] + 1), start)
+    given = Inputs({name: [updates] for name, updates in inputs.items() if len(updates)})
+    outcome = LocalExecutor().step(plan, table, given, region, StepMode(1, hydrating=True))
+    for (name, shard), state in outcome.states.items():
+        table.put(name, shard, state)
+    return Computed(plan, table, outcome)

@@ -1,0 +1,94 @@
+"""What a small step costs in calls of functions: a bound, and how little views with nothing to do add to it."""
+
+import random
+import sys
+
+import altneu as an
+
+STEPS = 40
+MOST_CALLS = 1_700  # of Python functions and built-in ones, in a step of a filter and a count with its insert
+MOST_CALLS_IN_A_LOOP = 6_500  # the same, of replacing an edge of a graph that is searched: some three rounds
+
+
+def counting(number):
+    source = an.source(f"t{number}", "k bigint, v bigint")
+    return source.filter("v % 2 = 0").group_by("k").agg("count(*) AS n")
+
+
+def calls_of(session, run):
+    """The median number of calls in some steps: loading a kernel for the first time takes thousands."""
+    counts = []
+    for i in range(STEPS):
+        count = 0
+
+        def note(_frame, event, _argument):
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            run(i)
+        finally:
+            sys.setprofile(before)
+        counts.append(count)
+    return sorted(counts)[STEPS // 2]
+
+
+def one_row(session):
+    def run(i):
+        session.insert("t0", [(i % 7, 2 * i)])
+        session.advance()
+
+    for i in range(STEPS):
+        run(i)
+    return calls_of(session, run)
+
+
+def test_a_small_step_makes_few_calls():
+    with an.Session() as session:
+        session.maintain("c0", counting(0))
+        session.insert("t0", [(i % 500, i) for i in range(5_000)])
+        session.advance()
+        assert one_row(session) <= MOST_CALLS
+
+
+def test_views_with_nothing_to_do_add_at_most_two_calls_each():
+    with an.Session() as few, an.Session() as many:
+        few.maintain("c0", counting(0))
+        for number in range(40):
+            many.maintain(f"c{number}", counting(number))
+        assert one_row(many) <= one_row(few) + 80
+
+
+def test_an_edge_of_a_search_makes_few_calls_however_large_the_graph():
+    def calls(nodes):
+        rng = random.Random(nodes)
+
+        def edge():
+            return rng.randrange(nodes), rng.randrange(nodes)
+
+        edges = [edge() for _ in range(5 * nodes)]
+        sources = an.source("edges", "src int, dst int"), an.source("roots", "node int")
+        with an.Session() as session:
+            view = session.maintain("distances", an.algorithms.bfs(*sources))
+
+            def replace_one(_):
+                at = rng.randrange(len(edges))
+                session.retract("edges", [edges[at]])
+                edges[at] = edge()
+                session.insert("edges", [edges[at]])
+                session.advance()
+
+            session.insert("edges", edges)
+            session.insert("roots", [(0,)])
+            session.advance()
+            for i in range(STEPS):
+                replace_one(i)
+            result = calls_of(session, replace_one)
+            assert len(view.to_pylist()) > nodes // 2
+            return result
+
+    few = calls(200)
+    assert few <= MOST_CALLS_IN_A_LOOP
+    assert calls(5_000) <= 1.5 * few
