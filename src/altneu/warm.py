@@ -102,6 +102,7 @@ def _views() -> dict[str, Collection]:
         "while": texts.temporal("at", "at + 2"),
         "users": users,
         "by user": users.join(plain.select("k", m="n"), on="k"),
+        "spread": users.group_by("k").agg(lo="min(n)", hi="max(n)"),
         "known": known.group_by("k").agg(c="count(*)", h="max(n)"),
         "both": known.select("k", m="n div 9").join(known, on="k"),
         "texts": texts.count(),

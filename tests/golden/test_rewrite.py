@@ -250,7 +250,7 @@ EXAMPLES = {
         "values at fractions": WIDE.group_by("k").agg(third="percentile_disc(0.3) within group (order by a)"),
         "windows to the end of the group": WIDE.window(n="row_number() over (partition by k order by b)"),
         "windows between values": WIDE.window(n="count(*) over (partition by k order by b range 2 preceding)"),
-        "windows of the whole group": WIDE.window(n="dense_rank() over (partition by k order by b)"),
+        "windows of the whole group": WIDE.window(n="ntile(3) over (partition by k order by b)"),
         "other functions read the whole group": WIDE.group_by("k").agg(most="max(a)", l="collect_list(a)"),
     },
 }

@@ -131,26 +131,24 @@ def collected():
     return ROOTS.select("trial", "node", top="node").iterate(gather, max_rounds=5, on_limit="stop")
 
 
-def numbered():
+def best_two(function):
     """The two nodes with most ways to each; what is behind a node by now is its number."""
 
     def best(x):
         near = step_along(x).concat(ROOTS.select("trial", "node", top="node"))
-        place = near.window(n="row_number() over (partition by trial, node order by top desc)")
+        place = near.window(n=f"{function}() over (partition by trial, node order by top desc)")
         return place.filter("n <= 2").select("trial", "node", top="pmod(top + n, 5)").distinct()
 
     return ROOTS.select("trial", "node", top="node").iterate(best, max_rounds=5, on_limit="stop")
+
+
+def numbered():
+    return best_two("row_number")
 
 
 def ranked():
     """The same with all that are as good."""
-
-    def best(x):
-        near = step_along(x).concat(ROOTS.select("trial", "node", top="node"))
-        place = near.window(n="dense_rank() over (partition by trial, node order by top desc)")
-        return place.filter("n <= 2").select("trial", "node", top="pmod(top + n, 5)").distinct()
-
-    return ROOTS.select("trial", "node", top="node").iterate(best, max_rounds=5, on_limit="stop")
+    return best_two("dense_rank")
 
 
 def with_python():

@@ -5,6 +5,7 @@ The groups of the oracle are small, and kernels read small groups whole.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 
@@ -167,14 +168,15 @@ def recomputed(rows):
         return shown(session)
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
-    "runs", ["in one shard", "in two shards", "reopened", pytest.param("on Spark", marks=pytest.mark.spark)]
+    ("runs", "seed"),
+    [
+        *itertools.product(("in one shard", "in two shards", "reopened"), range(2)),
+        pytest.param("on Spark", 0, marks=pytest.mark.spark),  # the same kernels in other processes
+    ],
 )
 def test_views_of_large_groups_are_what_recomputation_gives(runs, seed, tmp_path, request, monkeypatch):
     monkeypatch.setattr(suffix, "_SEARCHED", SMALL)
-    if runs == "on Spark" and seed:
-        pytest.skip("one history is enough for the same kernels in other processes")
     rng, rows = random.Random(f"{runs}{seed}"), Counter()
     make = {
         "in one shard": an.Session,

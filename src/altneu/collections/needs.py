@@ -30,7 +30,7 @@ class Needs:
         """These rows of each group of ``key``.
 
         Raises:
-            PlanError: k is no whole number of at least 1, or the order is by a group column, or no column.
+            PlanError: k is not a whole number of at least 1, or the order is by a group column or an expression.
             UnknownColumnError: an order column that is not there.
             TypeMismatchError: an order column that is a map.
         """
@@ -39,7 +39,7 @@ class Needs:
         order: list[Order] = []
         for one in parse_order(self.by, schema):
             if not one.expr.is_column:
-                raise PlanError(f"needs={self}: {one.expr.text!r} is no column; add it as one with select() first")
+                raise PlanError(f"needs={self}: {one.expr.text!r} must be a column, got an expression; compute it with select() first")
             name = one.expr.column_name
             if name in key:
                 raise PlanError(f"needs={self}: {name!r} is a group column, which is equal on all rows of a group")

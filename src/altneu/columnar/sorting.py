@@ -315,7 +315,7 @@ def _settled(rows_in: Unsorted) -> Sorted | None:
             return None
         if len(_differing(rows_in.values, order, v, same_data, is_hash=not rows_in.order)):
             return None
-    if count < len(order):  # the kernel left what is kept at the front
+    if count < len(order):  # some cancelled; only those whose diff is not 0 are kept
         at = np.flatnonzero(diffs)
         return Sorted(order[at], k[at], v[at], times.take(at, axis=1), diffs[at], True)
     return Sorted(order, k, v, times, diffs, True)

@@ -135,7 +135,7 @@ def values_by_joins(
 
 
 def _either(known: Mapping[str, pa.Array] | None, more: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-    """What two readers require together; None is no reader."""
+    """The values that at least one of two readers requires; ``known`` is None before the first reader."""
     if known is None:
         return dict(more)
     return {name: pc.unique(pa.concat_arrays([known[name], more[name]])) for name in known if name in more}

@@ -1,7 +1,7 @@
 """Rows with the extreme value of a column among the rows of ordered groups before some place, few of which are read.
 
 Of each block the ranks of the column's values are kept, and the greatest of every ``CHUNK`` of them: 4 bytes a row,
-derived from the block when they are first asked for. The greatest value of a run is looked up in them. Whether its
+computed when they are first needed. The greatest value of a run is looked up in them. Whether its
 row is there, or cancels with updates of other batches, is seen by reading its updates; if it cancels, the greatest on
 both sides of it are next.
 """
@@ -28,7 +28,7 @@ CHUNK = 256
 def rows_of_extremes(old: OldRows, upto: Ints, name: str, greatest: bool) -> Ints:
     """Runs with rows that have the extreme value of a column among those of each key before ``upto`` in its runs.
 
-    Nulls are no values. Beside these rows there may be others.
+    Nulls are ignored. The runs may contain other rows as well.
 
     Cost:   O(log n + CHUNK) for each block that has rows of the key, and for each row that cancels and whose value is
             more extreme than all that are there.
@@ -104,7 +104,7 @@ class _Ranks:
         return cls(rank, np.maximum.reduceat(rank, np.arange(0, len(rank), CHUNK)))
 
     def greatest(self, low: int, high: int) -> int:
-        """Which row has the greatest rank from one on and before another, -1 where there is no value."""
+        """The row of greatest rank in [low, high), or -1 if all values there are null."""
         first, last = -(-low // CHUNK), high // CHUNK
         parts = [(low, high)]
         if first < last:

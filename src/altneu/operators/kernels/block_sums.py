@@ -1,7 +1,7 @@
 """Sums of a column over the rows of ordered groups up to some place, without reading these rows.
 
 Of each block the exact sums of every ``CHUNK`` rows are kept, added up from its beginning on: half a byte a row,
-derived from the block when they are first asked for. A sum over a run of rows is the difference of two of them, and
+computed when they are first needed. A sum over a run of rows is the difference of two of them, and
 the rows of at most two chunks.
 """
 

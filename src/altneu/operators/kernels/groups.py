@@ -25,6 +25,7 @@ NEGATIVE_MULTIPLICITY, ARITHMETIC_OVERFLOW, PYTHON_EXCEPTION, PYTHON_VALUE = (
     "PYTHON_EXCEPTION",
     "PYTHON_VALUE",
 )
+_FEW = 32  # that are sorted by insertion
 
 
 NOTHING_PENDED = Updates.empty(pa.schema([]), 1)
@@ -246,3 +247,17 @@ def _moments(groups: Ints, times: Ints, order: Ints) -> Ints:
             count += 1
     starts[count] = len(order)
     return starts[: count + 1]
+
+
+@compiled
+def sort_by(positions: Ints, words: Ints) -> None:
+    """Sort positions by the words at them, in place; equal ones stay in order."""
+    if len(positions) > _FEW:
+        positions[:] = positions[np.argsort(words[positions], kind="mergesort")]
+        return
+    for p in range(1, len(positions)):
+        i, q = positions[p], p
+        while q > 0 and words[positions[q - 1]] > words[i]:
+            positions[q] = positions[q - 1]
+            q -= 1
+        positions[q] = i

@@ -24,7 +24,7 @@ from altneu.operators.kernels.located import ONE, Located, NewRows, OldRows, joi
 from altneu.operators.reduce.node import Suffix
 from altneu.trace.batch import Arranged, Matches
 
-_SEARCHED = 1024  # groups of no more old updates are read whole where extremes are asked for, which costs as much
+_SEARCHED = 1024  # old updates; for extremes a group of at most so many is read whole, which costs no more
 
 
 def suffix_of(needed: Suffix, new: NewRows, old: OldRows, values: Arranged | None) -> tuple[Matches, SkippedRows]:

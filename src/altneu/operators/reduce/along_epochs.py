@@ -16,14 +16,13 @@ import numpy as np
 from altneu.columnar.rows import Ints
 from altneu.errors import ERROR_SCHEMA
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.groups import ReduceOutput, no_errors
+from altneu.operators.kernels.groups import ReduceOutput, no_errors, sort_by
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.touched_history import History, round_columns
 from altneu.order.difference import multiply
 from altneu.trace.update import Updates, consolidate
 
 MOST_ROWS = 1 << 22  # that the kernels are given at once
-_FEW = 32  # that are sorted by insertion
 
 
 def reduce_along_epochs(history: History, spec: ReduceSpec, operator: str) -> ReduceOutput:
@@ -154,24 +153,10 @@ def _moments(epoch: Ints, new: Ints, starts: Ints, chosen: Ints) -> tuple[Ints, 
         start, end, sign, left = starts[at], starts[at + 1], 1, chosen[at]
         while left:
             sign, left = -sign, left & (left - 1)
-        by_epoch(new[start:end], epoch)
+        sort_by(new[start:end], epoch)
         for p in range(start, end):
             if p == start or epoch[new[p]] != epoch[new[p - 1]]:
                 epochs[moments], signs[moments] = epoch[new[p]], sign
                 moments += 1
             line[p], moment[p] = at, moments - 1
     return line, moment, epochs[:moments], signs[:moments]
-
-
-@compiled
-def by_epoch(some: Ints, epoch: Ints) -> None:
-    """Sort some updates by their epochs, in place; those of one epoch stay in order."""
-    if len(some) > _FEW:
-        some[:] = some[np.argsort(epoch[some], kind="mergesort")]
-        return
-    for p in range(1, len(some)):
-        i, q = some[p], p
-        while q > 0 and epoch[some[q - 1]] > epoch[i]:
-            some[q] = some[q - 1]
-            q -= 1
-        some[q] = i

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +11,10 @@ from altneu.columnar.ranking import codes
 from altneu.columnar.rows import Ints, Rows, positions_of, taken
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import bump
-from altneu.operators.kernels.groups import NOTHING_PENDED, Groups, ReduceOutput, in_time_order, no_errors
+from altneu.operators.kernels.groups import NOTHING_PENDED, Groups, ReduceOutput, in_time_order, no_errors, sort_by
 from altneu.trace.update import Updates
 
 _MOST_MOMENTS = 16  # of a group, each of which looks for its extremes along the group
-_FEW = 32  # that are sorted by insertion
 
 
 def reduce_extremes(groups: Groups, greatest: Sequence[bool], schema: pa.Schema) -> ReduceOutput | None:
@@ -34,7 +32,9 @@ def reduce_extremes(groups: Groups, greatest: Sequence[bool], schema: pa.Schema)
     if column.null_count:
         return None
     order, moments = in_time_order(groups.new_group, groups.new_times)
-    changes, found = _changes(codes(column), diffs, old, groups.old_start, new, groups.new_group, order, moments)
+    code = codes(column)
+    code.flags.writeable = False  # as those of numbers are: one type for Numba
+    changes, found = _changes(code, diffs, old, groups.old_start, new, groups.new_group, order, moments)
     if not found:
         return None
     keys = groups.keys_of(groups.new_group[changes[0]])
@@ -65,7 +65,8 @@ def _changes(
             np.concatenate((old[old_start[group] : old_start[group + 1]], new[order[moments[at] : moments[end]]])),
         )
         before = old_start[group + 1] - old_start[group]
-        by_code = _sorted(code[some])
+        by_code = np.arange(len(some))
+        sort_by(by_code, code[some])
         rank, value, ranks = np.empty(len(some), np.int64), np.empty(len(some), np.int64), 0
         for p in range(len(some)):
             if p == 0 or code[some[by_code[p]]] != code[some[by_code[p - 1]]]:
@@ -105,18 +106,3 @@ def _ends(counts: Ints) -> tuple[int, int, bool]:
             last = i
         negative |= counts[i] < 0
     return first, last, negative
-
-
-@compiled
-def _sorted(words: Ints) -> Any:
-    """Positions in order of words."""
-    if len(words) > _FEW:
-        return np.argsort(words)
-    result = np.arange(len(words))
-    for p in range(1, len(words)):
-        i, q = result[p], p
-        while q > 0 and words[result[q - 1]] > words[i]:
-            result[q] = result[q - 1]
-            q -= 1
-        result[q] = i
-    return result

@@ -88,7 +88,7 @@ class Ends(OrderedRows):
 
     @property
     def cost(self) -> str:
-        """Few rows at each step; where there are no ends, all."""
+        """The ends and the changed rows; every row of the group where no ends are known to suffice."""
         if self.with_ties:
             return f"(first {self.first} {'values' if self.distinct else 'rows'} with ties + |change|) log n"
         return f"({self.rows} + |change|) log n" if self.rows else "rows of the groups touched"
