@@ -39,7 +39,8 @@ class Needs:
         order: list[Order] = []
         for one in parse_order(self.by, schema):
             if not one.expr.is_column:
-                raise PlanError(f"needs={self}: {one.expr.text!r} must be a column, got an expression; compute it with select() first")
+                got = f"got the expression {one.expr.text!r}; compute it with select() first"
+                raise PlanError(f"needs={self}: by must be columns, {got}")
             name = one.expr.column_name
             if name in key:
                 raise PlanError(f"needs={self}: {name!r} is a group column, which is equal on all rows of a group")
