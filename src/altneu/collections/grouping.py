@@ -253,8 +253,8 @@ class Grouping(Generic[C]):
 
         Raises:
             SchemaError: a column of the result has the name of a group column.
-            PlanError: ``needs`` was not made by ``an.first`` or ``an.last``, its k is not a whole number of at least 1, or
-                it orders by a group column or an expression.
+            PlanError: ``needs`` was not made by ``an.first`` or ``an.last``, its k is not a whole number of at least 1,
+                or it orders by a group column or an expression.
         """
         result = user_schema(schema)
         clash = next((n for n in result.names if n in self.key), None)
