@@ -83,6 +83,67 @@ def test_other_types_are_other_queries(session, monkeypatch):
             assert answer == asked(session, text), text
 
 
+TYPED = {
+    "k": ("-1", "5", "- 3", "0"),
+    "i": ("-3", "1", "0", "-2147483648"),
+    "y": ("7Y", "0Y", "-1Y"),
+    "k >": ("-1L", "1L", "5L"),
+    "e": ("1.50", "0.00", "-1.50"),
+    "e <": ("1.5", "-1.5", "0.1", ".5"),
+    "d": ("0.1D", "-0.0D", "1e308", "1e400"),
+    "f": ("0.1F", "1.5F", "-0.0F"),
+    "s": ("'a'", "''", "'-- no comment'", "'a?:;'"),
+    "b": ("true", "FALSE"),
+    "day": ("DATE '2024-01-01'", "DATE '2024-02-29'", "date'1999-12-31'", "DATE '2024-1-1'"),
+    "at": (
+        "TIMESTAMP '2024-01-01T12:30:00Z'",
+        "TIMESTAMP '2024-01-01 00:00:00'",
+        "timestamp'2024-01-01 13:30:00+01:00'",
+    ),
+    "at >=": ("TIMESTAMP_LTZ '2024-01-01T12:30:00Z'", "TIMESTAMP_LTZ '2025-01-01'"),
+}
+
+
+@pytest.mark.parametrize("column", TYPED)
+@pytest.mark.parametrize("form", ["{c} {v}", "({c} {v}) AND k = -1", "k IN (1, -1) AND ({c}{v} OR {c} {v})"])
+def test_constants_of_each_type_are_parameters(column, form, monkeypatch):
+    sign = column if " " in column else f"{column} ="
+    with filled(random.Random(column), zero=True) as session:
+        texts = ["SELECT * FROM facts WHERE " + form.format(c=sign, v=v) for v in TYPED[column]]
+        for _ in range(2):
+            for text in texts:
+                session.sql(text)
+        for text in texts:
+            answer = asked(session, text)
+            assert not is_bound(session, monkeypatch, text) or " " in column, text  # a range of all rows is a scan
+            with by_full_reads(monkeypatch):
+                assert answer == asked(session, text), text
+        assert len(session.statements.templates._queries._values) == len({Template.of(text).text for text in texts})
+
+
+def test_what_is_no_constant_stays(session, monkeypatch):
+    """What looks like a constant and is none, or fails."""
+    for test in (
+        "k -1 = {}",
+        "k = 1 -{}",
+        "k = - -{}",
+        "k = -({})",
+        "i IS NOT TRUE AND k = {}",
+        "k = {} AND (i > 3) IS TRUE",
+        "s = X'6{}' AND k = 1",
+        "s = DATE'2024-13-0{}' AND k = 1",
+        "k = 1 AND DATE'2024-01-0{}' - INTERVAL '1' DAY < DATE'2024-01-02'",
+        "s = 'a' 'b{}' AND k = 1",
+        "k = 1.{}e0 AND `i` = 8",
+        "t.i = 8 AND k = {}.",
+    ):
+        for n in (1, 1, 1, 2, 2, 1, 3):
+            text = f"SELECT * FROM t WHERE {test.format(n)}"
+            answer = asked(session, text)
+            with by_full_reads(monkeypatch):
+                assert answer == asked(session, text), text
+
+
 STAY = (
     "SELECT k = {} AS same FROM t WHERE k = 1",
     "SELECT i FROM t WHERE k = 1 ORDER BY i LIMIT {}",
@@ -219,7 +280,18 @@ def test_threads_ask_beside_steps(session):
     assert all(len(rows) == 1 and rows[0][0] == rows[0][1] for rows in found)
 
 
-def test_templates_leave_names_and_numbers_with_a_point():
+def test_templates_leave_names_and_other_constants():
     template = Template.of("SELECT 1 FROM t WHERE `k 1` = 7 AND a1 = 1.5 AND b = X'00' AND c='q' AND d = 3000000000")
-    assert template.text == "SELECT 1 FROM t WHERE `k 1` = :i0 AND a1 = 1.5 AND b = X'00' AND c=:s1 AND d = :l2"
-    assert template.constants == ("7", "q", "3000000000")
+    assert template.text == (
+        "SELECT 1 FROM t WHERE `k 1` = :int_0 AND a1 = :decimal_2_1_1 AND b = X'00' AND c=:string_2 AND d = :bigint_3"
+    )
+    assert template.constants == ("7", "1.5", "'q'", "3000000000")
+    for text in (
+        "k = 1 -- 2",
+        'k = 1 AND s = "a"',
+        "k = ?",
+        "k = :int_0 AND k = 5",
+        "k = 1 /* 2 */",
+        "k = 1; SELECT 2",
+    ):
+        assert Template.of(f"SELECT 1 FROM t WHERE {text}").constants == ()

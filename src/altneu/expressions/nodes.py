@@ -60,10 +60,10 @@ def _dot(self: TreeBuilder, node: exp.Expr) -> Expr:
 
 
 def _literal(self: TreeBuilder, node: exp.Expr) -> Expr:
-    text = node.this
-    constant = Literal(text, T.STRING) if node.is_string else number(text)
     place = node.meta.get(PARAMETER)
-    return constant if place is None else parameter(place, constant.type)
+    if place is not None:
+        return parameter(*place)
+    return Literal(node.this, T.STRING) if node.is_string else number(node.this)
 
 
 def _negative(self: TreeBuilder, node: exp.Expr) -> Expr:

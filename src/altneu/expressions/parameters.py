@@ -16,7 +16,7 @@ from altneu.expressions.expr import Call, Expr, Literal, Scope
 from altneu.expressions.vector import Vector
 
 PARAMETER = "parameter"
-"""The entry in the ``meta`` of a sqlglot literal that makes it a parameter, and says which one."""
+"""The entry in the ``meta`` of a sqlglot literal that makes it a parameter, and says which one, of which type."""
 
 
 @dataclass(frozen=True)

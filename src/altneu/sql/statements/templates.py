@@ -1,9 +1,10 @@
 """Queries that are asked again: bound, optimised and prepared once, for all values that columns are compared with.
 
-The constants of a text after its WHERE are cut out by a regular expression, and what is left is its template. Those
-that are compared with a column, in WHERE, are parameters of the query; the others are a part of what it means. Whether
-the template means what the text does is checked when it is prepared: it is parsed beside the text. The query is bound
-with constants that nobody writes, and is not used if one of them has become part of its plan.
+The constants of a text after its WHERE (texts, numbers, dates, timestamps, true and false) are cut out by a regular
+expression, and what is left is its template. Those that are compared with a column, in WHERE, are parameters of the
+query; the others are a part of what it means. Whether the template means what the text does is checked when it is
+prepared: it is parsed beside the text. The query is bound with texts that nobody writes, of which only the types are
+read, and is not used if one of them has become part of its plan.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -23,9 +25,10 @@ from altneu.engine.before import Before
 from altneu.engine.engine import Engine
 from altneu.engine.reading import Time
 from altneu.errors import AltneuError
-from altneu.expressions.construct import integer
+from altneu.expressions.construct import cast, integer
 from altneu.expressions.expr import Literal
 from altneu.expressions.parameters import PARAMETER, marked
+from altneu.expressions.parse import parse as expression
 from altneu.linear import Filter
 from altneu.plan import ir
 from altneu.sql import Shown
@@ -40,56 +43,109 @@ MOST_BYTES = 4096  # of a query that is remembered
 MOST_QUERIES = 256
 
 _WHERE = re.compile(r"\bwhere\b", re.IGNORECASE)
-_UNCLEAR = re.compile(r"""["\\:?;]|--|/\*|''""")
-_CONSTANT = re.compile(r"(?<!\w)'([^']*)'(?!\w)|\w+'[^']*'|(?<![\w.])(\d+)(?![\w.])|`[^`]*`|\w+")
+_UNCLEAR = r"""["\\:?;]|--|/\*"""
+_SPECIAL = re.compile(_UNCLEAR)
+_CONSTANT = re.compile(
+    rf"""(?<!\w)(?:(?P<word>date|timestamp|timestamp_[nl]tz)\s*)?'(?P<characters>[^']*)'(?![\w'])
+      | (?:interval\s*|\w+)'[^']*' | `[^`]*`
+      | (?<![\w.])(?P<sign>-\s*)?(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?(?:bd|[lsyfd])?)(?![\w.])
+      | (?<![\w.])(?P<boolean>true|false)(?![\w.(])
+      | \w+
+      | (?P<unclear>{_UNCLEAR}|'')""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_BEGINS = re.compile(r"(?:^|[=<>(,]|\b(?:and|or|between))\s*$", re.IGNORECASE)
+"""What is before a sign that belongs to a number, and before a constant ``true`` or ``false``."""
+_TYPES = {"date": T.DATE, "timestamp": T.TIMESTAMP, "timestamp_ltz": T.TIMESTAMP, "timestamp_ntz": T.TIMESTAMP_NTZ}
+_NOTHING = pa.schema([])
 _COMPARED = (exp.EQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
 _AROUND = (*_COMPARED, exp.And, exp.Or, exp.Paren)
-_LEAST = {"i": 2_046_377_183, "l": 8_046_377_183_615_094_327}
-"""Whole numbers that nobody writes, by their type: constants while a query is bound, more by the parameter's number."""
 
 V = TypeVar("V")
 
 
 @dataclass(frozen=True)
 class Template:
-    """A text without some of its constants, and these: texts and whole numbers."""
+    """A text without some of its constants, and these: as they are written, and as expressions have them."""
 
     text: str
-    kinds: str  # of each constant: s, i for int, l for bigint
     constants: tuple[str, ...]
+    literals: tuple[Literal, ...]
 
     @classmethod
     def of(cls, text: str) -> Template:
         """The template of a text.
 
-        >>> Template.of("SELECT * FROM v WHERE k = 17 AND s > 'x' AND v.a1 < 1.5")
-        Template(text='SELECT * FROM v WHERE k = :i0 AND s > :s1 AND v.a1 < 1.5', kinds='is', constants=('17', 'x'))
+        >>> template = Template.of(
+        ...     "SELECT * FROM v WHERE k = -17 AND s > 'x' AND v.a1 < 1.5 AND d = DATE '2024-02-29'"
+        ... )
+        >>> template.text
+        'SELECT * FROM v WHERE k = :int_0 AND s > :string_1 AND v.a1 < :decimal_2_1_2 AND d = :date_3'
+        >>> template.constants
+        ('-17', "'x'", '1.5', "DATE '2024-02-29'")
         """
         where = _WHERE.search(text)
-        if where is None or _UNCLEAR.search(text):
-            return cls(text, "", ())
-        kinds, constants = list[str](), list[str]()
+        if where is None or _SPECIAL.search(text, 0, where.end()) or "\\" in text:
+            return cls(text, (), ())
+        constants, literals, unclear = list[str](), list[Literal](), list[str]()
 
         def cut(match: re.Match[str]) -> str:
-            characters, digits = match[1], match[2]
-            if characters is None and (digits is None or int(digits) >= 1 << 63):
+            if match["unclear"]:
+                unclear.append(match[0])
+            before, constant = "", match[0]
+            if (match["sign"] or match["boolean"]) and not _BEGINS.search(match.string[: match.start()]):
+                if match["boolean"]:
+                    return constant
+                before, constant = match["sign"], match["number"]  # a difference
+            literal = _literal(match, constant)
+            if literal is None:
                 return match[0]
-            kinds.append("s" if digits is None else "i" if int(digits) < 1 << 31 else "l")
-            constants.append(characters if digits is None else digits)
-            return f":{kinds[-1]}{len(kinds) - 1}"
+            constants.append(constant)
+            literals.append(literal)
+            return before + _place(literal, len(literals) - 1)
 
         rest = _CONSTANT.sub(cut, text[where.end() :])
-        return cls(text[: where.end()] + rest, "".join(kinds), tuple(constants))
+        return cls(text, (), ()) if unclear else cls(text[: where.end()] + rest, tuple(constants), tuple(literals))
 
-    def literal(self, number: int) -> Literal:
-        """A constant as expressions have it."""
-        value = self.constants[number]
-        return Literal(value, T.STRING) if self.kinds[number] == "s" else integer(int(value))
 
-    def unlikely(self, number: int) -> str:
-        """A constant of the same type that nobody writes."""
-        kind = self.kinds[number]
-        return f"\0{PARAMETER} {number}\0" if kind == "s" else str(_LEAST[kind] + number)
+def _literal(match: re.Match[str], constant: str) -> Literal | None:
+    """A constant as expressions have it; None of what is no constant, or null, or fails."""
+    characters, word, number = match["characters"], match["word"], match["number"]
+    if characters is not None:
+        return Literal(characters, T.STRING) if word is None else _typed(word.lower(), characters)
+    if number is not None and number.isdecimal():
+        return integer(-int(number) if constant[0] == "-" else int(number))
+    return None if number is None and match["boolean"] is None else _written(constant)
+
+
+@lru_cache(maxsize=4096)
+def _typed(word: str, characters: str) -> Literal | None:
+    value = cast(Literal(characters, T.STRING), _TYPES[word], implicit=False)
+    return value if isinstance(value, Literal) and not value.nullable else None
+
+
+@lru_cache(maxsize=4096)
+def _written(constant: str) -> Literal | None:
+    try:
+        value = expression(constant, _NOTHING)
+    except AltneuError:
+        return None
+    return value if isinstance(value, Literal) and not value.nullable else None
+
+
+def _place(literal: Literal, number: int) -> str:
+    """What stands for a constant in the text: its type and its number."""
+    return f":{_kind(literal.type)}_{number}"
+
+
+@lru_cache(maxsize=1024)
+def _kind(data_type: pa.DataType) -> str:
+    return re.sub(r"\W+", "_", T.type_name(data_type)).strip("_")
+
+
+def _unlikely(number: int) -> str:
+    """A text that nobody writes, in place of a constant while a query is bound."""
+    return f"\0{PARAMETER} {number}\0"
 
 
 @dataclass(frozen=True)
@@ -103,11 +159,9 @@ class _Asked:
     at: Time
     parameters: frozenset[int]
 
-    def constants(self, template: Template) -> list[Literal]:
+    def constants(self, template: Template) -> Sequence[Literal]:
         """Constants for its parameters."""
-        if not self.parameters:
-            return []
-        return [template.literal(number) for number in range(len(template.constants))]
+        return template.literals if self.parameters else ()
 
 
 @dataclass(frozen=True)
@@ -196,7 +250,7 @@ class Templates:
             order = ordered(tree, self._shown)
             collection = self._engine.catalogue.recognised(PARAMETER, order.shown.collection, "auto")
             query = prepared(self._engine, collection, order.first)
-            if query is None or not _stands(query, template, parameters):
+            if query is None or not _stands(query, parameters):
                 if not parameters:
                     return refused, every
                 order = ordered(statements[0].query, self._shown)
@@ -229,33 +283,44 @@ class Asking:
 
 
 def _parameters(template: Template, written: Select) -> tuple[frozenset[int], exp.Expr]:
-    """Which constants of a template are parameters, and the tree of the query with marks and other values for these."""
+    """Which constants of a template are parameters, and the tree of the query with marks in the places of these."""
     nothing = frozenset[int](), written.query
     if not template.constants:
         return nothing
     try:
         statements = parse(template.text)
+        constants = [_tree(constant) for constant in template.constants]
+        means = [expression(tree, _NOTHING) for tree in constants]
     except AltneuError:
         return nothing
     if len(statements) != 1 or not isinstance(statements[0], Select) or statements[0].at != written.at:
         return nothing
     tree = statements[0].query
-    places = {node.name: node for node in tree.find_all(exp.Placeholder)}
-    if places.keys() != {f"{kind}{number}" for number, kind in enumerate(template.kinds)}:
+    places = {f":{node.name}": node for node in tree.find_all(exp.Placeholder)}
+    names = [_place(literal, number) for number, literal in enumerate(template.literals)]
+    if means != list(template.literals) or places.keys() != set(names):
         return nothing
-    parameters = dict[int, exp.Literal]()
-    for number, kind in enumerate(template.kinds):
-        node = places[f"{kind}{number}"]
-        literal = exp.Literal(this=template.constants[number], is_string=kind == "s")
-        if _is_compared(node):
-            parameters[number] = literal
-        node.replace(literal)
+    parameters = dict[int, exp.Expr]()
+    for number, (name, constant) in enumerate(zip(names, constants, strict=True)):
+        if _is_compared(places[name]):
+            parameters[number] = constant
+        places[name].replace(constant)
     if tree != written.query:
         return nothing
-    for number, literal in parameters.items():
-        literal.set("this", template.unlikely(number))
-        literal.meta[PARAMETER] = number
+    for number, constant in parameters.items():
+        mark = exp.Literal.string(_unlikely(number))
+        mark.meta[PARAMETER] = number, template.literals[number].type
+        constant.replace(mark)
     return frozenset(parameters), tree
+
+
+def _tree(constant: str) -> exp.Expr:
+    """A constant as it is parsed in a query."""
+    (statement,) = parse(f"SELECT {constant}")
+    assert isinstance(statement, Select)
+    (value,) = statement.query.expressions
+    assert isinstance(value, exp.Expr)
+    return value.pop()
 
 
 def _is_compared(node: exp.Expr) -> bool:
@@ -271,7 +336,7 @@ def _is_compared(node: exp.Expr) -> bool:
     return isinstance(parent, exp.Where)
 
 
-def _stands(query: Prepared, template: Template, parameters: frozenset[int]) -> bool:
+def _stands(query: Prepared, parameters: frozenset[int]) -> bool:
     """Whether a plan has its parameters where constants are put in their places, and none of their other values."""
     filters = list[str]()
     rest = list[str]()
@@ -283,7 +348,7 @@ def _stands(query: Prepared, template: Template, parameters: frozenset[int]) -> 
         for step in reader.logic.steps:
             (filters if isinstance(step, Filter) else rest).append(f"{step} {step.digest}")
     tests, others = "\n".join(filters), "\n".join(rest)
-    unlikely = (template.unlikely(number) for number in parameters)
+    unlikely = (_unlikely(number) for number in parameters)
     return (
         all(marked(number) in tests for number in parameters)
         and not any(marked(number) in others for number in parameters)
