@@ -12,7 +12,7 @@ import numpy as np
 from altneu.columnar.columns import load64, load_narrow
 from altneu.columnar.hashing import Hashes
 from altneu.columnar.rows import Ints
-from altneu.columnar.threads import LEAST, in_parts
+from altneu.columnar.threads import in_parts
 
 
 @numba.njit(cache=True, inline="always")
@@ -77,8 +77,6 @@ def locate(table: Ints, probes: Hashes) -> Ints:
 
 def locate_all(table: Ints, probes: Hashes) -> Ints:
     """What ``locate`` finds, in parts of the probes: by part, then by block, then by probe."""
-    if len(probes) < LEAST:
-        return locate(table, probes)
     hits_by_start: dict[int, Ints] = {}
 
     def part(start: int, stop: int) -> None:
@@ -187,6 +185,22 @@ def renumber(hits: Ints, blocks: int) -> Ints:
     for h in range(len(hits)):
         hits[h, 1] = number[hits[h, 1]]
     return which
+
+
+@numba.njit(cache=True)
+def find_few(table: Ints, probes: Hashes, null: np.uint64) -> tuple[Ints, Ints, bool]:
+    """What ``locate`` finds for probes in any order, by probe; which blocks are meant; whether a probe is ``null``."""
+    ascending, has_null = True, False
+    for i in range(len(probes)):
+        ascending &= i == 0 or probes[i] >= probes[i - 1]
+        has_null |= probes[i] == null
+    original, in_order = np.empty(0, np.int64), probes.copy()
+    if not ascending:
+        original = np.argsort(in_order, kind="mergesort")
+        in_order = in_order[original]
+    hits = locate(table, in_order)
+    which = renumber(hits, len(table))
+    return by_probe(hits, original), which, has_null
 
 
 @numba.njit(cache=True)

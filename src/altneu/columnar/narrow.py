@@ -7,20 +7,20 @@ without the column being built: kernels are given the address of the codes, thei
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints, Rows, taken
 
 WORD = 8  # bytes of what can be kept in fewer
 _CODES = ((0, None), (0xFF, np.uint8), (0xFFFF, np.uint16), (0xFFFF_FFFF, np.uint32))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@immutable(frozen=True, eq=False, slots=True)
 class Narrow:
     """``count`` whole numbers: ``least``, and ``codes`` that are added to it (None: they are all 0)."""
 

@@ -7,7 +7,6 @@ everyday thing here (``count`` of everything, ``distinct``), so the count is car
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from altneu.columnar.immutable import immutable
 from altneu.columnar.python_values import arrow_values, python_values, readable
 
 Ints = npt.NDArray[np.int64]
@@ -87,7 +87,7 @@ def _refuse_cuts(values: Iterable[object], data_type: pa.DataType) -> None:
         raise pa.ArrowInvalid(f"{cut[0]!r} is no {data_type}")
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Rows:
     """``count`` rows under ``schema``; ``columns[i]`` is the contiguous array of field i.
 

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.immutable import immutable
 from altneu.linear import BoundLogic
 from altneu.operators.linear.logic import run_logic
 from altneu.order import AltNeu, Antichain, Lattice, Product, Rounds, fixed, lifted_frontier, parted
@@ -41,7 +42,7 @@ COSTS: dict[Bound, str] = {CHANGE: "|change|", GROUPS: "rows of the groups touch
 BY_KEY = "|change| log n"  # what is new is looked up, or merged
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class Region:
     """The times a step closes: outer times in ``[lower, upper)`` at the rounds given (none outside loops).
 
@@ -58,19 +59,30 @@ class Region:
 
     def inside(self, lattice: Lattice) -> Description:
         """The region's bounds in the times of a scope, for what a batch says of itself."""
-        if lattice is self.lower.lattice:  # which has no event times
-            return self._outside
-        return _inside(self.lower, self.upper, self.since, self.events, lattice)
+        known = self._inside.get(id(lattice))
+        if known is None or known[0] is not lattice:
+            if lattice is self.lower.lattice:  # which has no event times
+                description = Description(self.lower, self.upper, self.since)
+            else:
+                description = _inside(self.lower, self.upper, self.since, self.events, lattice)
+            known = self._inside[id(lattice)] = lattice, description
+        return known[1]
 
     @cached_property
-    def _outside(self) -> Description:
-        return Description(self.lower, self.upper, self.since)
+    def _inside(self) -> dict[int, tuple[Lattice, Description]]:
+        return {}  # by the identity of the lattice: a hash takes longer
+
+    def at(self, rounds: tuple[int, ...]) -> Region:
+        """The same at other rounds."""
+        other = object.__new__(Region)
+        other.__dict__.update(self.__dict__, _inside=self._inside, rounds=rounds)  # nothing cached depends on them
+        return other
 
     @cached_property
     def final(self) -> Region:
         """The same with history compacted as far as where no round of a loop comes back to it."""
         since = self.compacted
-        return self if since is None or since is self.since else replace(self, since=since)
+        return self if since is None or since is self.since else replace(self, since=since, rounds=())
 
     def split(self, parts: list[Updates], lattice: Lattice) -> tuple[list[Updates], list[Updates]]:
         """Updates of this region, and future ones: of times at or beyond its upper, or of other rounds."""
@@ -86,15 +98,15 @@ class Region:
                     arrived.append(part.filter(due))
                     later.append(part.filter(~due))
             return arrived, later
-        rounds, upper = np.array(self.rounds, np.int64)[:, None], self.upper
+        upper = self.upper
         if fixed(lattice).is_total:
             upper = lifted_frontier(upper, fixed(lattice))
         for part in parts:
             times, at = parted(lattice, part.times)
             beyond = upper.less_equal(times[: upper.lattice.width])
-            if len(rounds):
-                beyond = beyond | (at != rounds).any(axis=0)
-            if not beyond.any():
+            for line, number in zip(at, self.rounds, strict=False):
+                beyond |= line != number
+            if not np.count_nonzero(beyond):
                 arrived.append(part)
             else:
                 arrived.append(part.filter(~beyond))
@@ -127,7 +139,7 @@ def has_events(lattice: Lattice) -> bool:
     return isinstance(lattice, Product)
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class ArrangementState:
     """What one arrangement keeps in one shard: the readable batches and the updates that are not due yet."""
 
@@ -170,7 +182,7 @@ class Opened(Snapshot):
         return len(self._states)
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class StepMode:
     """How a step differs from the ordinary.
 
@@ -414,6 +426,11 @@ class Operation(ABC):
     def in_pieces(self, here: Here) -> Iterator[Pieces] | None:
         """The same piece by piece, where it may be much more than what came in; None where it is one value."""
         return None
+
+    @property
+    def flows(self) -> bool:
+        """Whether ``in_pieces`` ever gives pieces: it is not asked otherwise."""
+        return type(self).in_pieces is not Operation.in_pieces
 
     def columns_read(self, schema: pa.Schema) -> frozenset[str] | None:
         """The columns that it reads of an input with a schema; None for all of them."""

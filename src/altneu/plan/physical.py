@@ -7,17 +7,17 @@ their shard (none: they stay where they are), and the stage that wants them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
 from altneu.errors import ERROR_SCHEMA
 from altneu.operators.arrange.operation import ArrangeOp
-from altneu.operators.base import Operation
+from altneu.operators.base import Here, Operation, Outputs, Pieces
 from altneu.operators.lowering import Port as Port  # noqa: PLC0414  # plans are made of them
 from altneu.operators.lowering import arrangement_id, below_zero_name
 from altneu.operators.source.operation import SourceOp
@@ -88,6 +88,23 @@ class LoopUnit:
 
 
 Stages = tuple[int, ...]
+
+_OUTPUTS = 3  # at most, of any node: rows, errors, and errors of the logic that it hosts
+
+
+class Resolved(NamedTuple):
+    """A node as a stage runs it: its methods, its ports, and of each of these the readers in its stage.
+
+    ``in_pieces`` is None where it gives none; ``frees`` are the ports that nobody reads after it.
+    """
+
+    step: Callable[[Here], Outputs]
+    in_pieces: Callable[[Here], Iterator[Pieces] | None] | None
+    ports: tuple[Port, ...]
+    readers: tuple[tuple[int, ...], ...]
+    frees: tuple[Port, ...]
+
+
 Schedule = tuple[Stages | LoopUnit, ...]
 """Loops, and between them the stages of one scope that follow each other."""
 
@@ -224,9 +241,9 @@ class Plan:
         return layouts
 
     @cached_property
-    def holders(self) -> dict[int, tuple[str, ...]]:
+    def holders(self) -> dict[int, frozenset[str]]:
         """For each stage the states with future updates that it takes from."""
-        return {stage: tuple(name for name, _ in pairs) for stage, pairs in self.takers.items()}
+        return {stage: frozenset(name for name, _ in pairs) for stage, pairs in self.takers.items()}
 
     @cached_property
     def takers(self) -> dict[int, tuple[tuple[str, int], ...]]:
@@ -414,6 +431,16 @@ class Plan:
         for port, node in last.items():
             by_node[node].append(port)
         return tuple(map(tuple, by_node))
+
+    @cached_property
+    def resolved(self) -> tuple[Resolved, ...]:
+        """For each node what a run of its stage needs to know of it."""
+        return tuple(map(self._resolved, range(len(self.nodes))))
+
+    def _resolved(self, i: int) -> Resolved:
+        operation, ports = self.nodes[i].operation, tuple(Port(i, output) for output in range(_OUTPUTS))
+        readers = tuple(self.readers.get(port, ()) for port in ports)
+        return Resolved(operation.step, operation.in_pieces if operation.flows else None, ports, readers, self.frees[i])
 
     @cached_property
     def contents(self) -> frozenset[str]:

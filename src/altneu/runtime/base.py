@@ -154,27 +154,31 @@ class _Stage:
 
         The messages that they send; when all are taken, ``outcome`` has the rest.
         """
-        before, readers, nodes, frees = perf_counter(), self.plan.readers, self.plan.nodes, self.plan.frees
-        queue, values, nothing = self._queue, self.values, ()
+        before, resolved = perf_counter(), self.plan.resolved
+        queue, values, awake = self._queue, self.values, self._awake
         for node in self._woken():
             self._wake(node)
         while queue:
             i = heappop(queue)
             self.rows_in = self.rows_out = failed = 0
-            operation, here = nodes[i].operation, _Here(self, i)
-            if (flowing := operation.in_pieces(here)) is not None:
+            step, in_pieces, ports, readers, frees = resolved[i]
+            here = _Here(self, i)
+            if in_pieces is not None and (flowing := in_pieces(here)) is not None:
                 yield from self._stream(i, flowing)
-            for output, value in enumerate(operation.step(here)):
-                if value is not None and (rows := len(value.new if isinstance(value, Arranged) else value)):
-                    port = Port(i, output)
-                    values[port] = value
+            for output, value in enumerate(step(here)):
+                if value is None:
+                    continue
+                rows = value.new.count if isinstance(value, Arranged) else len(value.diffs)
+                if rows:
+                    values[ports[output]] = value
                     if output:
                         failed += rows
                     else:
                         self.rows_out += rows
-                    for reader in readers.get(port, nothing):
-                        self._wake(reader)
-            for port in frees[i]:  # the rounds of a load make much of them
+                    for reader in readers[output]:
+                        if reader not in awake:
+                            self._wake(reader)
+            for port in frees:  # the rounds of a load make much of them
                 values.pop(port, None)
             after = perf_counter()
             if self.rows_in or self.rows_out or failed:
@@ -510,15 +514,15 @@ def compact(states: dict[tuple[str, int], ArrangementState], region: Region) -> 
 
     Cost:   what the step has put in; batches that are older are left to the merges.
     """
-    for key in list(states):
-        states[key] = _compacted_after(states[key], region)
-        if len(states[key].spine) >= MANY_ROWS:
-            give_back()
-
-
-def _compacted_after(state: ArrangementState, region: Region) -> ArrangementState:
-    bounds = region.inside(state.spine.layout.lattice)
-    return replace(state, spine=state.spine.compacted(bounds.lower, bounds.since, COMPACT_ROWS))
+    for key, state in states.items():
+        spine = state.spine
+        bounds = region.inside(spine.layout.lattice)
+        compacted = spine.compacted(bounds.lower, bounds.since, COMPACT_ROWS)
+        if compacted is not spine:
+            states[key] = ArrangementState(compacted, state.future)
+            del state, spine
+            if compacted.rows >= MANY_ROWS:
+                give_back()
 
 
 def shard_of(rows: Rows, key: tuple[str, ...], shards: int) -> np.ndarray[Any, np.dtype[np.int64]]:

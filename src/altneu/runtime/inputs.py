@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from altneu.columnar.canonical import canonical, repeated_keys, varies
+from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints, Rows, as_array
 from altneu.errors import BeforeFrontierError, InputError, SchemaError, TimeRangeError, TypeMismatchError
 from altneu.operators.source.keyed import COMMANDS, DELETE, DELETE_KEY, INSERT, command_schema
@@ -90,7 +91,7 @@ class Commands:
         return np.asarray(kinds, np.int64)
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class Stamp:
     """How the rows of one insert get their times and diffs.
 

@@ -15,7 +15,7 @@ from altneu.runtime.batch_writer import BatchWriter
 from altneu.runtime.execution import no_spark
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.memory import shares
-from altneu.runtime.outcome import Outcome
+from altneu.runtime.outcome import Outcome, Sent
 from altneu.runtime.parts import Inbox, StageRun
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting, parted_states
@@ -69,7 +69,8 @@ def run_here(
     """
     plan, region = step.plan, step.region_of(segment)
     mode = step.mode if step.mode.budget == budget else replace(step.mode, budget=budget)
-    result = Outcome()
+    result: Outcome | None = None
+    sent, passed = list[Sent](), 0
     batch_writer = batch_writer or BatchWriter()
     inboxes: dict[tuple[int, int], Inbox] = {}
 
@@ -92,12 +93,17 @@ def run_here(
             for target, channel, message in working.sent():
                 to = plan.channels[channel].stage
                 if to in segment.stages:
-                    result.passed += rows_in(message)
+                    passed += rows_in(message)
                     inbox_of(to, target).add(channel, message)
                 else:
-                    result.sent.append((target, channel, message))
+                    sent.append((target, channel, message))
             working.outcome.retain_new(plan.contents)
-            result.add(working.outcome)
+            if result is None:
+                result = working.outcome
+            else:
+                result.add(working.outcome)
+    result = result or Outcome()
+    result.sent, result.passed = sent, passed
     return result
 
 

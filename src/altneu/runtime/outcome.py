@@ -63,10 +63,12 @@ class Outcome:
     def _add_changes(self, more: Outcome) -> None:
         for name, batches in more.new.items():
             self.new.setdefault(name, []).extend(batches)
-        for node, updates in more.inspected.items():
-            self.inspected.setdefault(node, []).extend(updates)
-        for source, rows in more.received.items():
-            self.received[source] = self.received.get(source, 0) + rows
+        if more.inspected:
+            for node, updates in more.inspected.items():
+                self.inspected.setdefault(node, []).extend(updates)
+        if more.received:
+            for source, rows in more.received.items():
+                self.received[source] = self.received.get(source, 0) + rows
         self.passed += more.passed
 
     def retain_new(self, names: Collection[str]) -> None:

@@ -255,7 +255,7 @@ class StageRun:
                 self._take_due(operation.keeps[0])
             elif isinstance(operation, ReadOp):
                 self.inbox.put(operation.arrangement, self._state(operation.arrangement).future.updates())
-        for name in self.plan.holders.get(self.stage, ()):
+        for name, _ in self.plan.takers.get(self.stage, ()):
             for due in self._take_due(name):
                 self.inbox.put(name, due)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from sys import maxsize
 
+from altneu.columnar.immutable import immutable
 from altneu.errors import NoFixpointError
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
 from altneu.operators.base import Message, Region, StepMode
@@ -37,7 +37,7 @@ _logger = logging.getLogger("altneu")
 Inbox = Mapping[int, list[Message | MessageRef]]
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class Segment:
     """Stages of one scope that follow each other with no loop in between, at some rounds of the loops around them."""
 
@@ -104,11 +104,15 @@ class Run:
             watch.round = None
 
     def _next_round(self, unit: LoopUnit, rounds: Rounds) -> int | None:
-        if any((stage, shard) in self._inbox for stage in unit.stages for shard in range(self.mode.shards)):
+        if any(stage in unit.stages for stage, _ in self._inbox):
             return 0
-        upper = self.region.upper
-        result = (w.next_round(rounds, upper) for stage in unit.stages for _, _, w in self._waiting(stage))
-        return min((at for at in result if at is not None), default=None)
+        upper, least = self.region.upper, None
+        for stage in unit.stages:
+            for _, _, waiting in self._waiting(stage):
+                at = waiting.next_round(rounds, upper)
+                if at is not None and (least is None or at < least):
+                    least = at
+        return least
 
     def _no_fixpoint(self, unit: LoopUnit, rounds: Rounds) -> NoFixpointError:
         scope, due = self.plan.scopes[unit.scope], set[int]()
@@ -126,21 +130,20 @@ class Run:
 
     def _waiting(self, stage: int) -> Iterator[tuple[str, int, FutureUpdates | FutureSummary]]:
         """What waits for a stage, by name and shard."""
-        holding = self.states.holding
-        for name in self.plan.holders.get(stage, ()):
-            for shard in range(self.mode.shards):
-                result = self.states.waiting(name, shard) if (name, shard) in holding else None
+        holders = self.plan.holders.get(stage, ())
+        for name, shard in self.states.holding:
+            if name in holders:
+                result = self.states.waiting(name, shard)
                 if result is not None:
                     yield name, shard, result
 
     def region_of(self, segment: Segment) -> Region:
         """The times that a segment closes."""
-        return replace(self.region, rounds=segment.rounds) if segment.rounds else self.region
+        return self.region.at(segment.rounds) if segment.rounds else self.region
 
     def inbox(self, segment: Segment) -> dict[tuple[int, int], Inbox]:
         """The messages for a segment's stages, by stage and shard."""
-        keys = ((stage, shard) for stage in segment.stages for shard in range(self.mode.shards))
-        return {key: self._inbox[key] for key in keys if key in self._inbox}
+        return {key: inbox for key, inbox in self._inbox.items() if key[0] in segment.stages}
 
     def due(self, stage: int, rounds: Rounds) -> set[int]:
         """The shards in which anything is due for a stage, or has to be looked at whatever is."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
@@ -14,11 +13,13 @@ import pyarrow as pa
 
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
-from altneu.columnar.lookup import by_probe, expand, gather_words, locate, locate_all, renumber, rows_of_hits
+from altneu.columnar.immutable import immutable
+from altneu.columnar.lookup import by_probe, expand, find_few, gather_words, locate, locate_all, renumber, rows_of_hits
 from altneu.columnar.narrow import WORD, Narrow, bytes_of, narrow_rows, narrowed
 from altneu.columnar.ranking import Order, order_words
 from altneu.columnar.rows import Ints, Rows
 from altneu.columnar.sorting import Sorted, Unsorted, settle
+from altneu.columnar.threads import LEAST
 from altneu.errors import StoreCorruptError, TooWideError, TypeMismatchError
 from altneu.order import Antichain, Lattice
 from altneu.trace.update import Updates
@@ -35,7 +36,7 @@ _NO_INTS = np.empty(0, np.int64)
 _ONE_BLOCK = np.zeros(1, np.int64)
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class Layout:
     """How updates of ``schema`` are arranged: by ``key``, with times of ``lattice``; the other columns are the value.
 
@@ -104,7 +105,7 @@ class Layout:
         return Rows(self.schema, tuple([both[i] for i in self._places[2]]), keys.count)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Description:
     """The promises of a batch about its part of a collection.
 
@@ -161,7 +162,7 @@ def reaches(upper: Any, start: int) -> bool:
     return upper.shape[1] != 1 or int(upper[0, 0]) > start or bool((upper[1:] > 0).any())
 
 
-@dataclass(frozen=True, eq=False)
+@immutable(frozen=True, eq=False)
 class Block:
     """A contiguous sorted run of a batch, in memory or in a mapped file.
 
@@ -394,7 +395,7 @@ def cut_blocks(blocks: Iterable[Block], lower: int, upper: int) -> tuple[Block, 
     return tuple(pieces)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Matches:
     """Rows found for probes: row k has the key of probe ``probe[k]``; ordered by probe, older batches first.
 
@@ -412,7 +413,7 @@ class Matches:
         return len(self.diffs)
 
 
-@dataclass(frozen=True, eq=False)
+@immutable(frozen=True, eq=False)
 class Batch:
     """Updates between two frontiers, sorted and consolidated, in blocks; ``Description`` has its promises.
 
@@ -434,11 +435,12 @@ class Batch:
     blocks: tuple[Block, ...]
 
     @cached_property
-    def _count(self) -> int:
+    def count(self) -> int:
+        """The number of updates."""
         return sum([len(block) for block in self.blocks])
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Batch, (self.layout, self.description, self.blocks)
@@ -491,7 +493,7 @@ class Batch:
     @cached_property
     def rows_at_most(self) -> int:
         """No fewer than its updates; known without touching them."""
-        return len(self)
+        return self.count
 
     def between(self, lower: int, upper: int) -> Batch:
         """The rows whose key hash is at or beyond ``lower`` and before ``upper``, without copying.
@@ -508,7 +510,7 @@ class Batch:
 
     def packed(self) -> Batch:
         """The same in fewer bytes, for keeping in memory; itself if that is impossible."""
-        if len(self) < PACKED_ROWS:
+        if self.count < PACKED_ROWS:
             return self
         blocks = tuple(map(packed, self.blocks))
         same = all(new is old for new, old in zip(blocks, self.blocks, strict=True))
@@ -587,7 +589,7 @@ class LazyBatch(Batch):
         stored: Any = None,
     ) -> None:
         attributes: dict[str, Any] = {"layout": layout, "description": description, "_part": part, "stored": stored}
-        self.__dict__.update(attributes | {"rows_at_most": rows, "_size": size} | ({"_count": rows} if exact else {}))
+        self.__dict__.update(attributes | {"rows_at_most": rows, "_size": size} | ({"count": rows} if exact else {}))
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -617,7 +619,7 @@ class LazyBatch(Batch):
         return int(self.__dict__["_size"])
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class Arranged:
     """An arrangement as one consumer sees it in one step: ``old`` batches, and ``new``, this step's updates.
 
@@ -693,7 +695,7 @@ def hit_blocks(batches: Sequence[Batch], key_hash: Hashes) -> list[Block]:
     return [blocks[i] for i in renumber(hits, len(table)).tolist()]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Probed:
     """Where probes were found: ``hits``, runs of rows, by probe, as lines (probe, block, start, stop) of ``blocks``."""
 
@@ -737,20 +739,21 @@ def _search(
     blocks: _Blocks | tuple[Block, ...], table: Ints, key_hash: Hashes, keys: Rows
 ) -> tuple[Ints, list[Block], Ints]:
     """Runs of rows with the probes' keys, as lines (probe, block, start, stop), the blocks these number, and which."""
-    order = _NO_INTS
-    probes = key_hash
-    if len(probes) > 1 and not (probes[1:] >= probes[:-1]).all():
-        order = np.argsort(probes, kind="stable")
-        probes = probes[order]
-    hits = locate_all(table, probes)
+    if len(key_hash) < LEAST:
+        hits, which, has_null = find_few(table, key_hash, NULL_HASH)
+    else:
+        order, probes = _NO_INTS, key_hash
+        if not (probes[1:] >= probes[:-1]).all():
+            order = np.argsort(probes, kind="stable")
+            probes = probes[order]
+        hits = locate_all(table, probes)
+        which = renumber(hits, len(table))
+        hits, has_null = by_probe(hits, order), bool((probes == NULL_HASH).any())
     if not len(hits):
         return hits, [], _NO_INTS
-    which = renumber(hits, len(table))
     used = [blocks[i] for i in which.tolist()]
-    if len(hits) > 1 or len(order):
-        hits = by_probe(hits, order)
     schema = used[0].layout.key_schema
-    if is_injective(schema) and not (probes == NULL_HASH).any():
+    if not has_null and is_injective(schema):
         return hits, used, which
     return _verified(hits, used, keys, schema), used, which
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints
 from altneu.order import Antichain, Lattice, epochs, fixed, lifted_frontier, parted, placed
 from altneu.trace.update import Updates, consolidate
@@ -17,7 +18,7 @@ from altneu.trace.update import Updates, consolidate
 MERGED_BYTES = 1 << 30  # runs are not merged to more: the texts of one Arrow column end at 2 GiB
 
 
-@dataclass(frozen=True, eq=False)
+@immutable(frozen=True, eq=False)
 class Run:
     """Consolidated updates in order of time, of which the first ``skip`` have been taken.
 
@@ -154,7 +155,7 @@ class LazyRun(Run):
         return upper.least is not None and self.__dict__["_first"] >= upper.least
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class FutureRuns:
     """Future updates in runs, each less than half as long as the one before it was when added; immutable.
 
@@ -211,7 +212,10 @@ class FutureRuns:
     def is_due(self, upper: Antichain) -> bool:
         """Whether any update is due before ``upper``."""
         if self.lattice.is_total:
-            return any(run.begins_before(upper) for run in self.runs)
+            for run in self.runs:  # noqa: SIM110 -- asked many times a round
+                if run.begins_before(upper):
+                    return True
+            return False
         return self.due(upper) > 0
 
     def take(self, upper: Antichain) -> tuple[list[Updates], FutureRuns]:
@@ -227,7 +231,7 @@ class FutureRuns:
 Rounds = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class FutureUpdates:
     """The future updates of one scope: separate runs for each round of loops that has any; immutable.
 
@@ -306,9 +310,10 @@ class FutureUpdates:
 
     def _bound(self, upper: Antichain) -> Antichain:
         """A bound of the session's times as a bound of the runs' times; if these are wider, by their first column."""
-        if upper.lattice == self.outer:
+        outer = self.outer
+        if upper.lattice is outer or upper.lattice == outer:
             return upper
-        return lifted_frontier(upper, self.outer) if self.outer.is_total else upper
+        return lifted_frontier(upper, outer) if outer.is_total else upper
 
     def least(self) -> int | None:
         """The least epoch, of all rounds."""
@@ -331,10 +336,12 @@ class FutureUpdates:
 
     def next_round(self, rounds: Rounds, upper: Antichain) -> int | None:
         """The least round with due updates, of a loop inside the given ``rounds`` of outer loops."""
-        if not self.buckets:
-            return None
-        at, upper = len(rounds), self._bound(upper)
-        return min([r[at] for r, some in self.buckets.items() if r[:at] == rounds and some.is_due(upper)], default=None)
+        at, least = len(rounds), None
+        for inside, some in self.buckets.items():
+            later = least is not None and inside[at] >= least
+            if not later and inside[:at] == rounds and some.is_due(self._bound(upper)):
+                least = inside[at]
+        return least
 
     def updates(self) -> Updates:
         """All future updates."""

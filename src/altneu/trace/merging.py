@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import Hashes
+from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Rows
 from altneu.columnar.sorting import Unsorted, settle
 from altneu.errors import PlanError
@@ -81,7 +82,7 @@ class _Source:
         return stop
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class Merge:
     """A merge in progress: readers see ``inputs`` until everything is in ``done``.
 

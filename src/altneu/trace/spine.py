@@ -14,11 +14,12 @@ one needs its result, and a constant for the smallest. Readers see the inputs un
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
+from altneu.columnar.immutable import immutable
 from altneu.errors import BeforeFrontierError
 from altneu.order import Antichain
 from altneu.trace.batch import BLOCK_ROWS, Batch, Description, Layout, reaches
@@ -37,7 +38,7 @@ Merging = Callable[[Sequence[Batch], Antichain], Batch]
 """How batches are merged at once: ``merge``, or what keeps less of them in memory."""
 
 
-@dataclass(frozen=True, eq=False)
+@immutable(frozen=True, eq=False)
 class Spine:
     """The batches of an arrangement, an immutable value: inserting returns another spine, and this one stays readable.
 
@@ -78,7 +79,7 @@ class Spine:
     @cached_property
     def rows(self) -> int:
         """The number of updates."""
-        return sum([node.total if isinstance(node, Merge) else len(node) for node in self.nodes])
+        return sum([node.total if isinstance(node, Merge) else node.count for node in self.nodes])
 
     def __len__(self) -> int:
         return self.rows
@@ -99,17 +100,18 @@ class Spine:
             BeforeFrontierError: the batch begins before this spine ends.
             DiffOverflowError: a summed diff exceeds the signed 64-bit range.
         """
-        rows, nodes = len(batch), self.nodes
+        rows, nodes = batch.count, self.nodes
         merges = [node for node in nodes if isinstance(node, Merge)]
         if merges and not merging:
             nodes = _pay(nodes, 2 * rows, effort, since)
+        tidied = self.tidied and len(nodes) == len(self.nodes)  # else a merge has ended
         if rows:
             nodes = (*nodes, self._following(nodes, batch))
-        if rows and not merges and self.tidied and not _is_due(nodes, *_group(nodes, len(nodes))):
+        if rows and not merges and tidied and not _is_due(nodes, *_group(nodes, len(nodes))):
             result = Spine(self.layout, nodes, batch.description.upper, tidied=True)
             result.__dict__.update(batches=nodes, rows=self.rows + rows)  # cached: these are all
             return result
-        nodes = _tidy(nodes, since, 0 if merging else AT_ONCE * rows)
+        nodes = _tidy(nodes, since, 0 if merging else AT_ONCE * rows, tidied=tidied)
         while merging and any(isinstance(node, Merge) for node in nodes):
             nodes = _tidy(_finish(nodes, since, merging), since, 0)
         return Spine(self.layout, nodes, batch.description.upper, tidied=True)
@@ -152,7 +154,7 @@ class Spine:
             batches = node.inputs if isinstance(node, Merge) else (node,)
             if sum(map(len, batches)) >= least:
                 nodes = _put(nodes, i, i + 1, merge(batches, since))
-        return Spine(self.layout, nodes, self.upper)
+        return self if nodes is self.nodes else Spine(self.layout, nodes, self.upper)
 
     def from_time(self, start: int) -> Spine:
         """This spine without the batches that end before ``start``, the first coordinate of a time.
@@ -231,12 +233,14 @@ def _described(node: _Node) -> Description:
     return node.inputs[-1].description if isinstance(node, Merge) else node.description
 
 
-def _tidy(nodes: tuple[_Node, ...], since: Antichain, at_once: int) -> tuple[_Node, ...]:
+def _tidy(nodes: tuple[_Node, ...], since: Antichain, at_once: int, *, tidied: bool = False) -> tuple[_Node, ...]:
     """Merge the groups of neighbours that are due: small ones at once, others as a ``Merge`` in instalments.
 
     A group is small if it has at most ``at_once`` rows; a merge in progress with no more remaining rows is completed.
+    ``tidied`` says that only the last node is new: no group that ends before it is due.
     """
-    nodes = _ended(nodes, since, at_once)
+    ended = _ended(nodes, since, at_once)
+    tidied, nodes = tidied and ended is nodes, ended
     stop = len(nodes)
     while stop > 0:
         start, rows = _group(nodes, stop)
@@ -249,6 +253,8 @@ def _tidy(nodes: tuple[_Node, ...], since: Antichain, at_once: int) -> tuple[_No
                 stop -= before - len(nodes)
                 continue  # what is left of it may be due together with what is older, or not any more
             nodes = (*nodes[:start], Merge.start(group, since), *nodes[stop:])
+        elif tidied:
+            break
         stop = start
     return nodes
 
@@ -270,8 +276,8 @@ def _ended(nodes: tuple[_Node, ...], since: Antichain, most: int) -> tuple[_Node
 def _newest_within(group: Sequence[Batch], limit: int) -> int:
     """The number of newest batches that have at most ``limit`` rows together."""
     count, rows = 0, 0
-    while count < len(group) and rows + len(group[-1 - count]) <= limit:
-        rows += len(group[-1 - count])
+    while count < len(group) and rows + group[-1 - count].count <= limit:
+        rows += group[-1 - count].count
         count += 1
     return count
 
@@ -289,10 +295,10 @@ def _group(nodes: tuple[_Node, ...], stop: int) -> tuple[int, int]:
     newest = nodes[stop - 1]
     if isinstance(newest, Merge):
         return stop - 1, 0
-    start, rows = stop - 1, len(newest)
+    start, rows = stop - 1, newest.count
     while start > 0:
         older = nodes[start - 1]
-        if isinstance(older, Merge) or ((count := len(older)) - 1).bit_length() > (rows - 1).bit_length():  # classes
+        if isinstance(older, Merge) or ((count := older.count) - 1).bit_length() > (rows - 1).bit_length():  # classes
             break
         start, rows = start - 1, rows + count
     return start, rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import hash_rows
+from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Apply, Ints, Rows
 from altneu.columnar.sorting import Unsorted, settle
 from altneu.order import Lattice
@@ -18,7 +18,7 @@ from altneu.order import Lattice
 _NO_COLUMNS = pa.schema([])
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Updates:
     """n updates in no particular order, not necessarily consolidated.
 

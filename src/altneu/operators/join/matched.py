@@ -7,18 +7,18 @@ it does not read only for those that it kept, and what nothing reads never.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints, Rows, positions_of, taken
 from altneu.trace.batch import Block
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Pairs:
     """Matches between a left and a right block.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.hashing import Hashes
+from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, PlanError
 from altneu.operators.kernels.compiled import compiled
@@ -31,7 +31,7 @@ _FEW = 32  # that are sorted by insertion
 NOTHING_PENDED = Updates.empty(pa.schema([]), 1)
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class ReduceOutput:
     """What a reduce made of a step: rows, errors (``ERROR_SCHEMA``), and times at which it must look again.
 
@@ -58,7 +58,7 @@ class Skipped(Protocol):
         """The exact sums of a column over these rows, (K, STRIDE)."""
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class Groups:
     """The K distinct keys of a step's updates, the updates, and what the groups held before.
 

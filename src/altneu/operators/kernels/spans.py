@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, TooWideError
 from altneu.linear import NEVER, Step
@@ -24,7 +25,7 @@ Mask = npt.NDArray[np.bool_]
 _LONGEST_SHOWN = 1 << 24  # characters of a text that an error row has room for
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Spans:
     """n updates, each of which is undone at a time of its own.
 

@@ -30,10 +30,15 @@ class LinearOp(RowByRow, tag="LinearOp", kind="linear"):
 
     def in_pieces(self, here: Here) -> Iterator[Pieces] | None:
         """What table functions make."""
-        if not self.logic.expands:
+        if not self.flows:
             return None
         updates = here.one()
         return iter(()) if updates is None else pieces(self.logic, updates, here.lattice)
+
+    @property
+    def flows(self) -> bool:
+        """Table functions make rows."""
+        return self.logic.expands
 
     @property
     def at_each_time(self) -> bool:
