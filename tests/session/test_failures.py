@@ -86,7 +86,11 @@ REFUSED = {
     "needs of half a row": (lambda: reduced(an.last(1.5, by="v")), PlanError, "got 1.5"),
     "needs by an unknown column": (lambda: reduced(an.first(1, by="nope")), UnknownColumnError, "nope"),
     "needs by a group column": (lambda: reduced(an.last(1, by="k desc")), PlanError, "'k' is a group column"),
-    "needs by what is computed": (lambda: reduced(an.first(1, by="v + 1")), PlanError, "must be columns, got the expression"),
+    "needs by what is computed": (
+        lambda: reduced(an.first(1, by="v + 1")),
+        PlanError,
+        "must be columns, got the expression",
+    ),
     "needs by a map": (lambda: reduced(an.first(1, by="m")), TypeMismatchError, "map"),
     "needs by nothing": (lambda: reduced(an.first(1, by=[])), ExpressionSyntaxError, "no keys"),
     "a reduced column over a key": (lambda: T.group_by("k").reduce(lambda *_: [], "k long"), SchemaError, "'k'"),

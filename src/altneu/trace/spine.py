@@ -30,7 +30,7 @@ __all__ = ["EFFORT", "Spine", "merge"]
 EFFORT = 512  # rows of merging that every insert pays for beyond twice its own
 SLICE_ROWS = 4096  # rows merged between two looks at the fuel; also: merges up to this size happen at once
 AT_ONCE = 16  # a merge of so many times the rows inserted, or fewer, is done at once
-_FEW_OLDER = 8  # folding takes away at most twice the older updates: too little where there are fewer than an eighth
+_FEW = 8  # adding up takes away at most twice the older or the newer updates: too little if either are under an eighth
 TINY_ROWS, TINY_BATCHES = 64, 8  # fewer and smaller new batches than these are left alone
 
 _Node = Batch | Merge
@@ -139,7 +139,8 @@ class Spine:
         """This spine with its batches from ``lower`` on compacted to ``since``, if they have at least ``least`` rows.
 
         If ``since`` is not beyond ``lower``, the times of these updates do not change, and compaction only adds up
-        older updates of a batch with newer ones: a batch with few older updates stays as it is.
+        older updates of a batch with newer ones: a batch with few older updates stays as it is. So does one with few
+        newer ones, which its next merge adds up.
 
         Cost:   the rows from ``lower`` on, and older batches only if they were, or are being, merged with these.
         """
@@ -149,8 +150,10 @@ class Spine:
             node = nodes[i]
             if _described(node).upper.less_equal_frontier(lower):
                 break
-            if stays and isinstance(node, Batch) and _before(node, lower) * _FEW_OLDER < len(node):
-                continue
+            if isinstance(node, Batch):
+                older = _before(node, lower)
+                if (stays and older * _FEW < node.count) or (node.count - older) * _FEW < node.count:
+                    continue
             batches = node.inputs if isinstance(node, Merge) else (node,)
             if sum(map(len, batches)) >= least:
                 nodes = _put(nodes, i, i + 1, merge(batches, since))

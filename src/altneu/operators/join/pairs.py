@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import Hashes
+from altneu.columnar.immutable import immutable
 from altneu.columnar.lookup import rows_in
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
@@ -28,12 +29,13 @@ from altneu.operators.join.wave import wave
 from altneu.operators.linear.logic import CHUNK as CHUNK_ROWS
 from altneu.operators.linear.logic import run_logic
 from altneu.order import Lattice, difference, lifted
-from altneu.trace.batch import Arranged, Batch, Block, hit_blocks, runs_of
+from altneu.trace.batch import Arranged, Batch, Block, hit_blocks, matches_of, runs_of
 from altneu.trace.update import Updates
 
 Search = Callable[[Sequence[Batch], Hashes, Rows], Iterator[tuple[Block, Ints, Ints]]]
 FEW_PAIRS = 16  # of a key, that are made rather than looked at for what cancels
 FEW_PROBES = 4096  # that are looked up in all blocks at once
+FEW_ROWS = 1 << 14  # of several blocks, that are brought together before they are matched
 CHUNK = CHUNK_ROWS  # matches known at a time: what does not pass is gone before the next ones come
 
 
@@ -158,7 +160,7 @@ class Matcher:
         hashes = block.key_hash[starts]
         is_columnwise = self.spec.lattice.is_columnwise
         runs = _value_runs(block, None) if is_columnwise else None
-        for other, counts, rows in (search or by_key)(batches, hashes, keys):
+        for other, counts, rows in (search or few_together)(batches, hashes, keys):
             result = (starts, ends, counts, rows)
             their_runs = _value_runs(other, rows) if is_columnwise else None
             for mine, theirs, times, diffs in self._block_pairs(block, other, result, (runs, their_runs)):
@@ -283,13 +285,47 @@ def by_key(batches: Sequence[Batch], hashes: Hashes, keys: Rows) -> Iterator[tup
     A few probes are looked up in all blocks at once; of many, what is found is known for one block at a time.
     """
     if len(hashes) <= FEW_PROBES:
-        hits, blocks = runs_of(batches, hashes, keys)
-        found = ((block, *rows_in(hits, number, len(hashes))) for number, block in enumerate(blocks))
-    else:
-        found = ((block, *block.find(hashes, keys)) for block in hit_blocks(batches, hashes))
-    for block, counts, rows in found:
+        yield from _by_block(*runs_of(batches, hashes, keys), len(hashes))
+        return
+    for block in hit_blocks(batches, hashes):
+        counts, rows = block.find(hashes, keys)
         if len(rows):
             yield block, counts, rows
+
+
+def few_together(batches: Sequence[Batch], hashes: Hashes, keys: Rows) -> Iterator[tuple[Block, Ints, Ints]]:
+    """The same, where few rows of several blocks are brought together in one: a block costs more than its few rows."""
+    if len(hashes) > FEW_PROBES:
+        yield from by_key(batches, hashes, keys)
+        return
+    hits, blocks = runs_of(batches, hashes, keys)
+    sizes = hits[:, 3] - hits[:, 2]
+    if len(blocks) < 2 or int(sizes.sum()) > FEW_ROWS:
+        yield from _by_block(hits, blocks, len(hashes))
+        return
+    layout = blocks[0].layout
+    found = matches_of(hits, blocks, layout)
+    probe, part = found.probe, np.repeat(hits[:, 1], sizes)
+    own = Rows(layout.key_schema, keys.take(probe).columns, len(probe))
+    block = _Gathered(layout, own, found.values, hashes[probe], found.value_hash, found.times, found.diffs, True, part)
+    yield block, np.bincount(probe, minlength=len(hashes)).astype(np.int64, copy=False), np.arange(len(probe))
+
+
+def _by_block(hits: Ints, blocks: Sequence[Block], probes: int) -> Iterator[tuple[Block, Ints, Ints]]:
+    for number, block in enumerate(blocks):
+        counts, rows = rows_in(hits, number, probes)
+        if len(rows):
+            yield block, counts, rows
+
+
+@immutable(frozen=True, eq=False)
+class _Gathered(Block):
+    """Rows that were found in several blocks, by probe; ``part`` numbers the blocks.
+
+    Only rows of one part are in the order of a block: by value, then by time.
+    """
+
+    part: Ints
 
 
 def _probes(block: Block) -> tuple[Ints, Ints, Rows]:
@@ -318,7 +354,10 @@ def _value_runs(block: Block, rows: Ints | None) -> Ints | None:
         return None
     values = block.value_hash if rows is None else block.value_hash_at(rows)
     keys = block.key_hash if rows is None else block.key_hash[rows]
-    later = np.flatnonzero((values[1:] == values[:-1]) & (keys[1:] == keys[:-1])) + 1
+    equal = (values[1:] == values[:-1]) & (keys[1:] == keys[:-1])
+    if isinstance(block, _Gathered):
+        equal &= block.part[1:] == block.part[:-1]
+    later = np.flatnonzero(equal) + 1
     if not len(later):
         return None
     same = np.ones(len(later), np.bool_)
