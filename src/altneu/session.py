@@ -394,9 +394,10 @@ class Session(Closing):
     def peek(self, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
         """The rows of a collection at a time, computed once from the state of views; nothing is stored or committed.
 
-        Cost:   O(log n) for each key if it requires values of the keys of the views that it reads (docs/sql.md); else
-                the cost of the first step of maintaining it, less existing arrangements: an existing view is read
-                directly.
+        Cost:   O(log n) for each key if it requires values of the keys of the views that it reads (docs/sql.md); it is
+                planned once, the next time 0.2 ms with one key. While another thread computes a step, the answer is
+                that of before the step then, and does not wait for it. Else the cost of the first step of maintaining
+                it, less existing arrangements: an existing view is read directly.
 
         Raises:
             HydrationError: it needs rows that no state has.
@@ -411,9 +412,7 @@ class Session(Closing):
         ...     session.peek(orders.group_by("item").agg(total="sum(price)")).to_pylist()
         [{'item': 'tea', 'total': 7}]
         """
-        with self._engine.lock:
-            self._engine.check_open()
-            return peek(self._engine, collection, at, errors)
+        return peek(self._engine, collection, at, errors)
 
     # inputs -----------------------------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ def by_full_reads(monkeypatch):
     """Nothing is looked up."""
     with monkeypatch.context() as patch:
         patch.setattr(Statements, "asked_again", lambda *_, **__: None)
-        patch.setattr(peek, "prepared", lambda *_: None)
+        patch.setattr(peek, "_prepared", lambda *_, **__: None)
         patch.setattr(offline, "_looked_up", lambda *_: None)
         yield
 

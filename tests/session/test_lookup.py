@@ -151,8 +151,10 @@ def test_lookups_beside_a_step_are_of_before_it_and_do_not_wait(durable, tmp_pat
         session.insert("orders", [(n, n) for n in range(9)])
         session.advance()
         text = "SELECT price FROM orders WHERE item = {}"
+        of_seven = an.source("orders", "item long, price long").arrange_by("item").filter("item = 7")
         for n in range(3):
             session.sql(text.format(n))
+            session.peek(of_seven)
         executor = session._engine.executor
         step = executor.step
 
@@ -170,6 +172,7 @@ def test_lookups_beside_a_step_are_of_before_it_and_do_not_wait(durable, tmp_pat
                 assert begun.wait(60)
                 statements = session.statements
                 assert view.get(7) == [(7, 7)]
+                assert session.peek(of_seven).to_pylist() == [{"item": 7, "price": 7}]
                 assert statements.asked_again(text.format(7), settles=False).to_pylist() == [(7,)]
                 with pytest.raises(an.errors.NotYetKnownError):
                     view.get(7, at=1)
@@ -179,6 +182,37 @@ def test_lookups_beside_a_step_are_of_before_it_and_do_not_wait(durable, tmp_pat
             stepping.result()
         assert sorted(view.get(7)) == sorted(view.get(7, at=1)) == [(7, 7), (7, 70)]
         assert sorted(session.sql(text.format(7)).to_pylist()) == [(7,), (70,)]
+        assert len(session.peek(of_seven)) == 2
+
+
+def test_a_collection_that_is_asked_again_is_planned_once(monkeypatch):
+    with an.Session() as session:
+        source = an.source("orders", "item long, price long")
+        session.maintain("orders", source.arrange_by("item"))
+        session.insert("orders", [(n % 5, n) for n in range(20)])
+        session.advance()
+        planned, real = [], peek.prepared
+        monkeypatch.setattr(peek, "prepared", lambda *given: planned.append(1) or real(*given))
+
+        def asked(test):
+            query = source.arrange_by("item").filter(test).select("price")  # another object each time
+            answer = sorted(row["price"] for row in session.peek(query).to_pylist())
+            with by_full_reads(monkeypatch):
+                assert answer == sorted(row["price"] for row in session.peek(query).to_pylist())
+            return answer
+
+        for n in range(3):
+            assert asked("item = 1") == [1, 6, 11, 16, *range(100, 100 + n)]
+            assert asked("item = 2 AND price > 9") == [12, 17]
+            session.insert("orders", [(1, 100 + n)])
+            session.advance()
+        assert len(planned) == 2
+        session.maintain("other", source.group_by("item").agg(n="count(*)"))
+        assert len(asked("item = 1")) == 7
+        assert len(planned) == 3
+        session.drop("orders")
+        with pytest.raises(an.errors.HydrationError):
+            asked("item = 1")
 
 
 def test_get_reads_an_index(monkeypatch):

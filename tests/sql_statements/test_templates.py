@@ -9,7 +9,6 @@ import pytest
 
 import altneu as an
 from altneu.sql import queries
-from altneu.sql.statements import templates
 from altneu.sql.statements.templates import Template
 from tests.session.lookup_cases import LITERALS, by_full_reads, counting, filled, outcome
 
@@ -238,11 +237,12 @@ def test_errors_are_those_of_the_query_as_written(session):
 
 
 def test_few_are_remembered(session, monkeypatch):
-    monkeypatch.setattr(templates, "MOST_QUERIES", 3)
+    remembered = session.statements.templates
+    monkeypatch.setattr(remembered._queries, "most", 3)
+    monkeypatch.setattr(remembered._kept, "most", 3)
     for n in range(9):
         for _ in range(2):
             session.sql(f"SELECT k AS c{n} FROM t WHERE k = 1")
-    remembered = session.statements.templates
     assert len(remembered._queries._values) == len(remembered._kept._values) == 3
 
 

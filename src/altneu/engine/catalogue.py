@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from altneu.collections.collection import Collection
+from altneu.engine.recent import Recent
 from altneu.errors import PlanError, StorePlanError
 from altneu.linear import Function
 from altneu.operators.source.lowering import commands_name
@@ -22,6 +23,8 @@ from altneu.runtime.described import Described, is_changes_only, schema_from_tex
 from altneu.runtime.journal import Journal
 from altneu.runtime.stored import StoredSource
 from altneu.types import to_ddl
+
+_PREPARED = 64  # queries that are remembered
 
 
 class Catalogue:
@@ -43,6 +46,7 @@ class Catalogue:
         self.unowned: set[str] = set()  # state of which nobody knows what it is
         self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
         self._known_as: dict[str, str] = {}  # the digests that the store has for functions, by their own
+        self.prepared = Recent[Any](_PREPARED)  # what queries need, as of a plan, by what identifies a query
 
     @property
     def sources(self) -> dict[str, ir.Source]:

@@ -80,9 +80,22 @@ def peek(
     If only the ``first`` rows are wanted others may be left out.
 
     If it needs only rows of views that have some keys, or only their number, these are looked up and the rest is
-    computed from them. Else it is computed like a view that is added late: it reads every existing arrangement that it
-    can use, and an existing view directly.
+    computed from them; while another thread computes a step, of the state before it, if the collection was asked for
+    before. Else it is computed like a view that is added late: it reads every existing arrangement that it can use, and
+    an existing view directly.
     """
+    check_maintained(NAME, collection)
+    before = engine.before
+    if before is not None and (query := _prepared(engine, collection, first, errors, anew=False)) is not None:
+        looked_up = from_lookups(before, query, at)
+        if looked_up is not None:
+            return looked_up.table
+    with engine.lock:
+        engine.check_open()
+        return _peeked(engine, collection, at, errors, first)
+
+
+def _peeked(engine: Engine, collection: Collection, at: Time, errors: OnErrors, first: First | None) -> pa.Table:
     if (looked_up := _looked_up(engine, collection, at, errors, first)) is not None:
         return looked_up.table
     with _computed(engine, collection) as (plan, node, _):
@@ -97,11 +110,26 @@ def _looked_up(
 
     Where anything fails or is negative it is computed as a whole: only that decides which errors there are.
     """
-    check_maintained(NAME, collection)
-    collection = engine.catalogue.recognised(NAME, collection, "auto")
-    if errors not in ("raise", "ignore") or (query := prepared(engine, collection, first)) is None:
+    query = _prepared(engine, collection, first, errors)
+    return None if query is None else from_lookups(engine, query, at)
+
+
+def _prepared(
+    engine: Engine, collection: Collection, first: First | None, errors: OnErrors, *, anew: bool = True
+) -> Prepared | None:
+    """How lookups may answer a collection, remembered until a view is added or dropped; None if they do not.
+
+    None too if it is not remembered and not to be prepared ``anew``.
+    """
+    if errors not in ("raise", "ignore"):
         return None
-    return from_lookups(engine, query, at)
+    collection = engine.catalogue.recognised(NAME, collection, "auto")
+    key, remembered = (collection.node.fingerprint, first), engine.catalogue.prepared
+    plan, query = remembered.get(key) or (None, None)
+    if plan is not engine.plan and anew:
+        plan, query = engine.plan, prepared(engine, collection, first)
+        remembered.put(key, (plan, query))
+    return query if plan is engine.plan else None
 
 
 def from_lookups(

@@ -10,12 +10,9 @@ read, and is not used if one of them has become part of its plan.
 from __future__ import annotations
 
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -24,6 +21,7 @@ from altneu import types as T
 from altneu.engine.before import Before
 from altneu.engine.engine import Engine
 from altneu.engine.reading import Time
+from altneu.engine.recent import Recent
 from altneu.errors import AltneuError
 from altneu.expressions.construct import cast, integer
 from altneu.expressions.expr import Literal
@@ -60,8 +58,6 @@ _TYPES = {"date": T.DATE, "timestamp": T.TIMESTAMP, "timestamp_ltz": T.TIMESTAMP
 _NOTHING = pa.schema([])
 _COMPARED = (exp.EQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
 _AROUND = (*_COMPARED, exp.And, exp.Or, exp.Paren)
-
-V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -172,29 +168,6 @@ class _Refused:
     version: int
 
 
-class _Recent(Generic[V]):
-    """What was asked for most recently, by key; any thread may ask."""
-
-    def __init__(self) -> None:
-        self._lock, self._values = threading.Lock(), OrderedDict[Any, V]()
-
-    def get(self, key: object) -> V | None:
-        """The value of a key."""
-        with self._lock:
-            value = self._values.get(key)
-            if value is not None:
-                self._values.move_to_end(key)
-            return value
-
-    def put(self, key: object, value: V) -> None:
-        """Remember a value, and forget the one that was not asked for longest."""
-        with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-            while len(self._values) > MOST_QUERIES:
-                self._values.popitem(last=False)
-
-
 class Templates:
     """The queries that were asked of a session lately, prepared when they are asked for the second time.
 
@@ -203,8 +176,8 @@ class Templates:
 
     def __init__(self, engine: Engine, known: Definitions, shown: Callable[[exp.Expr], Shown]) -> None:
         self._engine, self._known, self._shown = engine, known, shown
-        self._kept = _Recent[tuple[int, ...]]()  # which constants of a template are not parameters
-        self._queries = _Recent[_Asked | _Refused]()
+        self._kept = Recent[tuple[int, ...]](MOST_QUERIES)  # which constants of a template are not parameters
+        self._queries = Recent[_Asked | _Refused](MOST_QUERIES)
 
     def asked(self, text: str) -> Asking | None:
         """A query that was asked before, with other constants perhaps; None if it is to be bound as it is written."""
