@@ -34,6 +34,9 @@ def test_told_and_read_back(lattice, order, changes_only):
     described = Described(ViewPorts("contents", ("errors",), SCHEMA, changes_only), layouts, names)
     again = Described.from_json(json.loads(json.dumps(described.to_json())))
     assert again == described
+    layouts |= {"by t": Layout(SCHEMA, ("t",), lattice, order), "numbers": Layout(SCHEMA, ("s",), lattice)}
+    more = Described(described.ports, layouts, names, {"contents": "f", "by t": "g"}, {"by t": "numbers"})
+    assert Described.from_json(json.loads(json.dumps(more.to_json()))) == more
     assert again.ports.schema.equals(SCHEMA, check_metadata=True)
 
 

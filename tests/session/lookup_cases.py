@@ -203,3 +203,45 @@ def join_query(rng):
 
     tests = {"f": of("f."), "a": of("a."), "one": of(""), "t": f"t.s = {rng.choice(LITERALS['s'])}"}
     return rng.choice(JOINS).format(kind=rng.choice(["", "", "LEFT"]), **tests)
+
+
+def ranked(session):
+    """Views that keep the rows of facts in orders: by keys, and of all rows."""
+    session.maintain("facts", FACTS)
+    for name, key, by in (("a", ("s",), "k desc"), ("b", ("i",), "d"), ("c", ("s", "b"), "at desc"), ("e", (), "y")):
+        session.maintain(name, FACTS.top_k(2, by, per=key))
+
+
+RANGES = (
+    ("k", "s = 'a' AND k {} {}"),
+    ("d", "i IN (0, 1) AND d {} {}"),
+    ("at", "s <=> NULL AND b AND at {} {}"),
+    ("y", "y {} {}"),
+    ("d", "d {} {} AND i IS NULL"),
+    ("k", "s IN ('a', '') AND k {} {} AND k > -5 AND d < 9"),
+)
+ORDERS = (
+    ("s = 'a'", "k DESC, d"),
+    ("i = 1 AND b", "d, k"),
+    ("s = '1' AND NOT b", "at DESC NULLS LAST, i"),
+    ("true", "y, k, d"),
+    ("s IN ('a', '1')", "k DESC, y"),
+    ("f > 0", "y"),
+    ("i = 0", "d DESC"),
+    ("i <=> 0 AND d >= 0", "d ASC NULLS LAST"),
+    ("i = 1 AND 1 / k > 0", "d"),
+)
+
+
+def ordered_query(rng):
+    if rng.random() < 0.4:
+        column, test = rng.choice(RANGES)
+        test = test.format(rng.choice(["<", "<=", ">", ">="]), rng.choice(LITERALS[column]))
+        return f"SELECT * FROM facts WHERE {test}"
+    test, order = rng.choice(ORDERS)
+    columns = rng.choice(["*", "k, d, s", "d, k + i AS q, at, y", "s"])
+    rest = ", ".join(name for name in NAMES if name not in order.replace(",", "").split())
+    offset = rng.choice(["", f" OFFSET {rng.randrange(4)}"])
+    return (
+        f"SELECT {columns} FROM facts WHERE {test} ORDER BY {order}, {rest} LIMIT {rng.choice([0, 1, 3, 50])}{offset}"
+    )

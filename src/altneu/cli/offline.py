@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 
 from altneu import sql
 from altneu.collections.collection import Collection, source
-from altneu.engine.reading import ASKED, OnErrors, Time, updates_table
+from altneu.engine.reading import ASKED, OnErrors, Time, refuse_without_contents, updates_table
 from altneu.errors import ReadError, StatementError
 from altneu.order import Epoch
 from altneu.plan import ir
 from altneu.plan.lower import lower
 from altneu.plan.physical import Plan
-from altneu.runtime.read import has_negative_rows
+from altneu.runtime.read import contents
 from altneu.session import Session
 from altneu.sql.statements import parse
-from altneu.sql.statements.ordered import ordered
-from altneu.sql.statements.tree import CreateIndex, CreateView, Select
+from altneu.sql.statements.ordered import Ordered, ordered
+from altneu.sql.statements.tree import CreateView, Select
 from altneu.trace.update import Updates
 from altneu.types import quote_name
 from altneu.views.prepared import prepared_over
-from altneu.views.reader import Reader
+from altneu.views.reader import Reader, StoreReadings
 from altneu.views.view import followed, state_of
 
 NAME = "the query"
+_DIFF = "#diff"
 
 
 class Names(Mapping[str, Collection]):
@@ -45,7 +45,6 @@ class Names(Mapping[str, Collection]):
         self.views = [name for name in stored if name not in hidden and not name.startswith("#")]
         self._named = {v["name"]: v["text"] for v in definitions.values() if v["kind"] == "VIEW"}
         self._collections: dict[str, Collection] = {}
-        self.indexes = _indexes(definitions.values(), self.views)
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self.files, *self.views, *self._named]))
@@ -74,18 +73,6 @@ class Names(Mapping[str, Collection]):
             return result
         renamed = zip(statement.columns, result.columns, strict=True)
         return result.select(**{new: quote_name(old) for new, old in renamed})
-
-
-def _indexes(definitions: Iterable[Mapping[str, Any]], views: list[str]) -> dict[str, list[str]]:
-    """By view the names of the indexes on it, which have its rows."""
-    by_name = {name.lower(): name for name in views}
-    indexes: dict[str, list[str]] = {}
-    for definition in definitions:
-        if definition["kind"] == "INDEX":
-            (statement,) = parse(definition["text"])
-            if isinstance(statement, CreateIndex) and statement.of.lower() in by_name:
-                indexes.setdefault(by_name[statement.of.lower()], []).append(definition["name"])
-    return indexes
 
 
 def selected(text: str, what: str) -> Select:
@@ -124,15 +111,14 @@ def ask(
     """Answer a query over a store's views, at the last closed time or an earlier one that is kept, and over files.
 
     Its plan is run once over the rows of the views that it reads, in memory. If it needs only rows that have some keys,
-    or only their number, these are looked up, as in a session.
+    or the first in an order, or only their number, these are looked up, as in a session.
 
-    Cost:   O(log n) for each key, and a pass over the counts of the view's rows; else reads these views. What computing
-            the query once costs.
+    Cost:   O(log n) for each key; else reads these views. What computing the query once costs.
 
     Raises:
         StatementError, PlanError: it is no query, or names what is not there.
         HistoryGoneError, NotYetKnownError: a time that cannot be read.
-        ViewHasErrorsError: a view that it reads has errors, or the query makes some.
+        ViewHasErrorsError: a view that it reads has errors, or the query makes some, as of rows with negative counts.
     """
     select = selected(text, "query")
     if at is not None and select.at is not None:
@@ -140,37 +126,39 @@ def ask(
     names, at_time = Names(reader, files), select.at if at is None else at
     answer = ordered(select.query, lambda tree: sql.shown(tree, names))
     time = _system_time(reader, at_time)
-    if reader is not None and (table := _looked_up(reader, names, answer.shown.collection, at_time, time)) is not None:
+    if reader is not None and (table := _looked_up(reader, names, answer, at_time, time)) is not None:
         return Answer(answer.apply(table), time)
     with Session() as session:
         view = session.maintain(NAME, answer.shown.collection)
         for name in sources_of(answer.shown.collection):
-            rows = files[name] if reader is None or name in files else _rows(reader, name, at_time, errors)
-            if rows.num_rows and name in session.sources:
-                session.insert(name, rows, time=time)
+            if name not in session.sources:
+                continue
+            if reader is None or name in files:
+                session.insert(name, files[name], time=time)
+            else:
+                session.insert(name, _rows(reader, name, at_time, errors), time=time, diff=_DIFF)
         session.advance(time + 1)
         return Answer(answer.apply(view.to_arrow(time, errors)), time)
 
 
-def _looked_up(reader: Reader, names: Names, collection: Collection, at: Time, time: int) -> pa.Table | None:
+def _looked_up(reader: Reader, names: Names, asked: Ordered, at: Time, time: int) -> pa.Table | None:
     """The answer from lookups; None if the views have to be read as a whole, as where one has an error."""
+    collection = asked.shown.collection
     views = {name: name for name in sources_of(collection) if name in names.views and name not in names.files}
     if not views:
         return None
     state = state_of(reader.view(next(iter(views))))
+    assert isinstance(state, StoreReadings)
     with state.lock:
 
-        def arrangements(view: str) -> list[str]:
-            alike = [state.ports(name) for name in (view, *names.indexes.get(view, ()))]
-            return [ports.contents for ports in alike if not ports.changes_only]
+        def arrangements(view: str) -> tuple[str, ...]:
+            return () if state.ports(view).changes_only else state.arrangements(view)
 
-        query = prepared_over(collection.node, views, arrangements, state.table, _lowered)
+        table, node = state.table, collection.node
+        query = prepared_over(node, views, arrangements, table, _lowered, asked.first, state.below_zero)
         if query is None:
             return None
         times = {view: state.known(view).readable(_time_of(reader, view, at)) for view in query.views.values()}
-        table = state.table
-        if any(has_negative_rows(table, state.ports(view).contents, at) is not False for view, at in times.items()):
-            return None
         answer = query.answer(state, times, (time,))
         return None if answer is None else answer.table
 
@@ -191,7 +179,19 @@ def _system_time(reader: Reader | None, at: Time) -> int:
 
 
 def _rows(reader: Reader, name: str, at: Time, errors: OnErrors) -> pa.Table:
-    return reader.view(name).to_arrow(_time_of(reader, name, at), errors)
+    """The rows of a view, each once, with their counts in a column more.
+
+    Raises:
+        ViewHasErrorsError: an operator of it failed. A negative count is an error only where the query meets it.
+    """
+    view = reader.view(name)
+    state = state_of(view)
+    with state.lock:
+        ports, time = state.ports(name), state.known(name).readable(_time_of(reader, name, at))
+        refuse_without_contents(ports, name)
+        if errors == "raise":
+            view.raise_errors(time)
+        return updates_table(contents(state.table, ports.contents, time), (), _DIFF)
 
 
 class Maintained:
@@ -237,7 +237,7 @@ class Maintained:
     def _step(self, changes: dict[str, Updates], upper: int) -> None:
         for name, updates in changes.items():
             if len(updates) and name in self._session.sources:
-                self._session.insert(name, updates_table(updates, ["#time"], "#diff"), time="#time", diff="#diff")
+                self._session.insert(name, updates_table(updates, ["#time"], _DIFF), time="#time", diff=_DIFF)
         self._position = upper
         self._session.advance(upper)
 

@@ -378,9 +378,13 @@ def _sources_of(collection: Collection) -> list[ir.Source]:
 
 def described(plan: Plan, name: str, node: ir.Node) -> Described:
     """The description of a view for readers, which do not have its plan."""
-    ports = plan.views[name]
-    layouts = {name: plan.layouts[name] for name in (ports.contents, *ports.errors)}
-    return Described(ports, layouts, ir.coordinates(node))
+    ports, errors = plan.views[name], {*plan.views[name].errors}
+    known = {own: plan.collection_of(own) for own in (ports.contents, *plan.arrangements_of(name)) if own not in errors}
+    rows = {own: collection for own, collection in known.items() if collection}
+    below_zero = {own: number for own in rows if (number := plan.below_zero(own)) is not None}
+    told = (ports.contents, *ports.errors, *rows, *below_zero.values())
+    layouts = {own: plan.layouts[own] for own in told}
+    return Described(ports, layouts, ir.coordinates(node), rows, below_zero)
 
 
 def check_maintained(name: object, collection: object) -> None:

@@ -204,17 +204,21 @@ class Plan:
         """The arrangements of the same rows as an arrangement, which is the first of them."""
         if name not in self._alike:
             same = self.nodes[self.arrangements[name]]
-            others = [(other, self.nodes[number]) for other, number in self.arrangements.items() if other != name]
             alike = [
                 other
-                for other, node in others
-                if node.logical == same.logical
-                and isinstance(node.operation, ArrangeOp)
-                and node.operation.has_collection
-                and node.schema.equals(same.schema)
+                for other, number in self.arrangements.items()
+                if other != name
+                and self.collection_of(other) == same.logical
+                and self.nodes[number].schema.equals(same.schema)
             ]
             self._alike[name] = (name, *alike)
         return self._alike[name]
+
+    def collection_of(self, name: str) -> str | None:
+        """The fingerprint of the collection of which an arrangement has all rows; None if it has other rows."""
+        node = self.nodes[self.arrangements[name]]
+        is_whole = isinstance(node.operation, ArrangeOp) and node.operation.has_collection
+        return node.logical if is_whole else None
 
     @cached_property
     def _alike(self) -> dict[str, tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -21,12 +21,16 @@ from altneu.trace.batch import Layout
 class Described:
     """Where a view's contents and errors are kept, how these arrangements are laid out, and what its times are called.
 
-    Shape:  ``layouts`` has the arrangements of ``ports``; ``coordinates`` is None for a view with one time.
+    Shape:  ``layouts`` has the arrangements of ``ports``; ``coordinates`` is None for a view with one time. ``rows``
+            has the fingerprint of the collection of which an arrangement of the view's plan has all rows, and
+            ``below_zero`` the arrangement of negative counts beside an ordered one; ``layouts`` has these too.
     """
 
     ports: ViewPorts
     layouts: Mapping[str, Layout]
     coordinates: tuple[str, str] | None
+    rows: Mapping[str, str] = field(default_factory=dict)
+    below_zero: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> StoredContents:
         """Its form in a commit.
@@ -41,17 +45,24 @@ class Described:
         }
         if self.ports.changes_only:
             contents["changes_only"] = True
+        if more := [name for name in self.rows if name != self.ports.contents]:
+            contents["arrangements"] = [self._arrangement_to_json(name) for name in more]
         return contents
 
     def _arrangement_to_json(self, name: str) -> StoredLayout:
         layout = self.layouts[name]
-        return {
+        result: StoredLayout = {
             "arrangement": name,
             "schema": schema_to_text(layout.schema),
             "key": list(layout.key),
             "order": order_to_json(layout.order),
             "times": layout.lattice.width,
         }
+        if name in self.rows:
+            result["rows"] = self.rows[name]
+        if name in self.below_zero:
+            result["below_zero"] = self._arrangement_to_json(self.below_zero[name])
+        return result
 
     @classmethod
     def from_json(cls, value: StoredContents) -> Described:
@@ -62,11 +73,16 @@ class Described:
         """
         try:
             contents, errors = value["contents"], list(value["errors"])
-            layouts = {arrangement["arrangement"]: _layout(arrangement) for arrangement in (contents, *errors)}
+            all_rows = [contents, *value.get("arrangements", ())]
+            numbers = {own["arrangement"]: own["below_zero"] for own in all_rows if "below_zero" in own}
+            told = (*all_rows, *errors, *numbers.values())
+            layouts = {arrangement["arrangement"]: layout_from_json(arrangement) for arrangement in told}
+            rows = {own["arrangement"]: own["rows"] for own in all_rows if "rows" in own}
             names = value["coordinates"]
             origins, schema = tuple(e["arrangement"] for e in errors), schema_from_text(value["schema"])
             ports = ViewPorts(contents["arrangement"], origins, schema, is_changes_only(value))
-            return cls(ports, layouts, (str(names[0]), str(names[1])) if names else None)
+            below_zero = {name: number["arrangement"] for name, number in numbers.items()}
+            return cls(ports, layouts, (str(names[0]), str(names[1])) if names else None, rows, below_zero)
         except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise StoreCorruptError(
                 f"a commit describes a view in a form that this version cannot read: {error}"
@@ -77,7 +93,8 @@ class Described:
         table.layouts.update(self.layouts)
 
 
-def _layout(value: StoredLayout) -> Layout:
+def layout_from_json(value: StoredLayout) -> Layout:
+    """The layout of an arrangement as a commit tells it."""
     lattice: Lattice = Epoch() if value["times"] == 1 else Product(*(Epoch() for _ in range(value["times"])))
     return Layout(schema_from_text(value["schema"]), tuple(value["key"]), lattice, order_from_json(value["order"]))
 

@@ -23,8 +23,6 @@ from altneu.trace.spine import Spine
 from altneu.trace.update import Updates, consolidate
 
 MOST_COUNTED = 1 << 20  # updates, of which EXPLAIN counts the event times
-
-MOST_NEGATIVE = 1 << 12  # updates whose keys are looked up to find negative counts
 _LARGEST_SUM = 1 << 62
 
 At = tuple[int, ...]  # a time, coordinate by coordinate
@@ -153,32 +151,6 @@ def updates_with_key(table: StateTable, name: str, keys: Rows) -> int:
             hits, _ = runs_of(batches, hashes, keys)
             count += int((hits[:, 3] - hits[:, 2]).sum())
     return count
-
-
-def has_negative_rows(table: StateTable, name: str, at: At, most: int = MOST_NEGATIVE) -> bool | None:
-    """Whether a row of an arrangement has a negative count at a time; None if that takes a read of all rows.
-
-    Only a row with a negative update can: so many keys of such are looked up.
-
-    Cost:   a pass over times and diffs, and O(log n) for each negative update.
-    """
-    layout = table.layouts[name]
-    own = np.array(at[: layout.lattice.width], np.int64)[:, None]
-    states = [state for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
-    keys, count = list[Rows](), 0
-    for block in (block for state in states for batch in state.spine.batches for block in batch.blocks):
-        below = np.flatnonzero((block.diffs < 0) & _early(block.times, own))
-        count += len(below)
-        if count > most:
-            return None
-        if len(below):
-            keys.append(block.keys.take(below))
-    if not keys:
-        return False
-    together = Rows.concat(keys, layout.key_schema)
-    stamped = Updates(together, np.zeros((1, count), np.int64), np.ones(count, np.int64))
-    found = rows_with_key(table, name, at, consolidate(stamped, Epoch()).rows)
-    return bool((found.diffs < 0).any())
 
 
 def row_count(table: StateTable, name: str, at: At) -> int | None:

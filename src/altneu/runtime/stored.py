@@ -86,23 +86,30 @@ class StoredChanges(TypedDict):
 
 
 class StoredLayout(TypedDict):
-    """How an arrangement is laid out, for readers that do not have its plan."""
+    """How an arrangement is laid out, for readers that do not have its plan.
+
+    Arrangements with equal ``rows``, the fingerprint of a collection, have the same rows: all of it. ``below_zero`` is
+    the one that counts, for an ordered arrangement, the rows with negative counts.
+    """
 
     arrangement: str
     schema: str
     key: list[str]
     order: StoredOrder
     times: int
+    rows: NotRequired[str]
+    below_zero: NotRequired[StoredLayout]
 
 
 class StoredContents(TypedDict):
-    """Where a view's contents and errors are, and what its times are called."""
+    """Where a view's contents and errors are, what its times are called, and what else has all rows of a collection."""
 
     schema: str
     contents: StoredLayout
     errors: list[StoredLayout]
     coordinates: list[str] | None
     changes_only: NotRequired[bool]
+    arrangements: NotRequired[list[StoredLayout]]
 
 
 class StoredView(TypedDict):

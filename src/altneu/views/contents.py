@@ -91,8 +91,8 @@ class Contents:
         None finds null. The key of a view is its group or join key; ``collection.arrange_by(...)`` chooses another one.
 
         Cost:   O(log n) for the rows if all columns of the key are given, or of the key of another arrangement of the
-                view's rows, such as an index; else a read of all contents. A reader knows the first only. While
-                another thread computes a step, the answer is that of before the step, and does not wait for it.
+                view's rows, such as an index; else a read of all contents. While another thread computes a step, the
+                answer is that of before the step, and does not wait for it.
 
         >>> import altneu as an
         >>> orders = an.source("orders", "item string, price long")

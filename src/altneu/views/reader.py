@@ -15,7 +15,7 @@ from altneu.errors import HistoryGoneError, PlanError, ReadError
 from altneu.order import Epoch
 from altneu.plan.functions import titles
 from altneu.plan.physical import ViewPorts
-from altneu.runtime.described import Described
+from altneu.runtime.described import Described, is_changes_only, layout_from_json
 from altneu.runtime.files import Files, from_ipc
 from altneu.runtime.interrupts import Lock
 from altneu.runtime.journal import stored_outputs
@@ -24,6 +24,7 @@ from altneu.runtime.state import StateTable
 from altneu.runtime.stored import (
     Data,
     StoredDefinition,
+    StoredLayout,
     arrangements_in,
     definitions_in,
     lower_in,
@@ -31,6 +32,7 @@ from altneu.runtime.stored import (
     views_in,
 )
 from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, lease_end, lease_seconds
+from altneu.trace.batch import Layout
 from altneu.trace.update import Updates
 from altneu.views.view import View
 
@@ -86,6 +88,8 @@ class CommitViews:
         self.views = views_in(snapshot.state)
         self.table = SnapshotTable(snapshot)
         self._described: dict[str, Described] = {}
+        self._alike: dict[str, tuple[str, ...]] = {}
+        self._below_zero: dict[str, str] = {}
 
     def described(self, name: str) -> Described:
         """The arrangements and layouts of a view.
@@ -107,6 +111,39 @@ class CommitViews:
             self._described[name].open_in(self.table)
         return self._described[name]
 
+    def arrangements(self, name: str) -> tuple[str, ...]:
+        """The arrangements that have all rows of a view, its contents first: also indexes, and what other views keep.
+
+        Cost:   for each commit a look at the descriptions of all arrangements.
+        """
+        if name not in self._alike:
+            contents = self.described(name).ports.contents
+            layout, rows = self.table.layouts[contents], self.described(name).rows.get(contents)
+            kept = [view["kept"] for view in self.views.values() if "kept" in view]
+            told = [view["contents"] for view in kept if not is_changes_only(view)]
+            told += [arrangement for view in kept for arrangement in view.get("arrangements", ())]
+            there = {arrangement for arrangement, _ in self.table.stored}
+            alike = {own["arrangement"]: own for own in told if rows is not None and own.get("rows") == rows}
+            for own in alike.values():
+                self._open(own)
+            others = (own for own in alike if own in there and own != contents)
+            layouts = self.table.layouts
+            fit = [own for own in others if _are_alike(layouts[own], layout)]
+            self._alike[name] = (contents, *fit)
+        return self._alike[name]
+
+    def _open(self, arrangement: StoredLayout) -> None:
+        """Let the table know an arrangement."""
+        own, number = arrangement["arrangement"], arrangement.get("below_zero")
+        self.table.layouts.setdefault(own, layout_from_json(arrangement))
+        if number is not None:
+            self._open(number)
+            self._below_zero[own] = number["arrangement"]
+
+    def below_zero(self, arrangement: str) -> str | None:
+        """The arrangement that counts, for an ordered one of ``arrangements``, the rows with negative counts."""
+        return self._below_zero.get(arrangement)
+
     def known(self, name: str) -> Known:
         """The times at which a view can be read, and what its errors say."""
         coordinates, view = self.described(name).coordinates, self.views[name]
@@ -126,6 +163,11 @@ class CommitViews:
         contents = self.described(name).ports.contents
         values = [value for (arrangement, _), value in sorted(self.table.stored.items()) if arrangement == contents]
         return [Piece.of(self.snapshot, self.table.layouts[contents], value["batches"]) for value in values]
+
+
+def _are_alike(one: Layout, other: Layout) -> bool:
+    """Whether rows of two arrangements of one collection have the same columns and times."""
+    return one.lattice.width == other.lattice.width and one.schema.equals(other.schema)
 
 
 class StoreReadings(Closing):
@@ -240,8 +282,12 @@ class StoreReadings(Closing):
         return self._commit_views.described(name).ports
 
     def arrangements(self, name: str) -> tuple[str, ...]:
-        """The contents of a view."""
-        return (self.ports(name).contents,)
+        """The arrangements that have all rows of a view, its contents first."""
+        return self._commit_views.arrangements(name)
+
+    def below_zero(self, arrangement: str) -> str | None:
+        """The arrangement that counts, for an ordered one of ``arrangements``, the rows with negative counts."""
+        return self._commit_views.below_zero(arrangement)
 
     def coordinates(self, name: str) -> tuple[str, str] | None:
         """The names of a view's two times; None if it has one."""
