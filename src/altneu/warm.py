@@ -105,6 +105,9 @@ def _views() -> dict[str, Collection]:
         "spread": users.group_by("k").agg(lo="min(n)", hi="max(n)"),
         "known": known.group_by("k").agg(c="count(*)", h="max(n)"),
         "both": known.select("k", m="n div 9").join(known, on="k"),
+        "filtered": plain.group_by("k").agg(
+            u="count(distinct i)", v="count(distinct i) FILTER (WHERE n > 1)", w="sum(distinct i) FILTER (WHERE b)"
+        ),
         "texts": texts.count(),
         "head": queue.top_k(1, by="x", per="k"),
         "ends": queue.group_by("k").agg(lo="min(n)", hi="max(n)"),

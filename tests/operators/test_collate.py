@@ -28,6 +28,17 @@ CALLS = {
     "quarter": "percentile(x, 0.25)",
     "near": "percentile_approx(v, 0.9)",
 }
+FILTERED = {
+    "different": "count(distinct w)",
+    "some": "count(distinct w) FILTER (WHERE v > 1)",
+    "others": "count(distinct w) FILTER (WHERE v <= 1 OR x > 0)",
+    "once": "sum(distinct v)",
+    "odd": "sum(distinct v) FILTER (WHERE v % 2 = 1)",
+    "named": "avg(distinct v) FILTER (WHERE w IS NOT NULL)",
+    "count": "count(distinct v) FILTER (WHERE x IS NULL)",
+    "real": "sum(distinct x) FILTER (WHERE v > 0)",
+    "unreal": "count(distinct x) FILTER (WHERE v < 0)",
+}
 
 
 def random_row(rng):
@@ -51,9 +62,10 @@ def agree(session, views, rows):
         assert len(shown) == len(errors), name
 
 
+@pytest.mark.parametrize("calls", [CALLS, FILTERED], ids=["all", "filtered"])
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("below", [False, True])
-def test_what_is_put_together_is_what_recomputation_gives(seed, below, monkeypatch):
+def test_what_is_put_together_is_what_recomputation_gives(calls, seed, below, monkeypatch):
     monkeypatch.setattr(located, "SMALL", 0)
     monkeypatch.setattr(ends, "_MORE", 2)
     monkeypatch.setattr(quantiles, "_MORE", 0)
@@ -61,9 +73,9 @@ def test_what_is_put_together_is_what_recomputation_gives(seed, below, monkeypat
     session, source = an.Session(shards=rng.choice([1, 2])), an.source("t", SCHEMA)
     views = {}
     for i in range(4):
-        names = rng.sample(sorted(CALLS), rng.randint(1, 4))
+        names = rng.sample(sorted(calls), rng.randint(1, 4 if calls is CALLS else 7))
         keys = rng.choice([["k"], [], ["k", "w"]])
-        collection = source.group_by(*keys).agg(**{name: CALLS[name] for name in names})
+        collection = source.group_by(*keys).agg(**{name: calls[name] for name in names})
         views[f"v{i}"] = session.maintain(f"v{i}", collection), collection
     rows = Counter()
     for step in range(12):
@@ -111,3 +123,13 @@ def test_what_is_read_does_not_grow_with_the_group(value, monkeypatch):
     few, many = (old_rows(count, change, monkeypatch) for count in (1_000, 30_000))
     assert many <= few + 20
     assert few < 200
+
+
+def test_filters_share_the_distinct_values_of_a_column():
+    shared = {"w": ["different", "some", "others"], "v": ["once", "odd", "named"], "x": ["real", "unreal"]}
+    for names in (*shared.values(), ["different", "once", "real"]):
+        with an.Session() as session:
+            view = an.source("t", SCHEMA).group_by("k").agg(**{name: FILTERED[name] for name in names})
+            session.maintain("v", view)
+            explained = str(session.explain("v"))
+        assert ("#value, #flags" in explained) == (names in shared.values()), explained

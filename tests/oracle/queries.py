@@ -212,6 +212,12 @@ def _aggregates() -> dict[str, Collection]:
         "sums of decimals": c.agg(d="sum(d)", mean="avg(d)"),
         "min, max": a.agg(least="min(v)", most="max(v)", first="min(s)", last="max(s)"),
         "min, max of floats": c.agg(least="min(x)", most="max(x)", d="max(d)"),
+        "count distinct, filtered": a.agg(
+            n="count(distinct v)",
+            some="count(distinct v) FILTER (WHERE v > 1)",
+            others="count(distinct v) FILTER (WHERE s IS NULL OR v < 2)",
+            total="sum(distinct v) FILTER (WHERE s IS NOT NULL)",
+        ),
         "count distinct": a.agg(n="count(distinct v)", pairs="count(distinct v, s)", total="sum(distinct v)"),
         "collect": a.agg(xs="collect_list(v)", ys="collect_set(v)", texts="collect_list(s)", n="count(*)"),
         "collect floats": c.agg(xs="collect_list(x)", ys="collect_set(x)"),

@@ -660,7 +660,7 @@ def _negative(node: ir.Reduce, group: Multiset, names: list[str]) -> bool:
             return any(
                 _negative_sums([calls[i] for i in part.places], group, names)
                 if part.state == "sums"
-                else any(n < 0 for n in _of_columns(group, [names.index(part.column)]).values())
+                else any(n < 0 for c in part.columns for n in _of_columns(group, [names.index(c)]).values())
                 for part in reducer.parts
             )
     return any(n < 0 for n in group.values())

@@ -46,6 +46,7 @@ PLANS = {
     "extremes": BY_G.agg(lo="min(v)", hi="max(v)"),
     "last by": BY_G.agg(last="max_by(w, id)"),
     "count distinct": BY_G.agg(n="count(distinct w)", s="sum(distinct v)"),
+    "filtered": BY_G.agg(n="count(distinct w)", s="count(distinct w) FILTER (WHERE v > 9)"),
     "several": BY_G.agg(n="count(*)", hi="max(x)", lo="min(v)", d="count(distinct w)"),
     "percentiles": BY_G.agg(m="median(x)", q="percentile(x, 0.9)", d="percentile_approx(v, 0.25)"),
     "all of it": T.group_by().agg(n="count(*)", hi="max(v)", m="median(x)"),

@@ -275,13 +275,17 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, w
     sums, magnitude = np.zeros(width, np.int64), np.zeros(SCRATCH, np.int64)
     lines, shown, final_words = room_for(len(starts) - 1, len(finishing))
     states, valid, words = finals_for(len(finishing))
-    result, current, line = 0, -1, 0
+    result, current, first, line = 0, -1, 0, 0
     overflow = False
     for m in range(len(starts) - 1):
         at = order[starts[m]]
         if groups[at] != current:
-            current = groups[at]
-            sums[:] = 0
+            if current >= 0:  # of many slots few are set
+                for p in range(old_starts[current], old_starts[current + 1]):
+                    sums[old_slots[p]] = 0
+                for p in range(starts[first], starts[m]):
+                    sums[slots[order[p]]] = 0
+            current, first = groups[at], m
             for p in range(old_starts[current], old_starts[current + 1]):
                 overflow |= bump(sums, old_slots[p], old_amounts[p])
             _finals(finishing, kinds, sums, default_row, states, valid, words, line, magnitude)

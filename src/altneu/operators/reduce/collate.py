@@ -27,7 +27,7 @@ from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import Groups, ReduceOutput, key_errors, number_new, output
 from altneu.operators.kernels.located import NewRows, no_matches
-from altneu.operators.reduce.accumulable import empty_group_row
+from altneu.operators.reduce.accumulable import AggregatesSpec, empty_group_row
 from altneu.operators.reduce.aggregates import NEGATIVE
 from altneu.operators.reduce.calls import Aggregate
 from altneu.operators.reduce.needed import old_rows
@@ -112,6 +112,10 @@ class PartSpec(ABC):
         """How many rows of a group, or sums of it, are read."""
         return 1
 
+    def aggregates(self, calls: Sequence[Aggregate]) -> Sequence[Aggregate]:
+        """What the kernel computes, of all aggregates."""
+        return [calls[place] for place in self.places]
+
     @abstractmethod
     def groups(self, inputs: Sequence[_Input]) -> Groups:
         """What the kernel is given."""
@@ -123,9 +127,15 @@ class PartSpec(ABC):
 
 @dataclass(frozen=True)
 class SumsPart(PartSpec):
-    """What is read from sums."""
+    """What is read from sums; beside the aggregates at ``places`` others may be added up, so that errors are found."""
 
     arrangements = 1
+
+    spec: AggregatesSpec
+
+    def aggregates(self, calls: Sequence[Aggregate]) -> Sequence[Aggregate]:
+        """Those at its places, and the others."""
+        return self.spec.accumulator.aggregates
 
     def groups(self, inputs: Sequence[_Input]) -> Groups:
         """All sums of the group."""
@@ -273,10 +283,10 @@ def _put_together(
     for part, result, line in zip(spec.parts, histories, rows, strict=True):
         some = result.rows
         if spec.default_row:  # its number is -1: the last
-            of_nothing = empty_group_row([spec.calls[place] for place in part.places], some.schema)
+            of_nothing = empty_group_row(part.aggregates(spec.calls), some.schema)
             some = Rows.concat([some, of_nothing], some.schema)
         taken = some.take(np.where(line < 0, some.count - 1, line)).columns[len(keys.columns) :]
-        for place, column in zip(part.places, taken, strict=True):
+        for place, column in zip(part.places, taken, strict=False):
             columns[place] = column
     put = Rows(spec.schema, (*keys.take(whose).columns, *columns), len(whose))
     return Updates(put, times.reshape(1, -1), diffs)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from altneu.columnar.ranking import Order, order_text
-from altneu.expressions import Column
+from altneu.expressions import Column, parse
 from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.asof.revising import UnionSpec
 from altneu.operators.asof.rule import MixedSides
-from altneu.operators.base import Hosting
+from altneu.operators.base import Hosting, Operation
 from altneu.operators.linear.node import Linear
 from altneu.operators.linear.operation import LinearOp
 from altneu.operators.lowering import (
@@ -35,14 +35,18 @@ from altneu.operators.reduce.accumulable import (
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.calls import Aggregate, FirstRows, WindowCall
 from altneu.operators.reduce.collate import Collation, DistinctPart, OrderedPart, PartSpec, SumsPart
-from altneu.operators.reduce.node import Reduce, Suffix
+from altneu.operators.reduce.node import Part, Reduce, Suffix
 from altneu.operators.reduce.operation import BelowZeroOp, CollateOp, ExplodeOp, NegativeOp, PresentOp, ReduceOp
 from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.operators.reduce.ranked import GeneralSpec
 from altneu.operators.reduce.reducers import Aggregates, Distinct
+from altneu.operators.reduce.shared_distinct import SharedNegativeOp, SharedPresentOp
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.top_k import TopKSpec
 from altneu.operators.reduce.window import WindowSpec
+from altneu.types import quote_name
+
+_VALUE, _FLAGS = "#value", "#flags"  # of columns that share their values
 
 
 def lower_reduce(to: Lowering, node: Reduce) -> Lowered:
@@ -109,15 +113,21 @@ def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -
     """The states of the parts of some aggregates, and what puts them together."""
     specs: list[PartSpec] = []
     inputs: list[Port] = []
-    for part in reducer.parts:
+    for part in _with_counts(reducer.parts):
         calls = tuple(reducer.calls[place] for place in part.places)
         if part.state == "sums":
+            calls += tuple(Aggregate("count", (column,), pa.int64()) for column in part.columns)
             spec = AggregatesSpec(Accumulator(node.key, calls, node.input.schema))
             origin = f"{to.name_of(node.input)}|{node.key}|{Aggregates(calls)}"
             specs.append(SumsPart(spec, part.places))
             inputs.append(_sums(to, below, spec.accumulator, origin))
             continue
-        narrow, name, schema = _narrowed(to, node, below, (part.column,))
+        if len(part.columns) > 1:
+            spec, arrangements = _shared_distinct(to, node, below, part.columns, calls)
+            specs.append(DistinctPart(spec, part.places))
+            inputs += arrangements
+            continue
+        narrow, name, schema = _narrowed(to, node, below, part.columns)
         if part.state == "sums of distinct values":
             spec = AggregatesSpec(Accumulator(node.key, tuple(call.of_all for call in calls), schema))
             specs.append(DistinctPart(spec, part.places))
@@ -129,16 +139,54 @@ def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -
     return CollateOp(Collation(tuple(specs), reducer.calls, node.schema, reducer.default_row)), tuple(inputs)
 
 
+def _with_counts(parts: tuple[Part, ...]) -> list[Part]:
+    """The parts, with what counts the values of columns that share theirs: how many rows are null in one of these.
+
+    The sums of a group notice if nulls are below zero in number; the arrangement of shared values has none.
+    """
+    counted = tuple(dict.fromkeys(column for part in parts if len(part.columns) > 1 for column in part.columns))
+    if not counted:
+        return [*parts]
+    sums = next((part for part in parts if part.state == "sums"), Part(()))
+    return [replace(sums, columns=counted), *(part for part in parts if part is not sums)]
+
+
+def _shared_distinct(
+    to: Lowering, node: Reduce, below: Lowered, columns: tuple[str, ...], calls: tuple[Aggregate, ...]
+) -> tuple[AggregatesSpec, tuple[Port, Port]]:
+    """As ``_distinct``, of columns that share their values."""
+    schema, key = node.input.schema, node.key
+    fields = [schema.field(name) for name in (*key, *columns)]
+    own = [(name, Column(name, (field := schema.field(name)).type, field.nullable)) for name in key]
+    names = [quote_name(name) for name in columns]
+    value = parse(f"coalesce({', '.join(names)})", schema)
+    flags = " | ".join(f"CASE WHEN {name} IS NULL THEN 0 ELSE {1 << i} END" for i, name in enumerate(names))
+    logic = BoundLogic((Project((*own, (_VALUE, value), (_FLAGS, parse(flags, schema)))),))
+    narrow, origin = _narrow(to, node, below, logic)
+    state = Port(to.arrange(narrow, (*key, _VALUE), origin, arrange_label((*key, _VALUE))))
+    shown = pa.schema([*fields[: len(key)], *(field.with_nullable(True) for field in fields[len(key) :])])
+    name = f"present|{origin}|{key}"
+    present = to.once(
+        name, lambda: to.add(SharedPresentOp(len(columns)), (state,), shown, label="distinct", logical=name)
+    )
+    sums = Accumulator(key, tuple(one.of_all for one in calls), shown)
+    added = _sums(to, Lowered(Port(present), None), sums, f"{name}|{Aggregates(sums.aggregates)}")
+    return AggregatesSpec(sums), (added, _negative(to, SharedNegativeOp(len(columns)), state, sums.key_schema, origin))
+
+
 def _distinct(to: Lowering, below: Lowered, sums: Accumulator, origin: str) -> tuple[Port, Port]:
     """The arrangement of the sums of distinct values by the key, and of how many values are below zero."""
     state, present, name = _present(to, below, sums.schema, sums.key, origin)
     added = _sums(to, present, sums, f"{name}|{Aggregates(sums.aggregates)}")
+    return added, _negative(to, NegativeOp(), state, sums.key_schema, origin)
+
+
+def _negative(to: Lowering, operation: Operation, state: Port, key: pa.Schema, origin: str) -> Port:
+    """The arrangement of how many values of each group are below zero."""
     name = f"negative|{origin}"
-    columns = sums.key_schema
-    negative = to.once(
-        f"{name}|{sums.key}", lambda: to.add(NegativeOp(), (state,), columns, label="rows below zero", logical=name)
-    )
-    return added, _below_zero(to, Lowered(Port(negative), None), sums.key, name)
+    own = tuple(key.names)
+    negative = to.once(f"{name}|{own}", lambda: to.add(operation, (state,), key, label="rows below zero", logical=name))
+    return _below_zero(to, Lowered(Port(negative), None), own, name)
 
 
 def _present(to: Lowering, below: Lowered, schema: pa.Schema, key: Key, origin: str) -> tuple[Port, Lowered, str]:
@@ -157,13 +205,18 @@ def _narrowed(to: Lowering, node: Reduce, below: Lowered, columns: tuple[str, ..
         return below, to.name_of(node.input), schema
     outputs = tuple((name, Column(name, (field := schema.field(name)).type, field.nullable)) for name in names)
     logic = BoundLogic((Project(outputs),))
+    return *_narrow(to, node, below, logic), logic.output(schema)
+
+
+def _narrow(to: Lowering, node: Reduce, below: Lowered, logic: BoundLogic) -> tuple[Lowered, str]:
+    """What logic makes of a reduce's input, and its name across processes."""
     narrow = Linear(node.input, logic)
     name = to.name_of(narrow)
     number = to.once(
         f"narrow|{name}",
         lambda: to.add(LinearOp(logic), (below.port,), narrow.schema, label=str(logic), logical=narrow.fingerprint),
     )
-    return Lowered(Port(number), spread_after(logic, below.spread), below.settled), name, narrow.schema
+    return Lowered(Port(number), spread_after(logic, below.spread), below.settled), name
 
 
 def spec_of(node: Reduce) -> ReduceSpec:

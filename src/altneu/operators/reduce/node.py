@@ -172,12 +172,12 @@ WHOLE = Ends()
 class Part:
     """Aggregates of a reducer that are computed from one state of a group, at these ``places`` among all.
 
-    ``column`` is the one whose distinct values, or in whose order rows, are kept.
+    ``columns`` are the one whose distinct values, or in whose order rows, are kept, or several that share their values.
     """
 
     places: tuple[int, ...]
     state: State = "sums"
-    column: str = ""
+    columns: tuple[str, ...] = ()
 
 
 class Reducer(ABC):
@@ -214,7 +214,7 @@ class Reducer(ABC):
         """Whether no two updates of the result have equal row and time."""
         return False
 
-    def with_order(self, schema: pa.Schema, key: Key) -> Reducer:  # most read their groups whole
+    def with_order(self, below: Node, key: Key) -> Reducer:  # most read their groups whole
         """The same over groups whose rows are in order, if few of them then have to be read."""
         return self
 

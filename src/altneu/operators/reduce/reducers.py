@@ -9,7 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from altneu.columnar.ranking import Order
-from altneu.expressions import Column
+from altneu.expressions import Call, Column, Expr
 from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
@@ -32,14 +32,18 @@ from altneu.operators.reduce.node import (
 
 @dataclass(frozen=True)
 class Aggregates(Reducer):
-    """SQL aggregates, one output column ``#i`` each; with ``default_row`` the empty collection has a row too."""
+    """SQL aggregates, one output column ``#i`` each; with ``default_row`` the empty collection has a row too.
+
+    ``shared`` lists columns that in every row are null or have one value, as the arguments of aggregates with filters.
+    """
 
     calls: tuple[Aggregate, ...]
     default_row: bool = False
     ordered: bool = False
+    shared: tuple[tuple[str, ...], ...] = ()
 
     def __repr__(self) -> str:
-        ordered = ", ordered=True" * self.ordered
+        ordered = ", ordered=True" * self.ordered + f", shared={self.shared!r}" * bool(self.shared)
         return f"Aggregates(calls={self.calls!r}, default_row={self.default_row!r}{ordered})"
 
     def __str__(self) -> str:
@@ -71,20 +75,31 @@ class Aggregates(Reducer):
         """One row a group; the row of an empty collection is made beside."""
         return not self.default_row
 
-    def with_order(self, schema: pa.Schema, key: Key) -> Aggregates:
+    def with_order(self, below: Node, key: Key) -> Aggregates:
         """Over states of which little is read: rows in the order of a column, sums, sums of distinct values."""
-        return self if self.ordered or self.accumulable or not self._states else replace(self, ordered=True)
+        if self.ordered or self.accumulable or not self._states:
+            return self
+        columns = [part.columns[0] for part in self._states if part.state == "sums of distinct values"]
+        return replace(self, ordered=True, shared=_sharing(below, columns))
 
     @property
     def _states(self) -> tuple[Part, ...]:
         """Its calls by the state that they need; none where one of them reads the whole group."""
         places: dict[tuple[State, str], list[int]] = {}
+        shared = {column: columns[0] for columns in self.shared for column in columns}
         for i, call in enumerate(self.calls):
             state = call.state
             if state is None:
                 return ()
-            places.setdefault((state, "" if state == "sums" else call.arguments[0]), []).append(i)
-        return tuple(Part(tuple(some), *state) for state, some in places.items())
+            column = "" if state == "sums" else call.arguments[0]
+            if state == "sums of distinct values":
+                column = shared.get(column, column)
+            places.setdefault((state, column), []).append(i)
+        return tuple(Part(tuple(some), state, self._columns_of(state, some)) for (state, _), some in places.items())
+
+    def _columns_of(self, state: State, places: Sequence[int]) -> tuple[str, ...]:
+        """The columns that calls read, but for those of sums."""
+        return () if state == "sums" else tuple(dict.fromkeys(self.calls[place].arguments[0] for place in places))
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -94,7 +109,7 @@ class Aggregates(Reducer):
     @property
     def _column(self) -> str:
         states = self._states
-        return states[0].column if len(states) == 1 and states[0].state in ("ends", "quantiles") else ""
+        return states[0].columns[0] if len(states) == 1 and states[0].state in ("ends", "quantiles") else ""
 
     def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
         """That of the column of which alone values are asked for, nulls first."""
@@ -131,6 +146,24 @@ class Aggregates(Reducer):
 
     def _needed(self, needed: Columns) -> list[int]:
         return [i for i in range(len(self.calls)) if f"#{i}" in needed]
+
+
+_MOST_SHARED = 30  # columns whose flags fit into an int
+
+
+def _sharing(below: Node, columns: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Which columns are one expression, or null where a condition is not true; several of each."""
+    outputs: dict[str, Expr] = {}
+    if isinstance(below, Linear) and below.logic.steps and isinstance(project := below.logic.steps[-1], Project):
+        outputs = dict(project.outputs)
+    by_value: dict[Expr, list[str]] = {}
+    for column in columns:
+        value = outputs.get(column)
+        if isinstance(value, Call) and value.name == "case" and len(value.args) == 2:
+            value = value.args[1]
+        if value is not None:
+            by_value.setdefault(value, []).append(column)
+    return tuple(tuple(some) for some in by_value.values() if 1 < len(some) <= _MOST_SHARED)
 
 
 def _named(node: Node, names: list[str]) -> Node:
@@ -246,7 +279,7 @@ class TopK(Reducer):
     def __str__(self) -> str:
         return f"top {self.k} by " + ", ".join(f"{c}{' desc' if d else ''}" for c, d, _ in self.order)
 
-    def with_order(self, schema: pa.Schema, key: Key) -> TopK:
+    def with_order(self, below: Node, key: Key) -> TopK:
         """Over groups in its order."""
         return self if self.ordered else replace(self, ordered=True)
 
@@ -304,9 +337,9 @@ class WindowFunctions(Reducer):
         """Its calls, and the number of the rows."""
         return self.calls if self.first is None else (*self.calls, self.first.number)
 
-    def with_order(self, schema: pa.Schema, key: Key) -> WindowFunctions:
+    def with_order(self, below: Node, key: Key) -> WindowFunctions:
         """Over groups in the order that all calls have, if none reads more than rows around its own and sums before."""
-        if self.ordered or len({call.order for call in self._computed}) > 1 or self.needed(schema, key) == WHOLE:
+        if self.ordered or len({call.order for call in self._computed}) > 1 or self.needed(below.schema, key) == WHOLE:
             return self
         return replace(self, ordered=True)
 
@@ -391,11 +424,11 @@ class PythonReduce(Reducer):
         first = None if self.needs is None else (self.needs.k, self.needs.order)
         return families.python(self.function, self.result, first, with_diffs=self.with_diffs)
 
-    def with_order(self, schema: pa.Schema, key: Key) -> PythonReduce:
+    def with_order(self, below: Node, key: Key) -> PythonReduce:
         """Over groups in the order of the rows that it needs."""
         if self.needs is None or self.needs.ordered:
             return self
-        return replace(self, needs=self.needs.with_order(schema, key))
+        return replace(self, needs=self.needs.with_order(below, key))
 
     def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
         """That of the rows that it needs."""

@@ -16,5 +16,5 @@ def order_groups(node: Node) -> Node:
 def _in_order(node: Node) -> Node:
     if not isinstance(node, Reduce):
         return node
-    reducer = node.reducer.with_order(node.input.schema, node.key)
+    reducer = node.reducer.with_order(node.input, node.key)
     return node if reducer is node.reducer else replace(node, reducer=reducer)
