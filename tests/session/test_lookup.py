@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import altneu as an
@@ -17,7 +18,9 @@ from altneu.runtime.read import contents, row_count
 from altneu.views import lookup, peek
 from altneu.views.prepared import prepared
 from tests.session.lookup_cases import (
+    COLUMNS,
     FACTS,
+    LITERALS,
     by_full_reads,
     counting,
     filled,
@@ -266,6 +269,70 @@ def test_a_table_with_a_key(monkeypatch):
         assert answered(session, "SELECT * FROM people WHERE id = 2")[0] is an.errors.ViewHasErrorsError
 
 
+def stored_rows(session, **options):
+    """A source with stored rows, also in other arrangements, and no view of it; and a plan over it."""
+    source = an.source("facts", COLUMNS, **options)
+    session.maintain("numbers", an.source("numbers", "i int"))
+    session.maintain("joined", source.join(an.source("numbers", "i int"), on="i"))
+    session.maintain("least", source.top_k(2, "k desc", per="s"))
+    session.maintain("totals", source.group_by("i", "s").agg(n="count(*)", top="max(d)"))
+    return source
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("options", [{"keep": True}, {}, {"distinct": True}, {"key": "k"}])
+def test_a_source_that_is_no_view(shards, options, monkeypatch):
+    rng = random.Random(shards)
+    with an.Session(shards=shards, retain="all") as session:
+        source = stored_rows(session, **options)
+        for _ in range(3):
+            rows = typed(random_rows(rng, 40))
+            if "key" in options:
+                session.insert_or_update("facts", rows.filter(pc.is_valid(rows["k"])).slice(0, 3))
+            else:
+                session.insert("facts", rows)
+                session.retract("facts", rows.slice(0, 9))
+            session.advance()
+        totals = source.group_by("i", "s").agg(n="count(*)", top="max(d)")
+        every = " AND ".join(f"{name} <=> {literals[1]}" for name, literals in LITERALS.items())
+        with counting(monkeypatch) as answers:
+            for _ in range(30):
+                i, k, s = (rng.choice(LITERALS[name]) for name in "iks")
+                asked = rng.choice(
+                    [
+                        source.filter(f"i = {i}"),
+                        source.filter(f"i = {i} AND k = {k}").select("d", more="k + 1"),
+                        source.filter(f"s = {s} AND k > 0"),
+                        source.filter(f"k = {k} AND s = {s}"),
+                        source.group_by().agg(n="count(*)"),
+                        source.filter(every),
+                        totals.filter(f"i = {i} AND s = {s}").join(source, on=["i", "s"]),
+                        source.filter("k = 2"),
+                    ]
+                )
+                at = rng.choice([None, 0, 1, 2])
+                answer = outcome(lambda asked=asked, at=at: session.peek(asked, at))
+                with by_full_reads(monkeypatch):
+                    assert answer == outcome(lambda asked=asked, at=at: session.peek(asked, at))
+        assert len(answers) > 15
+        assert len(notes := session.sql("EXPLAIN SELECT * FROM facts WHERE i = 1").to_pylist()) > 1
+        assert notes[-1] == ("lookup: source facts by i = 1",)
+
+
+def test_a_source_that_is_called_like_a_view(monkeypatch):
+    with an.Session() as session:
+        session.maintain("a", an.source("a", "k long").arrange_by("k"))
+        other = an.source("view a", "k long")
+        session.maintain("b", other.group_by().agg(n="count(*)"))
+        session.insert("a", [(1,)])
+        session.advance()
+        assert session.peek(other.filter("k = 1")).to_pylist() == []
+        session.insert("view a", [(1,), (2,)])
+        session.advance()
+        with pytest.raises(an.errors.HydrationError):
+            session.peek(other.filter("k = 1"))
+
+
 def test_two_times(monkeypatch):
     source = an.source("known", "item string, price long", time=("system", "event"))
     with an.Session(retain="all") as session:
@@ -320,6 +387,27 @@ def test_explain_says_how_a_query_reads():
         for scan in ("i > 1", "s = 'a'", "1 / i > 0 AND k = 1", "i + 1 = 2 AND s = 'a'", "s = 'a' OR i = 1"):
             assert notes(f"EXPLAIN SELECT * FROM totals t JOIN by_k USING (i, s) WHERE {scan}") == [peek.SCAN]
             assert notes(f"EXPLAIN ANALYZE SELECT i FROM totals WHERE {scan.replace('k', 'n')}") == [peek.SCAN]
+
+
+def test_explain_says_why_a_part_of_a_key_is_no_lookup():
+    with an.Session() as session:
+        session.sql(
+            "CREATE TABLE t (a INT, b INT, c INT); CREATE INDEX by_a_b ON t (a, b); INSERT INTO t VALUES (1, 2, 3)"
+        )
+
+        def notes(test):
+            lines = [line for (line,) in session.sql(f"EXPLAIN SELECT c FROM t WHERE {test}").to_pylist()]
+            return [line for line in lines if line.startswith(("lookup", "scan", "no lookup"))]
+
+        why = "no lookup of view by_a_b by (a, b): the query requires no value of"
+        assert notes("a = 1 AND b = 2") == ["lookup: view by_a_b by (a, b) = (1, 2)"]
+        assert notes("a = 1") == [peek.SCAN, f"{why} b"]
+        assert notes("b = 2 AND a > 0") == notes("b = 2 AND 1 / a = 1") == [peek.SCAN, f"{why} a"]
+        assert notes("c = 1") == [peek.SCAN]
+        session.sql("CREATE INDEX by_a ON t (a)")
+        (note,) = notes("a = 1")
+        assert note.startswith("lookup: view by_a")
+        assert note.endswith(" by a = 1")
 
 
 @pytest.mark.parametrize("shards", [1, 3])

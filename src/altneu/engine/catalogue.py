@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +26,14 @@ from altneu.runtime.stored import StoredSource
 from altneu.types import to_ddl
 
 _PREPARED = 64  # queries that are remembered
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a session has of a source without being asked to maintain it: all errors, in ``ports``, and all rows."""
+
+    ports: ViewPorts
+    arrangements: tuple[str, ...]
 
 
 class Catalogue:
@@ -263,12 +272,28 @@ class Catalogue:
             return None
         return without_indexes(replaced(collection.node, by_node))
 
-    def over_views(self, collection: Collection) -> tuple[ir.Node, dict[str, str]]:
-        """A collection's plan in which views are sources of their rows, and the view of each such source."""
+    def over_state(self, collection: Collection) -> tuple[ir.Node, dict[str, str], dict[str, Stored]] | None:
+        """A collection's plan in which views are sources of their rows, as are sources of which all rows are stored.
+
+        With it come the view of each such source, and what there is of the others, which are called by their
+        fingerprints. It is None if the plan reads another source.
+        """
         views = {f"view {name}": name for name in self.nodes if name not in self.changes_only}
+        if any(isinstance(below, ir.Source) and below.name in views for below in ir.walk(collection.node)):
+            return None  # it could be taken for the view
         written = {source: self.collections[name].node for source, name in views.items()}
         sources: dict[str, ir.Node] = {n.fingerprint: ir.Source(source, n.schema) for source, n in written.items()}
-        return replaced(collection.node, sources), views
+        node, existing = replaced(collection.node, sources), self._journal.existing()
+        of_views, stored = {source.fingerprint for source in sources.values()}, dict[str, Stored]()
+        for below in [n for n in ir.walk(node) if isinstance(n, ir.Source) and n.fingerprint not in of_views]:
+            whole = [name for name in self.plan.arrangements_with(below.fingerprint, below.schema) if name in existing]
+            ports = lower({below.name: below}, self._lattice).views[below.name]
+            if not whole or not existing.issuperset(ports.errors):
+                return None
+            sources[below.fingerprint] = ir.Source(f"source {below.name}", below.schema)
+            views[f"source {below.name}"] = below.fingerprint
+            stored[below.fingerprint] = Stored(ports, tuple(whole))
+        return replaced(collection.node, sources), views, stored
 
     def lowered_alone(self, name: str, node: ir.Node) -> Plan:
         """The plan of one collection for one shard, without the views of the session."""

@@ -204,15 +204,14 @@ class Plan:
         """The arrangements of the same rows as an arrangement, which is the first of them."""
         if name not in self._alike:
             same = self.nodes[self.arrangements[name]]
-            alike = [
-                other
-                for other, number in self.arrangements.items()
-                if other != name
-                and self.collection_of(other) == same.logical
-                and self.nodes[number].schema.equals(same.schema)
-            ]
-            self._alike[name] = (name, *alike)
+            alike = self.arrangements_with(same.logical, same.schema)
+            self._alike[name] = (name, *(other for other in alike if other != name))
         return self._alike[name]
+
+    def arrangements_with(self, collection: str, schema: pa.Schema) -> list[str]:
+        """The arrangements of all rows of a collection, by its fingerprint."""
+        same = [name for name in self.arrangements if self.collection_of(name) == collection]
+        return [name for name in same if self.nodes[self.arrangements[name]].schema.equals(schema)]
 
     def collection_of(self, name: str) -> str | None:
         """The fingerprint of the collection of which an arrangement has all rows; None if it has other rows."""

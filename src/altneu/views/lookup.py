@@ -34,13 +34,14 @@ _SHOWN = 3
 class Lookup:
     """The rows of a view that one reader needs: those of some keys of an arrangement, or (None) only their number.
 
-    ``source`` is the name of the source that has these rows in the plan of the query. Of an ordered arrangement only
-    the ``stretch`` with ``bounds``, as EXPLAIN shows them, is read. With ``below_zero``, an arrangement of the numbers
-    of rows with negative counts, the first rows in its ``order`` suffice, if they are as many as the query asks for.
+    ``source`` is the name of the source that has these rows in the plan of the query; ``of`` says of what view they
+    are, or of what source whose rows are stored. Of an ordered arrangement only the ``stretch`` with ``bounds``, as
+    EXPLAIN shows them, is read. With ``below_zero``, an arrangement of the numbers of rows with negative counts, the
+    first rows in its ``order`` suffice, if they are as many as the query asks for.
     """
 
     source: str
-    view: str
+    of: str
     arrangement: str
     keys: Rows | None
     stretch: Stretch = EVERYTHING
@@ -50,10 +51,10 @@ class Lookup:
 
     def __str__(self) -> str:
         if self.keys is None:
-            return f"lookup: the number of rows of view {self.view}"
+            return f"lookup: the number of rows of {self.of}"
         by = [*([shown_keys(self.keys)] if self.keys.schema.names else []), *self.bounds]
         in_order = f" in order of {order_text(self.order)}" * (self.below_zero is not None)
-        return f"lookup: view {self.view}{' by ' * bool(by)}{' and '.join(by)}{in_order}"
+        return f"lookup: {self.of}{' by ' * bool(by)}{' and '.join(by)}{in_order}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def shown_keys(keys: Rows) -> str:
 
 def lookup_of(
     read: Read,
-    view: str,
+    of: str,
     arrangements: Iterable[str],
     table: StateTable,
     below_zero: Callable[[str], str | None] = lambda _: None,
@@ -102,7 +103,7 @@ def lookup_of(
     best: tuple[tuple[bool, int, int], Lookup] | None = None
     for name in arrangements:
         if read.values is None:
-            return Lookup(read.name, view, name, None)
+            return Lookup(read.name, of, name, None)
         layout, numbers = table.layouts[name], below_zero(name)
         if not read.values.keys() >= set(layout.key):
             continue
@@ -115,7 +116,7 @@ def lookup_of(
             many = not ordered and keys.count and table.rows(name) > MOST_ROWS
             if many and updates_with_key(table, name, keys) > MOST_ROWS:
                 continue
-            best = rank, Lookup(read.name, view, name, keys, stretch, bounds, layout.order, numbers)
+            best = rank, Lookup(read.name, of, name, keys, stretch, bounds, layout.order, numbers)
     return None if best is None else best[1]
 
 

@@ -203,18 +203,25 @@ def explained(
             return looked_up
         if not analyze:
             plan, _ = planned(engine, collection)
-            return _noted(plan, existing, explained_plan(plan, NAME, engine.facts()))
+            return _noted(engine, collection, existing, explained_plan(plan, NAME, engine.facts()), plan)
         started = clock.perf_counter()
         with _computed(engine, collection) as (plan, _, measured):
             seconds = clock.perf_counter() - started
             facts = replace(engine.facts(), measured=measured.read(), run=f"once, in {seconds_of(seconds)}")
-            return _noted(plan, existing, explained_plan(plan, NAME, facts))
+            return _noted(engine, collection, existing, explained_plan(plan, NAME, facts), plan)
 
 
-def _noted(plan: Plan, existing: set[str], plan_explained: Explained) -> Explained:
+def _noted(
+    engine: Engine, collection: Collection, existing: set[str], plan_explained: Explained, plan: Plan
+) -> Explained:
+    """With what is read: whole arrangements, which of them could not be looked up, and how many there are."""
+    query = _prepared(engine, collection, None, "raise")
+    half_given = [] if query is None else query.half_given(engine.table)
     lacking = len([n for n in plan.arrangements_of(NAME) if n not in existing])
     there = len(plan.arrangements_of(NAME)) - lacking
-    return replace(plan_explained, notes=(SCAN, f"arrangements: {there} there already, {lacking} to build"))
+    return replace(
+        plan_explained, notes=(SCAN, *half_given, f"arrangements: {there} there already, {lacking} to build")
+    )
 
 
 def _explained_lookup(

@@ -17,6 +17,7 @@ from pyarrow import types as pt
 from altneu.collections.collection import Collection
 from altneu.columnar.ranking import Order
 from altneu.columnar.rows import Rows
+from altneu.engine.catalogue import Stored
 from altneu.engine.engine import Engine
 from altneu.engine.reading import ASKED, StateOfViews
 from altneu.expressions.expr import Literal
@@ -77,6 +78,7 @@ class Prepared:
     """A query over views as its lookups need it: each reader of a view has a source of its own.
 
     ``views`` are the views by the names of their sources, ``arrangements`` those of all rows of a view that there are.
+    A source of which all rows are ``stored`` is like a view of it.
     ``first`` is how many rows are asked for, in which order, and ``numbers`` names, for the arrangements in that order,
     those of rows with negative counts. ``coordinates`` are the names of the two times of the query's rows, if they
     have two.
@@ -90,6 +92,7 @@ class Prepared:
     first: First | None = None
     numbers: Mapping[str, str | None] = field(default_factory=dict)
     coordinates: tuple[str, str] | None = None
+    stored: Mapping[str, Stored] = field(default_factory=dict)
 
     def found(
         self, state: StateOfViews, times: Mapping[str, At], constants: Sequence[Literal] = (), most: int | None = None
@@ -102,7 +105,10 @@ class Prepared:
         That is so where a view has errors: how many of them a query meets depends on how it reads the view.
         """
         for view, time in times.items():
-            if state.known(view).since > time[0] or stored_errors(state.table, state.ports(view), time).count:
+            if view not in self.stored and state.known(view).since > time[0]:
+                return None
+            ports = self.stored[view].ports if view in self.stored else state.ports(view)
+            if stored_errors(state.table, ports, time).count:
                 return None
         root, readers = self._with(constants)
         lookups, inputs, complete = dict[str, Lookup](), dict[str, Updates](), True
@@ -117,7 +123,7 @@ class Prepared:
                     read = read.and_of(by_joins[reader.name])
                 if not (read.is_partial or (self.first is not None and is_row_by_row(root))):
                     continue
-                lookup = lookup_of(read, view, self.arrangements[view], state.table, self.numbers.get)
+                lookup = lookup_of(read, self._title(reader), self.arrangements[view], state.table, self.numbers.get)
                 if lookup is None:
                     continue
                 rows = rows_of(state.table, lookup, times[view], reader.node.input.schema, most)
@@ -132,6 +138,29 @@ class Prepared:
                 by_joins = values_by_joins(root, inputs.keys(), self._keys_of(inputs, at))
         found = Found(root, tuple(lookups[reader.name] for reader in readers), inputs)
         return found, complete
+
+    def _title(self, reader: Reader) -> str:
+        view = self.views[reader.source]
+        return reader.source if view in self.stored else f"view {view}"
+
+    def half_given(self, table: StateTable) -> list[str]:
+        """The arrangements that cannot be looked up because the query requires values of some columns of a key only.
+
+        Keys are hashed as a whole: rows with the same value of one column are not beside each other. What is arranged
+        by all of its columns is left out, as nobody means to look rows up there.
+        """
+        notes = []
+        for reader in self.readers:
+            read, names = read_of(reader), self.arrangements[self.views[reader.source]]
+            given = read.values or {}
+            if lookup_of(read, "", names, table, self.numbers.get) is not None:
+                continue
+            for key in dict.fromkeys(table.layouts[name].key for name in names):
+                missing = [column for column in key if column not in given]
+                if 0 < len(missing) < len(key) < len(reader.node.input.schema):
+                    by, none = ", ".join(key), " and ".join(missing)
+                    notes.append(f"no lookup of {self._title(reader)} by ({by}): the query requires no value of {none}")
+        return notes
 
     def _with(self, constants: Sequence[Literal]) -> tuple[ir.Node, tuple[Reader, ...]]:
         """The plan with constants for its parameters, and its readers."""
@@ -200,16 +229,19 @@ def prepared(engine: Engine, collection: Collection, first: First | None = None)
     It holds until a view is added or dropped.
     """
     catalogue, existing = engine.catalogue, engine.journal.existing()
-    node, views = catalogue.over_views(collection)
+    if (over := catalogue.over_state(collection)) is None:
+        return None
+    node, views, stored = over
 
     def arrangements(view: str) -> list[str]:
-        return [name for name in engine.arrangements(view) if name in existing]
+        alike = stored[view].arrangements if view in stored else engine.arrangements(view)
+        return [name for name in alike if name in existing]
 
     def lower(node: ir.Node) -> Plan:
         return catalogue.lowered_alone(ASKED, node)
 
     query = prepared_over(node, views, arrangements, engine.table, lower, first, catalogue.plan.below_zero)
-    return None if query is None else replace(query, coordinates=ir.coordinates(collection.node))
+    return None if query is None else replace(query, coordinates=ir.coordinates(collection.node), stored=stored)
 
 
 def prepared_over(
