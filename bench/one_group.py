@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 import altneu as an
+from altneu.columnar.columns import Stack
 from altneu.sql import query
+from altneu.trace import batch
 from bench.durable import disk
 from bench.inputs import FOLDER, generator
 from bench.measure import Steps, milliseconds
@@ -27,7 +30,7 @@ from bench.tables import Aim, Findings, Table
 
 SIZES, LARGEST = (10_000, 100_000, 1_000_000), 10_000_000
 GROUPS = 100_000  # of the largest of SIZES
-STEPS, QUICK_STEPS, WARM_STEPS = 500, 100, 30
+STEPS, QUICK_STEPS, WARM_STEPS, COUNTED_STEPS = 500, 100, 30, 20
 QUEUE, QUICK_QUEUE = 100_000, 20_000
 RECOMPUTED, QUICK_RECOMPUTED, STEPS_BETWEEN = 21, 7, 5
 GROWTH_LIMIT, QUEUE_LIMIT = 2.0, 1.5
@@ -74,16 +77,23 @@ def _windowed(function: str) -> str:
 
 
 TOP = "SELECT g, id, v, row_number() OVER (PARTITION BY g ORDER BY v DESC, id) AS r FROM t"
+RANKED = "SELECT g, id, v, rank() OVER (PARTITION BY g ORDER BY v DESC) AS r FROM t"
 OPERATORS = (
     Operator("count + sum", _grouped("count(*) AS n, sum(v) AS s")),
     Operator("min + max", _grouped("min(v) AS low, max(v) AS high"), largest=True, compared=True),
     Operator("top 10", f"SELECT g, id, v FROM ({TOP}) AS ranked WHERE r <= 10", "g id v", compared=True),
+    Operator("max_by", _grouped("max_by(id, v) AS best"), "g id v"),
+    Operator("rank <= 10", f"SELECT g, id, v FROM ({RANKED}) AS ranked WHERE r <= 10", "g id v"),
     Operator("median", _grouped("median(v) AS m"), largest=True, compared=True),
     Operator("count(DISTINCT)", _grouped("count(DISTINCT w) AS n"), "g w", largest=True, compared=True),
     Operator("count + max + count(DISTINCT)", _grouped("count(*) AS n, max(v) AS m, count(DISTINCT w) AS k"), "g v w"),
     Operator("row_number", _windowed(f"row_number() {OVER})"), "g id", last=True),
+    Operator("dense_rank", _windowed(f"dense_rank() {OVER})"), "g id", last=True),
+    Operator("first_value", _windowed(f"first_value(v) {OVER})"), "g id v", last=True),
+    Operator("running max", _windowed(f"max(v) {OVER})"), "g id v", last=True),
     Operator("running sum", _windowed(f"sum(v) {OVER})"), "g id v", last=True),
     Operator("lag", _windowed(f"lag(v) {OVER})"), "g id v", largest=True, compared=True),
+    Operator("sum of a range", _windowed(f"sum(v) {OVER} RANGE BETWEEN 20 PRECEDING AND CURRENT ROW)"), "g id v"),
     Operator("moving average", _windowed(f"avg(v) {OVER} ROWS 10 PRECEDING)"), "g id v", compared=True),
     Operator("filter + count", "SELECT g, count(*) AS n FROM t WHERE v >= 100 GROUP BY g"),
     Operator("filter + join", "SELECT t.g, t.v, d.label FROM t JOIN d ON t.g = d.g WHERE t.v >= 100"),
@@ -160,6 +170,31 @@ class Group:
             self.steps.run(partial(_advance, self.session, apply, row))
         return change
 
+    @property
+    def kept(self) -> float:
+        """Bytes kept for each row of the table, in all arrangements."""
+        return sum(size for _, size in self.session._engine.table.sizes().values()) / self.size
+
+    def read(self) -> int:
+        """Rows of arrangements that a step reads: the median of a few steps, which are not timed."""
+        take, matches, timed = Stack.take, batch.Matches, self.steps
+        counts: list[int] = []
+
+        def taken(stack: Stack, rows: np.ndarray[Any, Any]) -> Any:
+            counts[-1] += len(rows)
+            return take(stack, rows)
+
+        def matched(probe: np.ndarray[Any, Any], *rest: Any) -> Any:
+            counts[-1] += len(probe)
+            return matches(probe, *rest)
+
+        with mock.patch.object(Stack, "take", taken), mock.patch.object(batch, "Matches", matched):
+            for _ in range(COUNTED_STEPS):
+                counts.append(0)
+                self.step()
+        self.steps = timed
+        return int(np.median(counts))
+
     def warm_up(self) -> None:
         """Steps that do not count."""
         for _ in range(WARM_STEPS):
@@ -198,6 +233,8 @@ def measure(scale: Scale) -> Findings:
             "CPU ms",
             f"durable, {middle:,} rows: p50",
             "p50 in turns of an empty loop",
+            f"rows read, {SIZES[0]:,} / most rows",
+            "bytes kept a row",
         ],
     )
     main.notes.append(
@@ -208,6 +245,10 @@ def measure(scale: Scale) -> Findings:
         f"view.get(key): a lookup in a view of so many rows, after such a step. Turns: p50 on {middle:,} rows / a turn "
         "of an empty Python loop, timed beside the steps. CPU: the p50 of what this thread computed, and so not what "
         "other processes took; in ms on most rows."
+    )
+    main.notes.append(
+        f"Rows read: of arrangements, the median of {COUNTED_STEPS} further steps. Bytes kept: of all arrangements of "
+        f"the view together, its contents among them, for each of the {middle:,} rows."
     )
     anew = Table(
         f"q. one row into a group of {middle:,} rows, and DuckDB, which computes the query anew",
@@ -246,6 +287,8 @@ def measure(scale: Scale) -> Findings:
                 f"{milliseconds(last.steps.cpu, 50):.2f}",
                 f"{groups['durable'].p50:.2f}",
                 f"{same.p50 / 1e3 / turns:,.0f}",
+                f"{first.read():,} / {last.read():,}",
+                f"{same.kept:.0f}",
             )
             what = "lookup" if operator.lookup else "one-row step"
             text = f"q: {operator.name}, a {what} in {last.size:,} rows within {GROWTH_LIMIT:.0f}x of {SIZES[0]:,}"
