@@ -112,6 +112,7 @@ def _views() -> dict[str, Collection]:
         "head": queue.top_k(1, by="x", per="k"),
         "ends": queue.group_by("k").agg(lo="min(n)", hi="max(n)"),
         "middle": queue.group_by("k").agg(m="median(n)", d="percentile_approx(x, 0.9)", u="count(distinct x)"),
+        "most frequent": queue.group_by("k").agg(m="mode(x)", d="median(distinct n)", u="count(distinct x, n)"),
         "beside": queue.window(before="lag(n) OVER (PARTITION BY k ORDER BY x)"),
         "between": queue.window(
             total="sum(n) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING)"

@@ -12,6 +12,7 @@ import altneu as an
 from altneu.engine import catalogue
 from altneu.plan import ir, rewrite
 from altneu.plan.rewrite.bound_ranks import bound_ranks
+from altneu.plan.rewrite.count_tuples import count_tuples
 from altneu.plan.rewrite.drop_identities import drop_identities
 from altneu.plan.rewrite.fold_constants import fold_constants
 from altneu.plan.rewrite.hoist_bindings import hoist_bindings
@@ -124,6 +125,13 @@ EXAMPLES = {
         "not of what another reads": T.distinct().concat(T.filter("v > 0")).distinct().concat(T.distinct()),
         "not of what is filtered afterwards": T.distinct().filter("v > 0").concat(U.select("k", v="w")).distinct(),
         "nor what is taken away": T.concat(T.filter("v > 0").distinct().negate()).distinct(),
+    },
+    count_tuples: {
+        "counts of several columns": WIDE.group_by("k").agg(n="count(a, b)"),
+        "distinct ones, each tuple once": WIDE.group_by("k").agg(
+            n="count(distinct a, b)", m="count(distinct a, b) + count(b, c)"
+        ),
+        "counts of one column": WIDE.group_by("k").agg(n="count(a)", d="count(distinct b)"),
     },
     push_filters: {
         "to the side that has the columns, and to both when it reads the key": PAIRS.filter(

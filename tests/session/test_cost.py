@@ -49,6 +49,9 @@ PLANS = {
     "filtered": BY_G.agg(n="count(distinct w)", s="count(distinct w) FILTER (WHERE v > 9)"),
     "several": BY_G.agg(n="count(*)", hi="max(x)", lo="min(v)", d="count(distinct w)"),
     "percentiles": BY_G.agg(m="median(x)", q="percentile(x, 0.9)", d="percentile_approx(v, 0.25)"),
+    "distinct percentiles": BY_G.agg(m="median(distinct x)", q="percentile(distinct v, 0.9)"),
+    "counts of tuples": BY_G.agg(n="count(v, w)", d="count(distinct v % 100, w)"),
+    "modes": BY_G.agg(m="mode(v % 50)", all="mode(id)", last="mode() within group (order by id desc)"),
     "all of it": T.group_by().agg(n="count(*)", hi="max(v)", m="median(x)"),
     "top_k": T.top_k(10, "v desc", per="g"),
     "top_k of all": T.top_k(10, "v"),
@@ -80,7 +83,6 @@ PLANS = {
 WHOLE = {
     "collect": BY_G.agg(rows="collect_list(v)"),
     "collect set": BY_G.agg(rows="collect_set(w)"),
-    "mode": BY_G.agg(m="mode(w)"),
     "reduce": BY_G.reduce(lambda _, rows: [len(rows)], "n long"),
     "shares of a place": T.window(n=f"percent_rank() {OVER})", m=f"ntile(4) {OVER})"),
     "shares": T.window(n="count(*) OVER (PARTITION BY g)"),
@@ -163,11 +165,6 @@ READS_THE_GROUP = {
     "collect_set(w)": OF_ITS_GROUP,
     "listagg(w)": OF_ITS_GROUP,
     "string_agg(DISTINCT w, ';')": OF_ITS_GROUP,
-    "mode(w)": "compares how often all values are there",
-    "count(v, w)": "has no sum over several columns",
-    "count(DISTINCT v, w)": "has no state of distinct values in several columns",
-    "median(DISTINCT x)": "has no order of distinct values",
-    "percentile(DISTINCT x, 0.5)": "has no order of distinct values",
     "max_by(w, id, 3)": "has no order of several arguments",
 }
 READS_LITTLE = [
@@ -179,6 +176,8 @@ READS_LITTLE = [
     *("max_by(w, id)", "min_by(w, id)", "median(x)", "percentile(x, 0.5)", "percentile(x, array(0.1, 0.9))"),
     *("percentile_cont(0.5) WITHIN GROUP (ORDER BY x)", "percentile_disc(0.5) WITHIN GROUP (ORDER BY x)"),
     *("percentile_approx(x, 0.5)", "approx_percentile(x, 0.5)", "count_if(v > 1)", "bool_and(v > 1)", "every(v > 1)"),
+    *("count(v, w)", "count(DISTINCT v, w)", "median(DISTINCT x)", "percentile(DISTINCT x, array(0.1, 0.9))"),
+    *("mode(w)", "mode() WITHIN GROUP (ORDER BY v DESC)"),
     *("bool_or(v > 1)", "any(v > 1)", "some(v > 1)", "bit_and(v)", "bit_or(v)", "bit_xor(v)"),
 ]
 

@@ -35,7 +35,9 @@ VIEWS = {
     "top": T.top_k(3, "x desc", per="g"),
     "top of all": T.top_k(10, "d, v desc"),
     "middle": BY_G.agg(m="median(x)", q="percentile(v, 0.9)", a="percentile_approx(v, 0.25)"),
-    "modes": BY_G.agg(m="mode(w)", n="mode(v)"),
+    "modes": BY_G.agg(m="mode(w)", n="mode(v)", l="mode() within group (order by x desc)"),
+    "middle of distinct values": BY_G.agg(m="median(distinct x)", q="percentile(distinct v, 0.9)"),
+    "tuples": BY_G.agg(n="count(w, x)", d="count(distinct d, x)", m="mode(d)", s="sum(v)"),
     "distinct": BY_G.agg(
         n="count(distinct w)", s="sum(distinct v)", m="avg(distinct x)", several="count(distinct v, w)"
     ),

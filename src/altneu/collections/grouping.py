@@ -197,9 +197,9 @@ class Grouping(Generic[C]):
         group columns there is always one row, as in SQL.
 
         Cost:   one exchange by group. For count, sum, avg, stddev and similar functions a few numbers per group are
-                kept, and the cost is proportional to the change. For min and max of one expression, if there are no
-                other functions, the rows of each group are kept in order, and a few are read at its ends. For other
-                functions the rows of each group are kept, and read again when the group changes.
+                kept, and the cost is proportional to the change. For min, max, percentiles and mode values are kept in
+                order, and a few of them are read. For collect_list and others whose result is as long as the group, and
+                all functions beside them, the rows of each group are kept, and read again when the group changes.
 
         Raises:
             UnsupportedFunctionError: a function is unknown, or depends on the order of rows.

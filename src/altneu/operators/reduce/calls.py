@@ -10,8 +10,10 @@ import pyarrow as pa
 from altneu.columnar.ranking import Order
 from altneu.expressions.names import ACCUMULABLE
 
-State = Literal["sums", "sums of distinct values", "ends", "quantiles"]
-"""From what of a group aggregates are computed: sums, or rows in the order of a column, and from which of these."""
+State = Literal[
+    "sums", "sums of distinct values", "ends", "quantiles", "quantiles of distinct values", "counts of values"
+]
+"""From what of a group aggregates are computed: sums, or values in an order, and from which of these."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,10 @@ class Aggregate:
             return "sums"
         if self.is_extreme:
             return "ends"
-        if self.function in ("percentile", "percentile_disc") and not self.distinct:
-            return "quantiles"
+        if self.function in ("percentile", "percentile_disc"):
+            return "quantiles of distinct values" if self.distinct else "quantiles"
+        if self.function == "mode":
+            return "counts of values"
         adds_distinct = self.distinct and len(self.arguments) == 1 and self.of_all.accumulable
         return "sums of distinct values" if adds_distinct else None
 
@@ -64,6 +68,11 @@ class Aggregate:
         """How far through the values in ascending order a percentile is."""
         fraction, descending = self.options
         return float(1 - fraction if descending else fraction)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether a mode is the last in order of the most frequent values."""
+        return self.function == "mode" and bool(self.options[0])
 
     @property
     def of_all(self) -> Aggregate:

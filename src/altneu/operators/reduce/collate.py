@@ -162,6 +162,18 @@ class OrderedPart(PartSpec):
 
 
 @dataclass(frozen=True)
+class ValuesPart(OrderedPart):
+    """What is read from some of the distinct values in an order, which are there where their count is not zero.
+
+    The second arrangement has the numbers of values below zero, which the first does not show.
+    """
+
+    def wrong(self, inputs: Sequence[_Input]) -> Groups | None:
+        """All numbers of the group."""
+        return inputs[1].groups(inputs[1].old())
+
+
+@dataclass(frozen=True)
 class DistinctPart(PartSpec):
     """What is read from sums of distinct values; the second arrangement has the numbers of values below zero."""
 

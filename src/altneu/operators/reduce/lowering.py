@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from altneu.columnar.ranking import Order, order_text
 from altneu.expressions import Column, parse
+from altneu.expressions.construct import call, literal
 from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.asof.revising import UnionSpec
 from altneu.operators.asof.rule import MixedSides
@@ -34,19 +35,22 @@ from altneu.operators.reduce.accumulable import (
 )
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.calls import Aggregate, FirstRows, WindowCall
-from altneu.operators.reduce.collate import Collation, DistinctPart, OrderedPart, PartSpec, SumsPart
-from altneu.operators.reduce.node import Part, Reduce, Suffix
+from altneu.operators.reduce.collate import Collation, DistinctPart, OrderedPart, PartSpec, SumsPart, ValuesPart
+from altneu.operators.reduce.node import Ends, Part, Reduce, Suffix
 from altneu.operators.reduce.operation import BelowZeroOp, CollateOp, ExplodeOp, NegativeOp, PresentOp, ReduceOp
 from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.operators.reduce.ranked import GeneralSpec
 from altneu.operators.reduce.reducers import Aggregates, Distinct
 from altneu.operators.reduce.shared_distinct import SharedNegativeOp, SharedPresentOp
 from altneu.operators.reduce.spec import ReduceSpec
-from altneu.operators.reduce.top_k import TopKSpec
+from altneu.operators.reduce.top_k import FirstValueSpec, TopKSpec
 from altneu.operators.reduce.window import WindowSpec
 from altneu.types import quote_name
 
 _VALUE, _FLAGS = "#value", "#flags"  # of columns that share their values
+
+COUNT = "#count"
+"""The column of how often a value is there."""
 
 
 def lower_reduce(to: Lowering, node: Reduce) -> Lowered:
@@ -129,9 +133,18 @@ def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -
             continue
         narrow, name, schema = _narrowed(to, node, below, part.columns)
         if part.state == "sums of distinct values":
-            spec = AggregatesSpec(Accumulator(node.key, tuple(call.of_all for call in calls), schema))
+            spec = AggregatesSpec(Accumulator(node.key, tuple(one.of_all for one in calls), schema))
             specs.append(DistinctPart(spec, part.places))
             inputs += _distinct(to, narrow, spec.accumulator, name)
+        elif part.state == "counts of values":
+            frequent, ports = _frequent(to, narrow, schema, node.key, name, part)
+            specs.append(frequent)
+            inputs += ports
+        elif part.state == "quantiles of distinct values":
+            some = Aggregates(tuple(one.of_all for one in calls), ordered=True)
+            general = GeneralSpec(node.key, some.calls, schema)
+            specs.append(ValuesPart(general, part.places, some.needed(schema, node.key)))
+            inputs += _values_in_order(to, narrow, schema, node.key, name, some.state_order(schema, node.key))
         else:
             some = Aggregates(calls, ordered=True)
             specs.append(OrderedPart(GeneralSpec(node.key, calls, schema), part.places, some.needed(schema, node.key)))
@@ -157,7 +170,7 @@ def _shared_distinct(
     """As ``_distinct``, of columns that share their values."""
     schema, key = node.input.schema, node.key
     fields = [schema.field(name) for name in (*key, *columns)]
-    own = [(name, Column(name, (field := schema.field(name)).type, field.nullable)) for name in key]
+    own = [(name, _column(schema, name)) for name in key]
     names = [quote_name(name) for name in columns]
     value = parse(f"coalesce({', '.join(names)})", schema)
     flags = " | ".join(f"CASE WHEN {name} IS NULL THEN 0 ELSE {1 << i} END" for i, name in enumerate(names))
@@ -181,6 +194,60 @@ def _distinct(to: Lowering, below: Lowered, sums: Accumulator, origin: str) -> t
     return added, _negative(to, NegativeOp(), state, sums.key_schema, origin)
 
 
+def _values_in_order(
+    to: Lowering, below: Lowered, schema: pa.Schema, key: Key, origin: str, order: tuple[Order, ...]
+) -> tuple[Port, Port]:
+    """The arrangement of distinct values by the key, in an order, and of how many values are below zero."""
+    state, present, name = _present(to, below, schema, key, origin)
+    label = f"{arrange_label(key)}, values in order of {order_text(order)}"
+    return Port(to.arrange(present, key, name, label, order)), _negative_of(to, state, schema, key, origin)
+
+
+def _frequent(
+    to: Lowering, below: Lowered, schema: pa.Schema, key: Key, origin: str, part: Part
+) -> tuple[ValuesPart, tuple[Port, Port]]:
+    """The first of the values that are there most often, and what it is read from.
+
+    That is an arrangement of values with their counts in the order of these, and of how many values are below zero.
+    A null counts 0: it comes behind all others.
+    """
+    state, counts, name = _counted(to, below, schema, key, origin)
+    value = _column(schema, part.columns[0])
+    number = call("case", [call("isnotnull", [value]), Column(COUNT, pa.int64(), False), literal(0, pa.int64())])
+    outputs = (*((k, _column(schema, k)) for k in key), (part.columns[0], value), (COUNT, number))
+    logic = BoundLogic((Project(outputs),))
+    ranked = pa.schema([*schema, pa.field(COUNT, pa.int64())])
+    linear = to.once(
+        f"ranked|{name}",
+        lambda: to.add(LinearOp(logic), (counts.port,), ranked, label=str(logic), logical=f"ranked|{name}"),
+    )
+    order = (COUNT, True, False), (part.columns[0], part.descending, True)
+    lowered = Lowered(Port(linear), counts.spread)
+    label = f"{arrange_label(key)}, values in order of {order_text(order)}"
+    values = to.arrange(lowered, key, f"ranked|{name}", label, order)
+    spec = FirstValueSpec(key, order, ranked, len(part.places))
+    return ValuesPart(spec, part.places, Ends(first=1)), (Port(values), _negative_of(to, state, schema, key, origin))
+
+
+def _counted(to: Lowering, below: Lowered, schema: pa.Schema, key: Key, origin: str) -> tuple[Port, Lowered, str]:
+    """The arrangement of the counts of rows, and the rows with their counts, with their name across processes."""
+    state = _counts(to, below, schema, origin)
+    spec, name = CountOfSpec(schema, COUNT), f"counted|{origin}|{key}"
+    number = to.once(name, lambda: to.add(ReduceOp(spec), (state,), spec.schema, label="count", logical=name))
+    return state, Lowered(Port(number), tuple(schema.names)), name
+
+
+def _counts(to: Lowering, below: Lowered, schema: pa.Schema, origin: str) -> Port:
+    """The arrangement of the counts of rows."""
+    counts = counter(schema)
+    return _sums(to, below, counts, f"{origin}|{counts.key}|{Distinct().accumulated}")
+
+
+def _negative_of(to: Lowering, state: Port, schema: pa.Schema, key: Key, origin: str) -> Port:
+    """The arrangement of how many rows of each group are below zero, of those whose counts are arranged."""
+    return _negative(to, NegativeOp(), state, pa.schema([schema.field(k) for k in key]), origin)
+
+
 def _negative(to: Lowering, operation: Operation, state: Port, key: pa.Schema, origin: str) -> Port:
     """The arrangement of how many values of each group are below zero."""
     name = f"negative|{origin}"
@@ -191,11 +258,15 @@ def _negative(to: Lowering, operation: Operation, state: Port, key: pa.Schema, o
 
 def _present(to: Lowering, below: Lowered, schema: pa.Schema, key: Key, origin: str) -> tuple[Port, Lowered, str]:
     """The arrangement of the counts of rows, and the rows that are there, once, with their name across processes."""
-    counts = counter(schema)
-    state = _sums(to, below, counts, f"{origin}|{counts.key}|{Distinct().accumulated}")
+    state = _counts(to, below, schema, origin)
     name = f"present|{origin}|{key}"
     present = to.once(name, lambda: to.add(PresentOp(), (state,), schema, label="distinct", logical=name))
-    return state, Lowered(Port(present), counts.key), name
+    return state, Lowered(Port(present), tuple(schema.names)), name
+
+
+def _column(schema: pa.Schema, name: str) -> Column:
+    field = schema.field(name)
+    return Column(name, field.type, field.nullable)
 
 
 def _narrowed(to: Lowering, node: Reduce, below: Lowered, columns: tuple[str, ...]) -> tuple[Lowered, str, pa.Schema]:
@@ -203,7 +274,7 @@ def _narrowed(to: Lowering, node: Reduce, below: Lowered, columns: tuple[str, ..
     schema, names = node.input.schema, (*node.key, *columns)
     if schema.names == list(names):
         return below, to.name_of(node.input), schema
-    outputs = tuple((name, Column(name, (field := schema.field(name)).type, field.nullable)) for name in names)
+    outputs = tuple((name, _column(schema, name)) for name in names)
     logic = BoundLogic((Project(outputs),))
     return *_narrow(to, node, below, logic), logic.output(schema)
 

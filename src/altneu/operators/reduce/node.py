@@ -173,11 +173,13 @@ class Part:
     """Aggregates of a reducer that are computed from one state of a group, at these ``places`` among all.
 
     ``columns`` are the one whose distinct values, or in whose order rows, are kept, or several that share their values.
+    Of equally frequent values those that are greater come first if it is ``descending``.
     """
 
     places: tuple[int, ...]
     state: State = "sums"
     columns: tuple[str, ...] = ()
+    descending: bool = False
 
 
 class Reducer(ABC):

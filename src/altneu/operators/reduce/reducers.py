@@ -85,7 +85,7 @@ class Aggregates(Reducer):
     @property
     def _states(self) -> tuple[Part, ...]:
         """Its calls by the state that they need; none where one of them reads the whole group."""
-        places: dict[tuple[State, str], list[int]] = {}
+        places: dict[tuple[State, str, bool], list[int]] = {}
         shared = {column: columns[0] for columns in self.shared for column in columns}
         for i, call in enumerate(self.calls):
             state = call.state
@@ -94,8 +94,10 @@ class Aggregates(Reducer):
             column = "" if state == "sums" else call.arguments[0]
             if state == "sums of distinct values":
                 column = shared.get(column, column)
-            places.setdefault((state, column), []).append(i)
-        return tuple(Part(tuple(some), state, self._columns_of(state, some)) for (state, _), some in places.items())
+            places.setdefault((state, column, call.is_last), []).append(i)
+        return tuple(
+            Part(tuple(some), state, self._columns_of(state, some), last) for (state, _, last), some in places.items()
+        )
 
     def _columns_of(self, state: State, places: Sequence[int]) -> tuple[str, ...]:
         """The columns that calls read, but for those of sums."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from altneu.operators.kernels.grouping import order_within_groups
 from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
 from altneu.operators.reduce.aggregates import NEGATIVE
 from altneu.operators.reduce.spec import ReduceSpec
+from altneu.order import Epoch
 from altneu.trace.batch import Arranged
-from altneu.trace.update import Updates
+from altneu.trace.update import Updates, consolidate
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,33 @@ class TopKSpec(ReduceSpec):
     def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
         """The rows of each group, in the order."""
         return reduce_top_k(given, self, operator)
+
+
+@dataclass(frozen=True)
+class FirstValueSpec(ReduceSpec):
+    """Of the first row of each group in an order the column behind the key, so many times.
+
+    Shape:  rows of ``input`` are the key, this column, and others.
+    """
+
+    key: tuple[str, ...]
+    order: tuple[Order, ...]
+    input: pa.Schema
+    copies: int = 1
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The key and the column, as often as it is wanted."""
+        field = self.input.field(len(self.key))
+        copies = [pa.field(f"{field.name}{i}", field.type) for i in range(self.copies)]
+        return pa.schema([*(self.input.field(name) for name in self.key), *copies])
+
+    def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
+        """The first rows, where they are others in these columns."""
+        first = reduce_top_k(given, TopKSpec(self.key, 1, self.order, self.input), operator)
+        at = [*range(len(self.key)), *[len(self.key)] * self.copies]
+        rows = Rows(self.schema, tuple(first.oks.rows.columns[i] for i in at), len(first.oks))
+        return replace(first, oks=consolidate(replace(first.oks, rows=rows), Epoch()))
 
 
 def reduce_top_k(given: Arranged | Groups, spec: TopKSpec, operator: str = "top_k") -> ReduceOutput:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from altneu.expressions.names import UPDATE_TIME
 from altneu.plan.ir import Constant, Node, Source, UpdateTime, walk
 from altneu.plan.rewrite.bound_ranks import bound_ranks
+from altneu.plan.rewrite.count_tuples import count_tuples
 from altneu.plan.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_joins
 from altneu.plan.rewrite.drop_identities import drop_identities
 from altneu.plan.rewrite.fold_constants import fold_constants
@@ -37,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     fold_constants,
     drop_identities,
     merge_distinct,
+    count_tuples,
     push_filters,
     push_bounds,
     limit_windows,
@@ -46,8 +48,8 @@ RULES: tuple[Rule, ...] = (
     order_groups,
 )
 NEWER: tuple[tuple[Rule, ...], ...] = (
-    (order_groups, bound_ranks),
-    (order_groups, bound_ranks, hoist_bindings, merge_distinct),
+    (order_groups, bound_ranks, count_tuples),
+    (order_groups, bound_ranks, count_tuples, hoist_bindings, merge_distinct),
 )
 """Rules that came after a release, the latest first: views of older stores were computed without them, and have the
 plans of then."""
