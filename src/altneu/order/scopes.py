@@ -108,6 +108,10 @@ def epochs(lattice: Lattice, times: Times) -> Times:
 
 def has_moments(lattice: Lattice) -> bool:
     """Whether times have flags."""
-    if isinstance(lattice, Product):
-        return has_moments(lattice.factors[0])
-    return isinstance(lattice, AltNeu)
+    result: bool | None = lattice.__dict__.get("_has_moments")
+    if result is None:
+        inner = lattice
+        while isinstance(inner, Product):
+            inner = inner.factors[0]
+        result = lattice.__dict__["_has_moments"] = isinstance(inner, AltNeu)
+    return result

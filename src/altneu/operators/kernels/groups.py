@@ -26,6 +26,7 @@ NEGATIVE_MULTIPLICITY, ARITHMETIC_OVERFLOW, PYTHON_EXCEPTION, PYTHON_VALUE = (
     "PYTHON_VALUE",
 )
 _FEW = 32  # that are sorted by insertion
+_REMEMBERED = 1 << 14  # updates
 
 
 NOTHING_PENDED = Updates.empty(pa.schema([]), 1)
@@ -113,11 +114,22 @@ class Picked(NamedTuple):
 def touched(given: Arranged | Groups) -> Groups:
     """Number the groups that have new updates, and fetch their history; groups that are given stay as they are.
 
+    Few of them are remembered with the arrangement, which several operations may read in a step.
+
     Cost:   O(d log n + what the groups hold) for d new updates.
     """
     if isinstance(given, Groups):
         return given
-    arranged, layout = given, given.layout
+    known: Groups | None = given.__dict__.get("#touched")
+    if known is None:
+        known = _touched(given)
+        if len(known.new_group) + len(known.old_diffs) <= _REMEMBERED:
+            given.__dict__["#touched"] = known
+    return known
+
+
+def _touched(arranged: Arranged) -> Groups:
+    layout = arranged.layout
     hashes, keys = arranged.new.distinct_keys()
     values, value_hashes, times, diffs = arranged.new.updates_by_key()
     new = (number_new(arranged), values, value_hashes, times[0], diffs)
