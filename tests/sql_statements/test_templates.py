@@ -43,6 +43,7 @@ FORMS = (
     "SELECT i FROM t WHERE {} = k ORDER BY i DESC LIMIT 2",
     "SELECT i FROM t AS u WHERE (u.k = {} OR k = 1) AND i >= {}",
     "SELECT i FROM t WHERE k IN ({}, 3, {})",
+    "SELECT i FROM t WHERE k = {} AND i != {} AND i <> 8",
     "SELECT count(*) AS n, sum(x) AS x FROM t WHERE k = {} AND i BETWEEN {} AND 20",
     "SELECT a.i, n.n FROM t AS a JOIN n ON a.s = n.s WHERE a.k = {}",
     "SELECT * FROM n WHERE s IN (SELECT s FROM t WHERE k = {} AND i < 9)",

@@ -113,7 +113,8 @@ def ask(
     Its plan is run once over the rows of the views that it reads, in memory. If it needs only rows that have some keys,
     or the first in an order, or only their number, these are looked up, as in a session.
 
-    Cost:   O(log n) for each key; else reads these views. What computing the query once costs.
+    Cost:   O(log n) for each key; else reads these views. What computing the query once costs. Each file is read as a
+            whole when a process first looks into it, to check its digest: a second for a gigabyte.
 
     Raises:
         StatementError, PlanError: it is no query, or names what is not there.

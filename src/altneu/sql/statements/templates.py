@@ -56,7 +56,7 @@ _BEGINS = re.compile(r"(?:^|[=<>(,]|\b(?:and|or|between))\s*$", re.IGNORECASE)
 """What is before a sign that belongs to a number, and before a constant ``true`` or ``false``."""
 _TYPES = {"date": T.DATE, "timestamp": T.TIMESTAMP, "timestamp_ltz": T.TIMESTAMP, "timestamp_ntz": T.TIMESTAMP_NTZ}
 _NOTHING = pa.schema([])
-_COMPARED = (exp.EQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
+_COMPARED = (exp.EQ, exp.NullSafeEQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Between)
 _AROUND = (*_COMPARED, exp.And, exp.Or, exp.Paren)
 
 
