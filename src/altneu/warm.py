@@ -124,6 +124,9 @@ def _views() -> dict[str, Collection]:
             exact="sum(d) OVER (PARTITION BY k ORDER BY x)",
             around="max(n) OVER (PARTITION BY k ORDER BY x ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
         ),
+        "running back": queue.window(
+            total="sum(n) OVER (PARTITION BY k ORDER BY x ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)"
+        ),
         "circle": plain.select("n", m="n div 2")
         .join(plain.select(m="n", o="n div 2"), on="m")
         .join(plain.select("n", o="n div 4"), on=["n", "o"]),

@@ -258,6 +258,14 @@ EXAMPLES = {
         "values at fractions": WIDE.group_by("k").agg(third="percentile_disc(0.3) within group (order by a)"),
         "windows to the end of the group": WIDE.window(n="row_number() over (partition by k order by b)"),
         "windows between values": WIDE.window(n="count(*) over (partition by k order by b range 2 preceding)"),
+        "windows from a row to the end, in the reverse order": WIDE.window(
+            n="sum(a) over (partition by k order by b rows between current row and unbounded following)",
+            m="lag(a) over (partition by k order by b)",
+        ),
+        "windows forward and back": WIDE.window(
+            n="sum(a) over (partition by k order by b rows between current row and unbounded following)",
+            m="row_number() over (partition by k order by b)",
+        ),
         "windows of the whole group": WIDE.window(n="ntile(3) over (partition by k order by b)"),
         "other functions read the whole group": WIDE.group_by("k").agg(most="max(a)", l="collect_list(a)"),
     },

@@ -151,6 +151,19 @@ def ranked():
     return best_two("dense_rank")
 
 
+def counted_back():
+    """What is behind a node, and the most frequent of what is left."""
+
+    def best(x):
+        near = step_along(x).concat(ROOTS.select("trial", "node", top="node"))
+        behind = "order by top rows between current row and unbounded following"
+        few = near.window(n=f"count(*) over (partition by trial, node {behind})").filter("n <= 2")
+        most = few.group_by("trial", "node").agg(m="mode(top)", n="count(distinct top, n)", h="median(distinct n)")
+        return most.select("trial", "node", top="pmod(m + n, 5)").filter("top >= 0")
+
+    return ROOTS.select("trial", "node", top="node").iterate(best, max_rounds=5, on_limit="stop")
+
+
 def with_python():
     def best(key, rows):
         return [max(row.label for row, _ in rows) % 4]
@@ -202,6 +215,7 @@ PLANS = {
     "top_k": collected(),
     "window functions": numbered(),
     "first ranks": ranked(),
+    "window functions of what is behind": counted_back(),
     "a python reducer": with_python(),
     "errors": with_errors(),
     "sums": sums(),

@@ -353,6 +353,16 @@ def _windows() -> dict[str, Collection]:
             near=f"count(s) over ({by_v} range between 2 preceding and current row)",
             first=f"first_value(s) over ({by_v} desc, s)",
         ),
+        "window of what is behind": A.window(
+            total=f"sum(v) over ({by_v} rows between current row and unbounded following)",
+            most=f"max(s) over ({by_v} rows between 1 preceding and unbounded following)",
+            last=f"last_value(s) over ({by_v} rows between 1 following and unbounded following)",
+            next=f"lead(k) over ({by_v})",
+        ),
+        "window of peers and what is behind": A.window(
+            n=f"count(s) over ({by_v} desc range between current row and unbounded following)",
+            least=f"min(k) over ({by_v} desc range between current row and unbounded following)",
+        ),
         "window of expressions": A.window(
             share=f"v / sum(v) over ({by_k})", n="count(*) filter (where v > 0) over (partition by trial, pmod(v, 2))"
         ),

@@ -57,6 +57,10 @@ PLANS = {
         n="row_number() over (partition by trial, k order by v)",
         most="max(v) over (partition by trial order by k, v rows between 1 preceding and current row)",
     ),
+    "values": A.group_by("trial", "k").agg(m="mode(v)", half="median(distinct v)", n="count(distinct k, v)"),
+    "window of what is behind": A.window(
+        n="sum(v) over (partition by trial, k order by v rows between current row and unbounded following)"
+    ),
     "first ranks": A.window(
         n="rank() over (partition by trial order by v)", total="sum(k) over (partition by trial order by v)"
     ).filter("n <= 2"),

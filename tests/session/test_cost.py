@@ -68,6 +68,17 @@ PLANS = {
     "running": T.window(n=f"count(*) {OVER})", s=f"sum(v) {OVER})", m=f"avg(x) {OVER} ROWS UNBOUNDED PRECEDING)"),
     "dense_rank": T.window(n=f"dense_rank() {OVER})"),
     "running extremes": T.window(a=f"max(v) {OVER})", b=f"first_value(w) {OVER})", c=f"nth_value(x, 3) {OVER})"),
+    "running back": T.window(
+        n=f"count(*) {OVER} DESC ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
+        s=f"sum(v) {OVER} DESC ROWS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING)",
+        m=f"max(x) {OVER} DESC ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
+        b=f"last_value(w) {OVER} DESC ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
+        c=f"lag(v) {OVER} DESC)",
+    ),
+    "running back with peers": T.window(
+        s=f"avg(x) {OVER} DESC RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
+        m=f"min(v) {OVER} DESC RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
+    ),
     "last value": T.window(a=f"last_value(w) {OVER})"),
     "first row_numbers": T.window(n=f"row_number() {OVER})").filter("n <= 10"),
     "first ranks": T.window(n=f"rank() {OVER})", s=f"sum(v) {OVER})").filter("n < 10 and s > 0"),

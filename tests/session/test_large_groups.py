@@ -75,6 +75,16 @@ VIEWS = {
         f=f"nth_value(v, 2) {over('id')}",
     ),
     "running extremes of text": T.window(a=f"max(w) {over('d')}", b=f"row_number() {over('d')}"),
+    "running back": T.window(
+        a=f"sum(v) {over('v', 'ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING')}",
+        b=f"min(x) {over('v', 'ROWS BETWEEN 2 PRECEDING AND UNBOUNDED FOLLOWING')}",
+        c=f"last_value(w) {over('v', 'ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING')}",
+        e=f"lead(x, 2) {over('v')}",
+    ),
+    "running back with peers": T.window(
+        a=f"count(w) {over('d DESC', 'RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING')}",
+        b=f"max(x) {over('d DESC', 'RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING')}",
+    ),
     "between": T.window(
         a=f"sum(v) {over('id', 'RANGE BETWEEN 8 PRECEDING AND CURRENT ROW')}",
         b=f"max(x) {over('id', 'RANGE BETWEEN 3 PRECEDING AND 5 FOLLOWING')}",

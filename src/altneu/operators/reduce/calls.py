@@ -108,6 +108,12 @@ class Frame:
     start: int | str | None
     end: int | str | None
 
+    @property
+    def backward(self) -> Frame:
+        """The same rows in the reverse order."""
+        start, end = (-bound if isinstance(bound, int) else bound for bound in (self.start, self.end))
+        return Frame(self.rows, end, start)
+
     def __repr__(self) -> str:
         return f"Frame(rows={self.rows!r}, start={self.start!r}, end={self.end!r})"
 
@@ -226,6 +232,14 @@ class WindowCall:
         extreme = self.call.function in ("min", "max")
         return (self.call.arguments[0], self.call.function == "max") if extreme else None
 
+    def backward(self, order: tuple[Order, ...]) -> WindowCall | None:
+        """The same function in an order that is the reverse of its own; None where there is none."""
+        function, frame = self.call.function, self.frame
+        if function not in MIRRORED and (frame is None or function not in KNOW_NO_ORDER):
+            return None
+        call = replace(self.call, function=MIRRORED.get(function, function))
+        return replace(self, call=call, order=order, frame=frame and frame.backward)
+
     def sums_wide(self, schema: pa.Schema) -> bool:
         """Whether it is a sum of numbers of 64 bits, which leaves the range of its type where they are large."""
         return self.call.function == "sum" and schema.field(self.call.arguments[0]).type == pa.int64()
@@ -279,6 +293,8 @@ OF_FRAMES = frozenset({"count", "sum", "avg", "min", "max", "collect_list", "fir
 """Functions of frames that are known to read nothing else."""
 RUNNING = frozenset({"count", "sum", "avg", "min", "max", "first", "last", "nth_value"})
 """Functions of frames that can go on from what is known of the rows before."""
+MIRRORED = {"lag": "lead", "lead": "lag", "first": "last", "last": "first"}
+"""Functions that become others in the reverse order."""
 FARTHEST = 1_000
 """Frames that reach farther are read with their whole group, which is rarely much more."""
 WIDEST_DECIMAL = 28

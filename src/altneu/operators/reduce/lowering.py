@@ -40,7 +40,7 @@ from altneu.operators.reduce.node import Ends, Part, Reduce, Suffix
 from altneu.operators.reduce.operation import BelowZeroOp, CollateOp, ExplodeOp, NegativeOp, PresentOp, ReduceOp
 from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.operators.reduce.ranked import GeneralSpec
-from altneu.operators.reduce.reducers import Aggregates, Distinct
+from altneu.operators.reduce.reducers import Aggregates, Distinct, backward_calls
 from altneu.operators.reduce.shared_distinct import SharedNegativeOp, SharedPresentOp
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.top_k import FirstValueSpec, TopKSpec
@@ -325,8 +325,10 @@ class _Specs:
         """Over rows."""
         return TopKSpec(self.key, k, order, self.output)
 
-    def windows(self, calls: tuple[WindowCall, ...], first: FirstRows | None) -> ReduceSpec:
+    def windows(self, calls: tuple[WindowCall, ...], first: FirstRows | None, *, backward: bool) -> ReduceSpec:
         """Over rows."""
+        if backward:
+            calls = backward_calls(calls, self.input, self.key)
         return WindowSpec(self.key, calls, self.input, first)
 
     def python(

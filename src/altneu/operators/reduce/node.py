@@ -39,8 +39,8 @@ class Families(Protocol[F_co]):
     def first_rows(self, k: int, order: tuple[Order, ...]) -> F_co:
         """The first rows in an order."""
 
-    def windows(self, calls: tuple[WindowCall, ...], first: FirstRows | None) -> F_co:
-        """Every row with its window functions, or some first rows."""
+    def windows(self, calls: tuple[WindowCall, ...], first: FirstRows | None, *, backward: bool) -> F_co:
+        """Every row with its window functions, computed in the reverse order if ``backward``, or some first rows."""
 
     def python(
         self, function: Function, result: pa.Schema, first: tuple[int, tuple[Order, ...]] | None, *, with_diffs: bool

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from altneu.columnar.ranking import Order
 from altneu.expressions import Call, Column, Expr
+from altneu.expressions.coercion import contains_map
 from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
@@ -311,20 +312,41 @@ class TopK(Reducer):
         return up_to(below, frozenset(key) | {column for column, _, _ in self.order}, needed)
 
 
+def backward_calls(calls: tuple[WindowCall, ...], schema: pa.Schema, key: Key) -> tuple[WindowCall, ...]:
+    """Window functions of one order as those of its reverse that come to the same on every row; none if there are none.
+
+    Where one tells rows apart that are equal in the order, the reverse is one of all columns, which decide their order;
+    then these are no peers, so that no other function may be of peers.
+    """
+    order = calls[0].order
+    if any(call.reads_ties for call in calls):
+        named = {name for name, _, _ in order}
+        rest = [field for field in schema if field.name not in named and field.name not in key]
+        if any(call.reads_peers for call in calls) or any(contains_map(field.type) for field in rest):
+            return ()
+        order += tuple((field.name, False, True) for field in rest)
+    reverse = tuple((name, not descending, not nulls_first) for name, descending, nulls_first in order)
+    turned = [call.backward(reverse) for call in calls]
+    return () if None in turned else tuple(call for call in turned if call is not None)
+
+
 @dataclass(frozen=True)
 class WindowFunctions(Reducer):
     """Every row, as often as it is there, with a column ``#w0``, ``#w1`` … of each window function.
 
-    With ``first`` only the first rows, by a number in the order of all the functions, which look only back.
+    With ``first`` only the first rows, by a number in the order of all the functions, which look only back. If
+    ``backward``, groups lie in the reverse order, in which functions of what is behind a row look back.
     """
 
     calls: tuple[WindowCall, ...]
     ordered: bool = False
     first: FirstRows | None = None
+    backward: bool = False
 
     def __repr__(self) -> str:
         first = "" if self.first is None else f", first={self.first!r}"
-        return f"WindowFunctions(calls={self.calls!r}{', ordered=True' * self.ordered}{first})"
+        ordered = ", ordered=True" * self.ordered + ", backward=True" * self.backward
+        return f"WindowFunctions(calls={self.calls!r}{ordered}{first})"
 
     def __str__(self) -> str:
         calls = ", ".join(map(str, self.calls))
@@ -332,7 +354,7 @@ class WindowFunctions(Reducer):
 
     def of_family(self, families: Families[F_co]) -> F_co:
         """Window functions."""
-        return families.windows(self.calls, self.first)
+        return families.windows(self.calls, self.first, backward=self.backward)
 
     @property
     def _computed(self) -> tuple[WindowCall, ...]:
@@ -340,20 +362,30 @@ class WindowFunctions(Reducer):
         return self.calls if self.first is None else (*self.calls, self.first.number)
 
     def with_order(self, below: Node, key: Key) -> WindowFunctions:
-        """Over groups in the order that all calls have, if none reads more than rows around its own and sums before."""
-        if self.ordered or len({call.order for call in self._computed}) > 1 or self.needed(below.schema, key) == WHOLE:
+        """Over groups in the order that all calls have, or its reverse.
+
+        It is so if in this order none reads more than rows around its own and sums before.
+        """
+        if self.ordered or len({call.order for call in self._computed}) > 1:
             return self
-        return replace(self, ordered=True)
+        if self.needed(below.schema, key) != WHOLE:
+            return replace(self, ordered=True)
+        calls = backward_calls(self.calls, below.schema, key)
+        backward = calls and replace(self, calls=calls).needed(below.schema, key) != WHOLE
+        return replace(self, ordered=True, backward=True) if backward else self
 
     def state_order(self, schema: pa.Schema, key: Key) -> tuple[Order, ...]:
         """That of its calls; where it is decided by the key, or says nothing, the order of all columns decides."""
-        return _within(self._computed[0].order, schema, key) if self.ordered else ()
+        computed = backward_calls(self.calls, schema, key) if self.backward else self._computed
+        return _within(computed[0].order, schema, key) if self.ordered else ()
 
     def needed(self, schema: pa.Schema, key: Key) -> Needed:
         """As far as two calls reach, one behind the other; and all that is behind, where one runs on.
 
         For the first rows these, with all of their peers where one of the functions reads peers.
         """
+        if self.backward:
+            return replace(self, calls=backward_calls(self.calls, schema, key), backward=False).needed(schema, key)
         if self.first is not None:
             with_ties = any(call.reads_peers for call in self._computed)
             distinct = self.first.number.call.function == "dense_rank"
