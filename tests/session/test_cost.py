@@ -11,6 +11,7 @@ import pytest
 import altneu as an
 from altneu.columnar.columns import Stack
 from altneu.expressions.aggregate_calls import AGGREGATES
+from altneu.operators.reduce.window_functions import OF_PLACE, PICKING
 from altneu.sql import query
 from altneu.trace import batch
 
@@ -62,6 +63,11 @@ PLANS = {
     "lag of ties": T.select("g", "id", half="v % 2").window(w="lag(id) OVER (PARTITION BY g ORDER BY half, id)"),
     "lag": T.window(w1=f"lag(v) {OVER})", w2=f"lead(v, 3) {OVER})"),
     "moving": T.window(w1=f"avg(x) {OVER} ROWS 5 PRECEDING)", w2=f"sum(v) {OVER} ROWS 5 PRECEDING)"),
+    "moving statistics": T.window(
+        d=f"stddev(x) {OVER} ROWS 5 PRECEDING)",
+        m=f"median(x) {OVER} ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING)",
+        n=f"count(DISTINCT w) {OVER} ROWS BETWEEN 5 PRECEDING AND 1 PRECEDING)",
+    ),
     "between": T.window(near=f"sum(v) {OVER} RANGE BETWEEN 8 PRECEDING AND CURRENT ROW)"),
     "row_number": T.window(n=f"row_number() {OVER})"),
     "rank": T.window(n=f"rank() {OVER})"),
@@ -209,6 +215,123 @@ def test_every_aggregate_of_the_reference_is_among_them():
     names = {name.lower() for usage, _ in AGGREGATES for name in re.findall(r"(\w+)\(", usage)}
     tested = {name.lower() for text in [*READS_THE_GROUP, *READS_LITTLE] for name in re.findall(r"(\w+)\(", text)}
     assert names - tested == set()
+
+
+ON_ALL_ROWS = "changes on all rows of its partition"
+ON_ITS_WAY = "counts rows that are not null, which may be anywhere"
+BETWEEN = "ends at a value on one side only"
+FRAME = "{over} ORDER BY id ROWS BETWEEN"
+READS_THE_PARTITION = {
+    "percent_rank() {over} ORDER BY id)": ON_ALL_ROWS,
+    "cume_dist() {over} ORDER BY id)": ON_ALL_ROWS,
+    "ntile(4) {over} ORDER BY id)": ON_ALL_ROWS,
+    "sum(v) {over})": ON_ALL_ROWS,
+    f"max(v) {FRAME} UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)": ON_ALL_ROWS,
+    "row_number() {over} ORDER BY id) + sum(v) {over} ORDER BY id DESC)": "changes before a row and behind it",
+    f"row_number() {{over}} ORDER BY id) + count(v) {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)": ON_ALL_ROWS,
+    "lag(v) IGNORE NULLS {over} ORDER BY id)": ON_ITS_WAY,
+    "lead(v) IGNORE NULLS {over} ORDER BY id)": ON_ITS_WAY,
+    "last_value(v) IGNORE NULLS {over} ORDER BY id)": ON_ITS_WAY,
+    "last_value(v) {over} ORDER BY id RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)": ON_ALL_ROWS,
+    f"nth_value(v, 2) {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)": "is not from the end of the reverse order",
+    "max(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND UNBOUNDED FOLLOWING)": BETWEEN,
+    "max(v) {over} ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND 5 PRECEDING)": BETWEEN,
+}
+READS_LITTLE_OF_THE_PARTITION = [
+    *(f"{f} {{over}} ORDER BY id)" for f in ("row_number()", "rank()", "dense_rank()", "lag(v)", "lead(v, 3)")),
+    *(f"{f} {{over}} ORDER BY id)" for f in ("first_value(w)", "last_value(w)", "nth_value(w, 2)")),
+    *(f"{f} {{over}} ORDER BY id)" for f in ("first(w)", "last(w)", "any_value(w)")),
+    f"first_value(v) {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)",
+    f"last_value(v) {FRAME} 3 PRECEDING AND UNBOUNDED FOLLOWING)",
+]
+RUNNING = [
+    *("count(*)", "count(v)", "sum(v)", "avg(x)", "mean(x)", "min(v)", "max(x)", "any_value(v)", "count_if(v > 1)"),
+    *("regr_count(x, v)", "regr_avgx(x, v)", "regr_avgy(x, v)", "max_by(w, id)", "min_by(w, id)", "bool_and(v > 1)"),
+    *("every(v > 1)", "bool_or(v > 1)", "any(v > 1)", "some(v > 1)"),
+]
+
+
+def windows(*, whole):
+    """Window functions that read their partition, or those that read little of it: each aggregate over all frames.
+
+    Those that are not among ``RUNNING`` know nothing of all rows before a place, and read these.
+    """
+    aggregates = [text for text in (*READS_LITTLE, *READS_THE_GROUP) if whole == (text not in RUNNING)]
+    yield from READS_THE_PARTITION if whole else READS_LITTLE_OF_THE_PARTITION
+    yield from (f"{text} {{over}} ORDER BY id)" for text in aggregates)
+    yield from (f"{text} {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)" for text in aggregates)
+    if not whole:
+        yield from (f"{text} {FRAME} 2 PRECEDING AND 1 FOLLOWING)" for text in (*READS_LITTLE, *READS_THE_GROUP))
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["few", "whole"])
+@pytest.mark.parametrize("key", ["PARTITION BY g", ""], ids=["groups", "everything"])
+def test_every_window_function_is_called_by_what_it_reads(key, whole):
+    with an.Session() as session:
+        for text in windows(whole=whole):
+            session.maintain("view", T.window(result=text.format(over=f"OVER ({key}")))
+            expected = {"incremental"} if not whole else {"incremental", "bounded" if key else "full"}
+            assert worst(session.explained("view")) == expected, text
+            session.drop("view")
+
+
+def test_every_window_function_of_the_reference_is_among_them():
+    """With every aggregate: ``windows`` has those."""
+    table = (Path(__file__).parents[2] / "docs" / "window_functions.md").read_text().split("## Functions and frames")[1]
+    names = set(re.findall(r"(\w+)\(", table.split("`IGNORE NULLS`")[0])) | {"first", "last", "any_value"}
+    tested = {re.match(r"\w+", text)[0] for text in (*READS_THE_PARTITION, *READS_LITTLE_OF_THE_PARTITION)}
+    assert names - tested == set()
+    assert {*OF_PLACE, *PICKING} - tested == set()
+
+
+ROWS = T.select("g", "id", "v")
+VERBS = {
+    "antijoin": T.antijoin(U, on="id"),
+    "arrange_by": T.arrange_by("w"),
+    "asof_join": T.asof_join(QUOTES, "g", left_time="id", right_time="at", mode="revising"),
+    "concat": ROWS.concat(ROWS),
+    "consolidate": ROWS.consolidate(),
+    "count": ROWS.count(),
+    "delay": ROWS.delay(every=2),
+    "distinct": ROWS.distinct(),
+    "explode": ROWS.explode(lambda row: [((row.v,), 1)], "v long"),
+    "filter": ROWS.filter("v > 0"),
+    "flat_map": ROWS.flat_map(lambda row: [(row.v,)], "v long"),
+    "generate_series": ROWS.generate_series("id", "id + 2", as_="n"),
+    "inspect": ROWS.inspect(lambda *_: None),
+    "iterate": T.select("id").iterate(lambda x: x.join(U, on="id").select(id="z").concat(T.select("id")).distinct()),
+    "join": T.join(U, on="id", how="full"),
+    "latest": T.latest("g", "id"),
+    "map": ROWS.map(lambda row: (row.v,), "v long"),
+    "negate": ROWS.negate(),
+    "repeat_row": ROWS.repeat_row("v"),
+    "repeat_row_non_negative": ROWS.repeat_row_non_negative("v"),
+    "sample": ROWS.sample(0.5, by="id"),
+    "select": ROWS,
+    "semijoin": T.semijoin(U, on="id"),
+    "temporal": ROWS.temporal("v", "v + 2"),
+    "threshold": ROWS.threshold(abs),
+    "top_k": T.top_k(3, "x"),
+    "agg": T.group_by().agg(n="count(*)", most="max(x)", usual="mode(w)"),
+}
+BY_ROW = {"delay_to_neu", "differentiate", "enter_at", "integrate", "join_function", "json", "unnest"}
+"""Verbs that look at one row at a time, in moments, or of columns that ``T`` has not."""
+OF_FUNCTIONS = {"agg", "reduce", "window"}
+"""Verbs that are called by what the functions read that they are given: ``windows`` and ``READS_THE_GROUP``."""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_reads_all_that_there_is(verb):
+    """Of one group of all rows: what reads it is called full."""
+    with an.Session() as session:
+        session.maintain("view", VERBS[verb])
+        assert "full" not in worst(session.explained("view"))
+
+
+def test_every_verb_has_a_word():
+    verbs = {name for name in dir(an.Collection) if not name.startswith("_")} - {"columns", "schema", "group_by"}
+    grouped = {name for name in dir(T.group_by("g")) if not name.startswith("_")} - {"key", "keys", "node", "wrap"}
+    assert verbs | grouped == {*VERBS} | BY_ROW | OF_FUNCTIONS
 
 
 LINEAR = {

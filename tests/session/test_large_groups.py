@@ -47,6 +47,17 @@ VIEWS = {
         c=f"avg(x) {over('id', 'ROWS 5 PRECEDING')}",
         e=f"max(v) {over('id', 'ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING')}",
     ),
+    "near statistics": T.window(
+        a=f"stddev(x) {over('id', 'ROWS 5 PRECEDING')}",
+        b=f"mode(w) {over('id', 'ROWS BETWEEN 4 PRECEDING AND 1 FOLLOWING')}",
+        c=f"median(x) {over('id', 'ROWS BETWEEN 1 FOLLOWING AND 4 FOLLOWING')}",
+        e=f"sum(distinct v) {over('id', 'ROWS 3 PRECEDING')}",
+    ),
+    "between with statistics": T.window(
+        a=f"count(distinct v) {over('id', 'RANGE BETWEEN 8 PRECEDING AND CURRENT ROW')}",
+        b=f"bit_xor(v) {over('id', 'RANGE BETWEEN 3 PRECEDING AND 5 FOLLOWING')}",
+        c=f"collect_set(w) {over('id', 'RANGE BETWEEN 3 PRECEDING AND CURRENT ROW')}",
+    ),
     "near and tied": T.window(a=f"lag(x) {over('v')}", b=f"sum(v) {over('v', 'ROWS 3 PRECEDING')}"),
     "near in days": T.window(a=f"lead(id) {over('d DESC')}"),
     "ranks": T.window(a=f"row_number() {over('x DESC')}", b=f"rank() {over('x DESC')}"),

@@ -289,7 +289,7 @@ OF_PEERS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
 USUAL_FRAMES = Frame(False, None, 0), Frame(False, None, None)
 KNOW_NO_ORDER = ACCUMULABLE | {"min", "max", "collect_set", "mode", "percentile", "percentile_disc"}
 """Aggregates of which the order of rows is known to make no difference."""
-OF_FRAMES = frozenset({"count", "sum", "avg", "min", "max", "collect_list", "first", "last", "nth_value"})
+OF_FRAMES = KNOW_NO_ORDER | {"collect_list", "first", "last", "nth_value"}
 """Functions of frames that are known to read nothing else."""
 RUNNING = frozenset({"count", "sum", "avg", "min", "max", "first", "last", "nth_value"})
 """Functions of frames that can go on from what is known of the rows before."""
