@@ -111,6 +111,11 @@ def _views() -> dict[str, Collection]:
         "texts": texts.count(),
         "head": queue.top_k(1, by="x", per="k"),
         "ends": queue.group_by("k").agg(lo="min(n)", hi="max(n)"),
+        "least": queue.select("k", "n")
+        .filter("false")
+        .iterate(
+            lambda c: c.select("k", n="n + 1").filter("n < 3").concat(queue.select("k", "n")).top_k(1, "n", per="k")
+        ),
         "middle": queue.group_by("k").agg(m="median(n)", d="percentile_approx(x, 0.9)", u="count(distinct x)"),
         "most frequent": queue.group_by("k").agg(m="mode(x)", d="median(distinct n)", u="count(distinct x, n)"),
         "beside": queue.window(before="lag(n) OVER (PARTITION BY k ORDER BY x)"),

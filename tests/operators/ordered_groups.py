@@ -12,11 +12,13 @@ from altneu.operators.kernels import located
 from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.reduce.needed import read_needed
 from altneu.order import Antichain, Epoch
+from altneu.plan.ir import Source
 from altneu.trace.batch import Arranged, Batch, Description, Layout, find_in
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates, consolidate
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
+BELOW = Source("t", SCHEMA)
 ORDERS = [
     (("v", False, True),),
     (("v", True, False),),

@@ -13,7 +13,7 @@ from altneu.operators.reduce.calls import Aggregate, Frame, WindowCall
 from altneu.operators.reduce.node import Around
 from altneu.operators.reduce.reducers import WindowFunctions
 from altneu.operators.reduce.window import WindowSpec, reduce_window
-from tests.operators.ordered_groups import ORDERS, SCHEMA, check_as_whole, count_rows_read, loaded, read_for
+from tests.operators.ordered_groups import BELOW, ORDERS, SCHEMA, check_as_whole, count_rows_read, loaded, read_for
 
 
 def windows(order, reach):
@@ -67,4 +67,4 @@ def test_what_is_not_near_is_read_whole():
         WindowCall(Aggregate("avg", ("v",), pa.float64()), order, Frame(True, -(10**6), 0)),
         WindowCall(Aggregate("lag", ("v",), pa.int64()), (("v", True, False),)),
     ):
-        assert not WindowFunctions((*calls, call)).with_order(SCHEMA, ("k",)).ordered
+        assert not WindowFunctions((*calls, call)).with_order(BELOW, ("k",)).ordered

@@ -14,7 +14,7 @@ from altneu.operators.reduce.node import WHOLE, Around, Suffix, Within
 from altneu.operators.reduce.reducers import WindowFunctions
 from altneu.operators.reduce.window import WindowSpec, reduce_window
 from tests.operators import ordered_groups
-from tests.operators.ordered_groups import ORDERS, SCHEMA, as_counts, check_as_whole, read_for
+from tests.operators.ordered_groups import BELOW, ORDERS, SCHEMA, as_counts, check_as_whole, read_for
 
 PEERS, ROWS = Frame(False, None, 0), Frame(True, None, 0)
 LONG, DOUBLE, INT = pa.int64(), pa.float64(), pa.int32()
@@ -154,4 +154,4 @@ def test_what_a_group_is_read_for():
     of_key = (("k", False, True),)
     for peers in (call("rank", order=of_key, type_=INT), call("sum", "v", order=of_key, frame=PEERS)):
         assert WindowFunctions((peers,)).needed(SCHEMA, ("k",)) == WHOLE
-    assert WindowFunctions((call("row_number", order=of_key, type_=INT),)).with_order(SCHEMA, ("k",)).ordered
+    assert WindowFunctions((call("row_number", order=of_key, type_=INT),)).with_order(BELOW, ("k",)).ordered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
@@ -346,3 +347,101 @@ def test_every_verb_is_counted():
     verbs = {name for name in dir(an.Collection) if not name.startswith("_")} - {"columns", "schema", "iterate"}
     text = Path(__file__).read_text()
     assert {verb for verb in verbs - LINEAR if f".{verb}(" not in text} == set()
+
+
+EDGES, ROOTS = an.source("edges", "src long, dst long, weight long"), an.source("roots", "node long")
+
+
+def least_labels():
+    """Components without an order in which labels enter: all labels reach the neighbours of a node."""
+    both = EDGES.select("src", "dst").concat(EDGES.select(src="dst", dst="src")).distinct()
+    own = both.select(node="src").distinct().select("node", label="node")
+
+    def least(labels):
+        heard = labels.join(both, on={"node": "src"}).select(node="dst", label="label")
+        return heard.concat(own).group_by("node").agg(label="min(label)")
+
+    return own.iterate(least)
+
+
+def nearest():
+    """The three least distances at which a node is reached."""
+    start = ROOTS.select("node", distance="0L")
+
+    def nearer(known):
+        further = known.join(EDGES, on={"node": "src"}).select(node="dst", distance="distance + weight")
+        return further.concat(start).distinct().top_k(3, "distance", per="node")
+
+    return start.iterate(nearer)
+
+
+IN_LOOPS = {
+    "breadth-first search": lambda: an.algorithms.bfs(EDGES, ROOTS),
+    "shortest paths": lambda: an.algorithms.shortest_paths(EDGES, ROOTS),
+    "components": lambda: an.algorithms.connected_components(EDGES),
+    "least labels": least_labels,
+    "nearest three": nearest,
+}
+
+
+def read_at_a_hub(plan, count, read, shards):
+    """Rows read by steps that change one of the edges that lead to a node of which there are many."""
+    hub, rng = count + 1, random.Random(count)
+    weight = {node: rng.randrange(10, 1 << 40) for node in range(1, count + 1)}
+    lower, result = hub // 2, []
+    with an.Session(shards=shards) as session:
+        session.maintain("view", plan)
+        direct = [] if plan is PLAIN else [(0, node, 1) for node in weight]
+        session.insert("edges", [*direct, *((node, hub, weight[node]) for node in weight), (hub, count + 2, 1)])
+        if "roots" in session.sources:
+            session.insert("roots", [(0,)])
+        session.advance()
+        first = min(weight, key=weight.get)
+        edges = [(lower, hub, weight[lower]), (count, hub, weight[count]), (count + 9, hub, 3)]
+        edges += [] if plan is PLAIN else [(first, hub, weight[first])] * ("roots" in session.sources)
+        for edge in edges:
+            for diff in (1, -1) if edge[0] > count else (-1, 1):
+                session.insert("edges", [edge], diff=diff)
+                read.append(0)
+                session.advance()
+                result.append(read[-1])
+    return result
+
+
+PLAIN = least_labels()
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("name", IN_LOOPS)
+def test_a_hub_of_a_graph_costs_the_same_however_many_edges_lead_to_it(name, shards, read):
+    plan = PLAIN if name == "least labels" else IN_LOOPS[name]()
+    few, many = (read_at_a_hub(plan, count, read, shards) for count in (300, 30_000))
+    assert all(b <= 2 * a + 40 for a, b in zip(few, many, strict=True)), (few, many)
+    assert max(many) < 1_000
+
+
+EVENTS = an.source("t", "g int, v long", time=("known", "day"))
+AT_TWO_TIMES = {
+    "extremes": EVENTS.group_by("g").agg(lo="min(v)", hi="max(v)"),
+    "top_k": EVENTS.top_k(3, "v desc", per="g"),
+}
+
+
+@pytest.mark.parametrize("name", AT_TWO_TIMES)
+def test_the_first_rows_are_read_with_two_times(name, read):
+    def rows_read(count):
+        result = []
+        with an.Session() as session:
+            session.maintain("view", AT_TWO_TIMES[name])
+            session.insert("t", [(1, v) for v in range(count)], time=3)
+            session.advance()
+            for row, event, diff in [((1, 7), 5, -1), ((1, count + 5), 4, 1), ((1, count + 5), 6, -1), ((1, -1), 9, 1)]:
+                session.insert("t", [row], time=event, diff=diff)
+                read.append(0)
+                session.advance()
+                result.append(read[-1])
+        return result
+
+    few, many = map(rows_read, (600, 60_000))
+    assert all(b <= 2 * a + 40 for a, b in zip(few, many, strict=True)), (few, many)
+    assert max(many) < 200

@@ -49,6 +49,14 @@ with an.Session() as session:
     session.advance()
     session.retract("left", [(1, "a")])
     session.advance()
+edges, roots = an.source("edges", "src long, dst long"), an.source("roots", "node long")
+with an.Session() as session:
+    session.maintain("distances", an.algorithms.bfs(edges, roots))
+    session.insert("edges", [(1, 2), (2, 3), (1, 3)])
+    session.insert("roots", [(1,)])
+    session.advance()
+    session.retract("edges", [(1, 3)])
+    session.advance()
 log = an.source("log", "offset long, k string, value string")
 feed = an.cdc.Feed("feed", "x long")
 with an.Session() as session:

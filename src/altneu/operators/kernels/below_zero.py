@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,17 +15,25 @@ from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import number_new
 from altneu.operators.kernels.located import Located
-from altneu.trace.batch import Arranged, Batch, find_in, matches_of
+from altneu.order import parted, placed
+from altneu.trace.batch import Arranged, Batch, Layout, Matches, find_in, matches_of
 from altneu.trace.update import Updates
+
+_LEFT = "the count of a row left the signed 64-bit range; the step is not committed"
 
 
 def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
     """The changes of the number of rows of each key whose count is below zero.
 
-    Shape:  an arrangement in an order of columns, with totally ordered times, in; rows of its key out. ``known`` are
-            batches of what came out before, arranged by the key.
+    Where times are not totally ordered, what comes out is at epochs: at each, the number of rows whose count is below
+    zero at any time of this epoch, any round and any event time. In times of more than two coordinates rows are
+    counted, too, of which this cannot be excluded by their retractions alone.
+
+    Shape:  an arrangement in an order of columns in; rows of its key out, where there are rounds at the one of what is
+            new. ``known`` are batches of what came out before, arranged by the key.
     Cost:   O(log n) for each new update of a key that has a retraction or a row below zero, and nothing for others.
-    Law:    at every time the output accumulates to the number of rows below zero (tests/operators/test_ends.py).
+    Law:    at every time the output accumulates to the number of rows below zero (tests/operators/test_ends.py,
+            tests/operators/test_ends_at_partial_times.py).
 
     Raises:
         DiffOverflowError: a count leaves the signed 64-bit range.
@@ -43,21 +52,95 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
     some = np.flatnonzero(suspect[number])
     if not len(some):
         return Updates.empty(layout.key_schema, layout.lattice.width)
-    number, values, words, times, diffs = number[some], values.take(some), words[some], times[0, some], diffs[some]
+    number, values, words, times, diffs = number[some], values.take(some), words[some], times[:, some], diffs[some]
     result = Located.of([b for b in given.old if len(b)], hashes, keys)
     old = matches_of(result.with_rows(number, words, values, layout), result.used, layout)
     both = Rows.concat([old.values, values], layout.value_schema)
     group = np.concatenate([old.probe, number])
     row, _ = group_rows(both, group.reshape(1, -1), hash_rows(both))
-    counts = np.zeros(int(row.max()) + 1, np.int64)
+    if not layout.lattice.is_total:
+        return _at_epochs(layout, old, row, (keys, number, times, diffs))
+    counts, times = np.zeros(int(row.max()) + 1, np.int64), times[0]
     order = np.lexsort((times, row[len(old) :]))
     at, change, overflow = _crossings(
         counts, row[: len(old)], old.diffs, row[len(old) :][order], times[order], diffs[order]
     )
     if overflow:
-        raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
+        raise DiffOverflowError(_LEFT)
     which = order[at]
     return Updates(keys.take(number[which]), times[which].reshape(1, -1), change)
+
+
+def _at_epochs(layout: Layout, old: Matches, row: Ints, new: tuple[Rows, Ints, Ints, Ints]) -> Updates:
+    """The same at epochs, of updates whose rows are numbered, the old ones first."""
+    keys, number, times, diffs = new
+    both, all_diffs = np.concatenate([old.times, times], axis=1), np.concatenate([old.diffs, diffs])
+    order = np.lexsort((*both[:0:-1], row))
+    is_new = order >= len(old)
+    which, at, change, overflow = _changes(row[order], is_new, both.take(order, axis=1), all_diffs[order])
+    if overflow:
+        raise DiffOverflowError(_LEFT)
+    outer, rounds = parted(layout.lattice, times[:, :1])
+    then, at_rounds = np.zeros((len(outer), len(at)), np.int64), np.repeat(rounds, len(at), axis=1)
+    then[0] = at
+    rows = keys.take(number[order[which] - len(old)])
+    return Updates(rows, placed(layout.lattice, then, at_rounds), change)
+
+
+@compiled
+def _changes(row: Ints, is_new: Any, times: Ints, diffs: Ints) -> tuple[Ints, Ints, Ints, bool]:
+    """For updates by row and all coordinates but epochs: a new update of the row, an epoch, +1 or -1."""
+    which, at, change = np.empty(len(row), np.int64), np.empty(len(row), np.int64), np.empty(len(row), np.int64)
+    count, first, overflow = 0, 0, False
+    while first < len(row):
+        last, some, least = first, -1, np.int64(0)
+        while last < len(row) and row[last] == row[first]:
+            if is_new[last] and (some < 0 or times[0, last] < least):
+                some, least = last, times[0, last]
+            last += 1
+        if some >= 0:
+            epochs, was = np.unique(times[0, first:last]), 0
+            for epoch in epochs:
+                if epoch >= least:
+                    before, _ = _is_below(times, diffs, is_new, first, last, epoch, False)
+                    after, over = _is_below(times, diffs, is_new, first, last, epoch, True)
+                    overflow |= over
+                    change_here = int(after) - int(before)
+                    if change_here != was:
+                        which[count], at[count], change[count] = some, epoch, change_here - was
+                        count, was = count + 1, change_here
+        first = last
+    return which[:count].copy(), at[:count].copy(), change[:count].copy(), overflow
+
+
+@compiled
+def _is_below(
+    times: Ints, diffs: Ints, is_new: Any, first: int, last: int, epoch: int, with_new: bool
+) -> tuple[bool, bool]:
+    """Whether the count of a row is below zero at some time of an epoch, with or without what is new; if it overflows.
+
+    With more than two coordinates: whether it would be at one of its retractions if all of these came as early.
+    """
+    sums, at, many, overflow = np.zeros(last - first, np.int64), np.empty(last - first, np.int64), 0, False
+    for i in range(first, last):  # what came at the same rounds and event times, whatever the epoch
+        if i == first or (times[1:, i] != times[1:, i - 1]).any():
+            at[many], many = i, many + 1
+        if times[0, i] <= epoch and (with_new or not is_new[i]):
+            overflow |= bump(sums, many - 1, diffs[i])
+    count, below = np.zeros(1, np.int64), False
+    if len(times) == 2:
+        for m in range(many):
+            overflow |= bump(count, 0, sums[m])
+            below |= count[0] < 0
+        return below, overflow
+    for m in range(many):
+        if sums[m] < 0:
+            count[0] = 0
+            for n in range(many):
+                if sums[n] < 0 or (times[1:, at[n]] <= times[1:, at[m]]).all():
+                    overflow |= bump(count, 0, sums[n])
+            below |= count[0] < 0
+    return below, overflow
 
 
 @compiled

@@ -7,6 +7,9 @@ it makes of the group. Where rows that are equal in the order to one of the firs
 equal to its last; where the first k distinct places are, rows that N does not touch have k of them. That holds where
 no row's count is below zero: groups that have such a row are read whole.
 
+Where times are not totally ordered, rows are counted as often as they stand at all times at which the step computes the
+group (``Standing``).
+
 Each batch has its rows of a group in order. So many are read from the front (or the back) of every batch that the rows
 before the least place at which a batch was left are enough; where they are not, as where updates of several batches
 cancel, four times as many are read, and what cancels is noted (``dead_rows``).
@@ -16,8 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from altneu.columnar.columns import Mask, encode, valid_mask
 from altneu.columnar.rows import Ints
@@ -28,29 +33,49 @@ from altneu.operators.reduce.node import Ends
 from altneu.trace.batch import Layout, Matches
 
 _MORE = 4
+Units: TypeAlias = npt.NDArray[Any]  # counts of rows, which may be sums of doubles
 
 
-def ends_of(ends: Ends, new: NewRows, old: OldRows) -> Matches:
+class Standing(Protocol):
+    """How many units of rows stand throughout a step, whatever comes in it."""
+
+    def units(self, ranked: Ranked) -> Sequence[tuple[Units, Mask]]:
+        """Of each rank, at some of the times of a step; and for which groups these times matter."""
+
+
+def ends_of(ends: Ends, new: NewRows, old: OldRows, standing: Standing | None = None) -> Matches:
     """The old updates that ``ends`` needs, by key; ``new`` has all that is new.
+
+    Without ``standing`` times are totally ordered, and rows stand that are not touched.
 
     Cost:   O((k + d) log n) rows for d new updates of a group of n, k needed; and once what cancels at its ends.
     Law:    a function of the first and last rows makes the same of it as of the whole groups
             (tests/operators/test_ends.py).
     """
+    if standing is not None:
+        return _read(ends, new, old, None, standing)
     dead = DeadRows.of(old.given)
-    result = _read(ends, new, old, dead)
+    result = _read(ends, new, old, dead, _Untouched())
     dead.close(old.given, new.keys, new.number, new.words)
     return result
 
 
-def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows) -> Matches:
+class _Untouched:
+    """The rows that are there before a step and are not touched by it."""
+
+    def units(self, ranked: Ranked) -> Sequence[tuple[Units, Mask]]:
+        """At the one time there is."""
+        return [(np.where(ranked.is_new, 0, ranked.copies), np.ones(1, np.bool_))]
+
+
+def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows | None, standing: Standing) -> Matches:
     count, located = new.keys.count, old.located
     take = max(ends.first, ends.last) + np.bincount(new.number, minlength=count)
     whole = old.whole_up_to(_MORE * take)
     if whole.all():
         return old.all()
-    names = encode(new.keys) if count <= MOST_KEYS else []
-    hits = dead.passed_over(names, located.hits, located.words)
+    names = encode(new.keys) if count <= MOST_KEYS and dead is not None else []
+    hits = located.hits if dead is None else dead.passed_over(names, located.hits, located.words)
     behind = _behind_nulls(old, hits) if ends.valued else hits
     some = ~whole[new.number]
     touched = located.with_rows(new.number[some], new.words[some], new.values.take(np.flatnonzero(some)), old.layout)
@@ -60,9 +85,10 @@ def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows) -> Matches:
         runs = old.with_whole(np.concatenate([front, back, touched]), whole)
         read = _Read.of(Ranked.of(old.read(runs), new, old.layout), count, old.layout, ends)
         read.leave(ends, places_in(runs, fronts), places_in(runs, backs))
-        short = read.short(ends) & ~whole
+        short = read.short(ends, standing.units(read.ranked)) & ~whole
         if not short.any():
-            read.note(dead, [(key, name) for key, name in enumerate(names) if not whole[key]])
+            if dead is not None:
+                read.note(dead, [(key, name) for key, name in enumerate(names) if not whole[key]])
             return read.ranked.chosen(read.ranked.is_new | read.front | read.back, whole)
         take = np.where(short, _MORE * take, take)
         whole |= take >= old.size
@@ -114,19 +140,23 @@ class _Read:
         if ends.last:
             self.back = places > last[owner]
 
-    def short(self, ends: Ends) -> Mask:
+    def short(self, ends: Ends, standing: Sequence[tuple[Units, Mask]]) -> Mask:
         """Of which groups too few rows were read that stay whatever is new."""
-        at_front = self._too_few(self.front, ends.first, distinct=ends.distinct) & self.left[0]
-        return at_front | self._too_few(self.back, ends.last) & self.left[1]
+        short = np.zeros(self.count, np.bool_)
+        for units, groups in standing:
+            few = self._too_few(self.front, ends.first, units, distinct=ends.distinct)
+            few_last = self._too_few(self.back, ends.last, units)
+            if ends.either:
+                few_last &= few
+            short |= groups & (few & self.left[0] | few_last & self.left[1])
+        return short
 
-    def _too_few(self, inside: Mask, wanted: int, *, distinct: bool = False) -> Mask:
-        staying = np.flatnonzero(inside & ~self.ranked.is_new & (self.ranked.copies > 0))
+    def _too_few(self, inside: Mask, wanted: int, units: Units, *, distinct: bool = False) -> Mask:
+        staying = np.flatnonzero(inside & (units > 0))
         if distinct:
             staying = np.unique(self.peers[staying])
-        units = 1 if distinct else np.minimum(self.ranked.copies[staying], wanted)
-        total = np.zeros(self.count, np.int64)
-        np.add.at(total, self.ranked.owner[staying], units)
-        return total < wanted
+        many = np.ones(len(staying)) if distinct else np.minimum(units[staying], wanted)
+        return np.bincount(self.ranked.owner[staying], many, minlength=self.count) < wanted
 
     def note(self, dead: DeadRows, names: Sequence[tuple[int, bytes]]) -> None:
         """Note where much was read of which nothing is left, of groups with these numbers and names."""

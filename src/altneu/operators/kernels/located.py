@@ -13,7 +13,8 @@ from altneu.columnar.lookup import first_at
 from altneu.columnar.ranking import Order, Words, sort_lines, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
-from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_of, find_in, matches_of
+from altneu.order import Rounds
+from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_of, find_in, matches_of, reaches
 
 _TIED = 256  # rows that share a word with a new one and are not compared with it
 _READ_FOR = 64  # rows that are read rather than to find the place of another
@@ -108,16 +109,24 @@ class OldRows:
     whole: Mask
 
     @classmethod
-    def of(cls, given: Arranged, negative: Arranged, new: NewRows) -> OldRows:
-        """Those of the keys of what is new.
+    def of(cls, given: Arranged, negative: Arranged, hashes: Words, keys: Rows) -> OldRows:
+        """Those of some keys.
 
         Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
                 below zero, arranged by the key.
         """
-        located = Located.of(given.old, new.hashes, new.keys)
-        size = np.zeros(new.keys.count, np.int64)
+        located = Located.of(given.old, hashes, keys)
+        size = np.zeros(keys.count, np.int64)
         np.add.at(size, located.hits[:, 0], located.hits[:, 3] - located.hits[:, 2])
-        return cls(given, located, size, _has_below_zero(negative, new.hashes, new.keys))
+        return cls(given, located, size, _has_below_zero(negative, hashes, keys))
+
+    def in_step(self) -> Ints:
+        """The runs in batches that have updates of earlier rounds of this step."""
+        start = start_of(self.given)
+        recent = [reaches(batch.description.upper.elements, start) for batch in self.given.old if len(batch)]
+        if not any(recent):
+            return self.located.hits[:0]
+        return self.located.hits[np.array(recent)[self.located.batch[self.located.hits[:, 1]]]]
 
     @property
     def layout(self) -> Layout:
@@ -170,13 +179,25 @@ def chosen(matches: Matches, index: Ints) -> Matches:
 
 
 def _has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
-    """Of which of some distinct keys a row has a count below zero before the step, or at one of its times."""
+    """Of which of some distinct keys a row has a count below zero before the step, or at one of its times.
+
+    Where times are no chain, only before the step: all rows that the step has touched are read, in whatever round.
+    """
     result = np.zeros(keys.count, np.int64)
-    for batches, is_new in ((negative.old, False), ((negative.new,), True)):
+    lattice = negative.layout.lattice
+    for batches, is_new in ((negative.old, False), ((negative.new,) if lattice.is_total else (), True)):
         if any(len(batch) for batch in batches):
             matches = find_in(batches, hashes, keys)
-            np.add.at(result, matches.probe, 1 if is_new else matches.diffs)
+            diffs = matches.diffs
+            if isinstance(lattice, Rounds):
+                diffs = np.where(matches.times[0] < start_of(negative), diffs, 0)
+            np.add.at(result, matches.probe, 1 if is_new else diffs)
     return result > 0
+
+
+def start_of(given: Arranged) -> int:
+    """The first epoch of a step."""
+    return int(given.new.description.lower.elements[0].min())
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from altneu.columnar.ranking import Order, order_text
 from altneu.expressions import Column, parse
 from altneu.expressions.construct import call, literal
 from altneu.linear import BoundLogic, Function, Project
+from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.asof.revising import UnionSpec
 from altneu.operators.asof.rule import MixedSides
 from altneu.operators.base import Hosting, Operation
@@ -41,10 +42,13 @@ from altneu.operators.reduce.operation import BelowZeroOp, CollateOp, ExplodeOp,
 from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.operators.reduce.ranked import GeneralSpec
 from altneu.operators.reduce.reducers import Aggregates, Distinct, backward_calls
+from altneu.operators.reduce.retention import WithoutRounds
 from altneu.operators.reduce.shared_distinct import SharedNegativeOp, SharedPresentOp
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.top_k import FirstValueSpec, TopKSpec
 from altneu.operators.reduce.window import WindowSpec
+from altneu.order import Lattice, Rounds
+from altneu.trace.batch import Layout
 from altneu.types import quote_name
 
 _VALUE, _FLAGS = "#value", "#flags"  # of columns that share their values
@@ -56,28 +60,30 @@ COUNT = "#count"
 def lower_reduce(to: Lowering, node: Reduce) -> Lowered:
     """A reduce over the arrangement of its key, of sums or of rows; or over those of its parts."""
     below = to.lower(node.input)
-    is_total = to.lattice_in(to.scope_of(below)).is_total
+    lattice = to.lattice_in(to.scope_of(below))
     operation: Hosting
-    if is_total and isinstance(node.reducer, Aggregates) and node.reducer.parts:
+    if lattice.is_total and isinstance(node.reducer, Aggregates) and node.reducer.parts:
         operation, inputs = _collated(to, node, node.reducer, below)
     else:
-        operation, inputs = _reduced(to, node, below, is_total=is_total)
+        operation, inputs = _reduced(to, node, below, lattice)
     number = to.add(operation, inputs, node.schema, label=str(node.reducer), logical=node.fingerprint)
     to.may_fail(node, Lowered(Port(number, 1), None))
     return Lowered(Port(number), node.key)
 
 
-def _reduced(to: Lowering, node: Reduce, below: Lowered, *, is_total: bool) -> tuple[ReduceOp, tuple[Port, ...]]:
+def _reduced(to: Lowering, node: Reduce, below: Lowered, lattice: Lattice) -> tuple[ReduceOp, tuple[Port, ...]]:
     """One kernel over one arrangement; where that is in an order, beside the number of rows below zero."""
     spec, origin = spec_of(node), to.name_of(node.input)
     if spec.sums is not None:
         state = _sums(to, below, spec.sums, f"{origin}|{node.key}|{node.reducer.accumulated}")
         return ReduceOp(spec), (state,)
-    order = node.reducer.state_order(node.input.schema, node.key) if is_total else ()
-    if not order:
-        return ReduceOp(spec), (Port(to.arrange(below, node.key, origin, arrange_label(node.key))),)
-    inputs = _in_order(to, origin, node.input.schema, node.key, below, order)
     needed = node.reducer.needed(node.input.schema, node.key)
+    order = node.reducer.state_order(node.input.schema, node.key)
+    if not order or not (lattice.is_total or (lattice.is_columnwise and isinstance(needed, Ends))):
+        return ReduceOp(spec), (Port(to.arrange(below, node.key, origin, arrange_label(node.key))),)
+    if isinstance(needed, Ends):
+        needed = replace(needed, standing=not lattice.is_total)
+    inputs = _in_order(to, origin, node.input.schema, node.key, below, order)
     if isinstance(needed, Suffix) and needed.peers:
         narrow, name, schema = _narrowed(to, node, below, tuple(column for column, _, _ in order))
         _, distinct, name = _present(to, narrow, schema, node.key, name)
@@ -105,12 +111,18 @@ def _in_order(
     number = to.once(
         f"{name}|{key}", lambda: to.add(operation, (state,), columns, label="rows below zero", logical=name)
     )
-    return state, _below_zero(to, Lowered(Port(number), key), key, name)
+    return state, _below_zero(to, Lowered(Port(number), key), columns, name)
 
 
-def _below_zero(to: Lowering, numbers: Lowered, key: Key, name: str) -> Port:
-    """The arrangement of how many rows of each group are below zero."""
-    return Port(to.arrange(numbers, key, name, "groups with rows below zero"))
+def _below_zero(to: Lowering, numbers: Lowered, schema: pa.Schema, name: str) -> Port:
+    """The arrangement of how many rows of each group are below zero: in loops of any round."""
+    key = tuple(schema.names)
+    label, lattice = "groups with rows below zero", to.lattice_in(to.scope_of(numbers))
+    if not isinstance(lattice, Rounds):
+        return Port(to.arrange(numbers, key, name, label))
+    state = arrangement_id(name, key)
+    operation = ArrangeOp(state, Layout(schema, key, lattice), WithoutRounds())
+    return Port(to.once(state, lambda: to.add(operation, (numbers.port,), schema, label=label, logical=name)))
 
 
 def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -> tuple[CollateOp, tuple[Port, ...]]:
@@ -253,7 +265,7 @@ def _negative(to: Lowering, operation: Operation, state: Port, key: pa.Schema, o
     name = f"negative|{origin}"
     own = tuple(key.names)
     negative = to.once(f"{name}|{own}", lambda: to.add(operation, (state,), key, label="rows below zero", logical=name))
-    return _below_zero(to, Lowered(Port(negative), None), own, name)
+    return _below_zero(to, Lowered(Port(negative), None), key, name)
 
 
 def _present(to: Lowering, below: Lowered, schema: pa.Schema, key: Key, origin: str) -> tuple[Port, Lowered, str]:

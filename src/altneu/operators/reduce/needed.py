@@ -43,7 +43,7 @@ def old_rows(
     """
     if not any(len(batch) for batch in given.old):
         return no_matches(given.layout), None
-    old = OldRows.of(given, negative, new)
+    old = OldRows.of(given, negative, new.hashes, new.keys)
     if needed.sums_of_wide:
         old = old.and_whole(may_leave_range(old.located, new, needed.sums_of_wide))
     if isinstance(needed, Ends):

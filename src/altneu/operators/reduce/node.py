@@ -72,7 +72,8 @@ class Ends(OrderedRows):
 
     If ``valued``, nulls come first in the order, and the front begins behind them. If ``with_ties``, all rows at the
     front are needed that are equal in the order to one of the first; with ``distinct``, too, the first are so many
-    places in the order, and not rows.
+    places in the order, and not rows. With ``either`` the last are needed only where there may be no first.
+    If ``standing``, times are no chain, and rows count that stand throughout a step: others before them are read, too.
     """
 
     first: int = 0
@@ -80,6 +81,8 @@ class Ends(OrderedRows):
     valued: bool = False
     with_ties: bool = False
     distinct: bool = False
+    either: bool = False
+    standing: bool = False
 
     @property
     def rows(self) -> int:
@@ -89,6 +92,8 @@ class Ends(OrderedRows):
     @property
     def cost(self) -> str:
         """The ends and the changed rows; every row of the group where no ends are known to suffice."""
+        if self.standing:
+            return f"({self.rows} + |change| + rows before these that come and go) log n"
         if self.with_ties:
             return f"(first {self.first} {'values' if self.distinct else 'rows'} with ties + |change|) log n"
         return f"({self.rows} + |change|) log n" if self.rows else "rows of the groups touched"

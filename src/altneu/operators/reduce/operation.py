@@ -25,9 +25,10 @@ from altneu.operators.reduce.accumulable import negative_rows, present_rows
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.collate import Collation, collate
 from altneu.operators.reduce.needed import read_needed
-from altneu.operators.reduce.node import WHOLE, Needed
+from altneu.operators.reduce.node import WHOLE, Ends, Needed
 from altneu.operators.reduce.rounds import step_in_round
 from altneu.operators.reduce.spec import ReduceSpec
+from altneu.operators.reduce.standing import FirstRows
 from altneu.trace.batch import Arranged
 
 
@@ -180,12 +181,19 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         """The changes of what the function makes of the groups that have changed."""
         arranged = here.arranged()
         if not arranged.layout.lattice.is_total:
-            result = step_in_round(arranged, here, self.spec)
+            result = step_in_round(arranged, here, self.spec, self._first_rows(arranged, here))
             return [None, None] if result is None else self.finished(result.oks, result.errs)
         if not len(arranged.new):
             return [None, None]
         result = self.spec.reduce(self._read(arranged, here), here.label)
         return self.finished(result.oks, result.errs)
+
+    def _first_rows(self, arranged: Arranged, here: Here) -> FirstRows | None:
+        """The rows that are needed of groups in an order, where times are no chain."""
+        if not arranged.layout.order:
+            return None
+        assert isinstance(self.needed, Ends)
+        return FirstRows(self.needed, here.arranged(1))
 
     def _read(self, arranged: Arranged, here: Here) -> Arranged | Groups:
         """All that is needed of the groups."""
@@ -200,8 +208,9 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
 
     @property
     def bound(self) -> Bound:
-        """Sums, and some rows of groups in order, are read without the groups."""
-        return GROUPS if self.spec.sums is None and self.needed == WHOLE else CHANGE
+        """Sums, and some rows of groups in order, are read without the groups; in loops other rows too."""
+        whole = isinstance(self.needed, Ends) and (self.needed.standing or self.needed == WHOLE)
+        return GROUPS if self.spec.sums is None and whole else CHANGE
 
     def described(self, label: str, *, event_times: bool) -> str:
         """Whether it adds up or reads groups, and along which times."""

@@ -122,7 +122,8 @@ class Aggregates(Reducer):
         """Values at fractions; else at the ends, where the last row says if there is any: nulls are of no value."""
         if self._states and self._states[0].state == "quantiles":
             return Quantiles(tuple(dict.fromkeys(call.fraction for call in self.calls)))
-        return Ends(first=int(any(call.function == "min" for call in self.calls)), last=1, valued=True)
+        least, greatest = (any(call.function == function for call in self.calls) for function in ("min", "max"))
+        return Ends(first=int(least), last=1, valued=True, either=least and not greatest)
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """The key, then ``#i`` of each call."""

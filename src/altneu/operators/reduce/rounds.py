@@ -27,6 +27,7 @@ from altneu.operators.reduce.along_epochs import reduce_along_epochs
 from altneu.operators.reduce.any_lattice import reduce_at_any
 from altneu.operators.reduce.plane import reduce_on_plane
 from altneu.operators.reduce.spec import ReduceSpec
+from altneu.operators.reduce.standing import FirstRows
 from altneu.operators.reduce.touched_history import History
 from altneu.order import outside
 from altneu.trace.batch import LARGEST_HASH, Arranged
@@ -36,7 +37,9 @@ from altneu.trace.update import Updates
 MOST_ROWS = 1 << 19  # new updates whose groups are reduced together
 
 
-def step_in_round(arranged: Arranged, here: Here, spec: ReduceSpec) -> ReduceOutput | None:
+def step_in_round(
+    arranged: Arranged, here: Here, spec: ReduceSpec, needed: FirstRows | None = None
+) -> ReduceOutput | None:
     """The step of an operation that computes a function of groups over times that are no chain; None: nothing changes.
 
     In a loop it computes groups again at the rounds that earlier rounds asked for, and stores what it asks for itself.
@@ -46,7 +49,7 @@ def step_in_round(arranged: Arranged, here: Here, spec: ReduceSpec) -> ReduceOut
     if not due and not len(arranged.new):
         return None
     again = Updates.concat(due, layout.schema, layout.lattice.width)
-    result = reduce_in_round(arranged, here.region.rounds, again, spec, here.label)
+    result = reduce_in_round(arranged, here.region.rounds, again, spec, here.label, needed)
     if due or len(result.pended):
         future = future.add(result.pended, here.mode.future_bytes, settled=True)
         here.keep(name, ArrangementState(Spine.empty(layout), future))
@@ -54,22 +57,28 @@ def step_in_round(arranged: Arranged, here: Here, spec: ReduceSpec) -> ReduceOut
 
 
 def reduce_in_round(
-    arranged: Arranged, rounds: tuple[int, ...], again: Updates, spec: ReduceSpec, operator: str
+    arranged: Arranged,
+    rounds: tuple[int, ...],
+    again: Updates,
+    spec: ReduceSpec,
+    operator: str,
+    needed: FirstRows | None = None,
 ) -> ReduceOutput:
     """Bring the groups up to date, at one round, that have new updates or are to be looked at ``again``.
 
     Shape:  times are those of any lattice, with ``rounds`` behind them in loops, where every new update and every time
             of ``again`` (rows of the key) is at ``rounds``, and old ones are folded to epochs before this step's;
-            ``pended`` are the times, at later rounds, at which groups must be looked at again.
-    Cost:   re-reads the touched groups' histories; 2^k runs over them inside k loops. In memory are those of about
-            ``MOST_ROWS`` of what is new at a time.
+            ``pended`` are the times, at later rounds, at which groups must be looked at again. Of groups in order
+            only the rows are read that are ``needed``.
+    Cost:   re-reads the touched groups' histories, or what is needed of them; 2^k runs over them inside k loops. In
+            memory are those of about ``MOST_ROWS`` of what is new at a time.
     Law:    at every time the output accumulates to the function of what the input accumulates to
             (tests/oracle/test_loops.py, tests/oracle/test_two_times.py).
     """
     size = len(arranged.new) + len(again)
     if size <= MOST_ROWS:
-        return _reduced(arranged, rounds, again, spec, operator)
-    parts = [_reduced(*part, spec, operator) for part in _parted(arranged, rounds, again, size)]
+        return _reduced(arranged, rounds, again, spec, operator, needed)
+    parts = [_reduced(*part, spec, operator, needed) for part in _parted(arranged, rounds, again, size)]
     width = arranged.layout.lattice.width
     oks, errs, pended = (
         Updates.concat(result, result[0].schema, width)
@@ -93,12 +102,17 @@ def _parted(
 
 
 def _reduced(
-    arranged: Arranged, rounds: tuple[int, ...], again: Updates, spec: ReduceSpec, operator: str
+    arranged: Arranged,
+    rounds: tuple[int, ...],
+    again: Updates,
+    spec: ReduceSpec,
+    operator: str,
+    needed: FirstRows | None,
 ) -> ReduceOutput:
     outer, _ = outside(arranged.layout.lattice)
     if not arranged.layout.lattice.is_columnwise or outer.width > 2:
         return reduce_at_any(arranged, rounds, again, spec, operator)
-    history = History.of(arranged, rounds, again)
+    history = History.of(arranged, rounds, again, needed)
     if outer.width == 2:
         return reduce_on_plane(history, spec, operator)
     return reduce_along_epochs(history, spec, operator)

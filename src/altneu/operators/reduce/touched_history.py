@@ -1,4 +1,4 @@
-"""The whole history of the groups that a step touches, with its times: what a reduce over any lattice reads."""
+"""The history of the groups that a step touches, with its times: what a reduce over any lattice reads."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import Groups, Picked, number_new
+from altneu.operators.reduce.standing import FirstRows, Touched, first_rows
 from altneu.order import AltNeu, Lattice, Rounds
 from altneu.trace.batch import Arranged, Layout, find_in
 from altneu.trace.update import Updates
@@ -36,7 +37,7 @@ def round_columns(lattice: Lattice) -> slice | list[int]:
 
 @dataclass
 class History:
-    """Everything that the touched groups ever received, at one round ``at`` of the loops around.
+    """What the touched groups ever received, or all that is needed of it, at one round ``at`` of the loops around.
 
     Shape:  ``keys`` K rows; n updates: ``group``, ``times`` (width, n), ``values`` n rows, ``hashes``, ``diffs``;
             the first ``arrived`` of them are older than this round. ``within`` says which are of ``at`` or of rounds
@@ -73,8 +74,10 @@ class History:
         return np.asarray((self.times[round_columns(self.layout.lattice)] <= self.at).all(axis=0))
 
     @classmethod
-    def of(cls, arranged: Arranged, rounds: tuple[int, ...], again: Updates) -> History:
-        """Gather the groups of the new updates, and those to be looked at ``again``."""
+    def of(
+        cls, arranged: Arranged, rounds: tuple[int, ...], again: Updates, needed: FirstRows | None = None
+    ) -> History:
+        """Gather the groups of the new updates, and those to be looked at ``again``, or the rows that are needed."""
         layout, new = arranged.layout, arranged.new
         hashes, keys = new.distinct_keys()
         number = number_new(arranged)
@@ -87,24 +90,31 @@ class History:
             owners = [number, which[both.count - len(again) :]]
             seen.append(again.times)
         seeds = np.concatenate(owners), np.concatenate(seen, axis=1)
-        first = _least_of(*seeds, keys.count)
+        first, at = _least_of(*seeds, keys.count), np.array(rounds, np.int64)[:, None]
         parts = [(number, new.updates_by_key())] if len(new) else []
         arrived = 0
         if any(len(batch) for batch in arranged.old):
-            old = find_in(arranged.old, hashes, keys)
+            if needed is None:
+                old = find_in(arranged.old, hashes, keys)
+            else:
+                looked = np.zeros(keys.count, np.bool_)
+                looked[seeds[0][len(new) :]] = True
+                columns = round_columns(layout.lattice)
+                old = first_rows(arranged, needed, Touched(hashes, keys, number, at, first, looked, columns))
             parts.insert(0, (old.probe, (old.values, old.value_hash, old.times, old.diffs)))
             arrived = len(old)
         values, value_hash, times, diffs = zip(*(columns for _, columns in parts), strict=True)
+        together = Rows.concat(values, layout.value_schema)
         return cls(
             layout,
             keys,
-            np.array(rounds, np.int64)[:, None],
+            at,
             seeds,
             first,
             np.concatenate([g for g, _ in parts]),
             np.concatenate(times, axis=1),
-            Rows.concat(values, layout.value_schema),
-            np.concatenate(value_hash),
+            together,
+            hash_rows(together) if layout.order else np.concatenate(value_hash),
             np.concatenate(diffs),
             arrived,
         )
