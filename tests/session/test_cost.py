@@ -42,6 +42,7 @@ PLANS = {
     "count": T.select("w").count(),
     "distinct in SQL": in_sql("SELECT g, count(DISTINCT w) n, sum(DISTINCT v) s, avg(DISTINCT x) m FROM t GROUP BY g"),
     "first rows in SQL": in_sql(f"SELECT g, id, w FROM t QUALIFY row_number() {OVER} DESC) = 1"),
+    "distinct on in SQL": in_sql("SELECT DISTINCT ON (g) g, id, w FROM t ORDER BY g, id DESC"),
     "first ranks in SQL": in_sql(f"SELECT * FROM (SELECT *, rank() {OVER} DESC) r FROM t) WHERE r <= 3"),
     "threshold": T.select("w").threshold(lambda n: min(n, 2)),
     "sums": BY_G.agg(n="count(*)", s="sum(v)", m="avg(x)", d="stddev(x)"),

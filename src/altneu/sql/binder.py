@@ -92,7 +92,7 @@ class Binder:
         relation, outputs = stage.relation, stage.outputs
         shown = _outputs(relation, outputs)
         answer = Answer(shown, stage.empties)
-        if tree.args.get("distinct"):
+        if ordering.is_distinct(tree):
             answer = replace(answer, relation=distinct(answer.relation))
             return self.ordered(tree, answer, Scope(answer.relation, around))
         return self.ordered(tree, answer, Scope(_with_source(relation, shown, outputs), around))

@@ -14,7 +14,7 @@ from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, has_win
 from altneu.expressions.names import UPDATE_TIME
 from altneu.sql import windows
 from altneu.sql.binding import QueryBinder
-from altneu.sql.ordering import all_of_them, computed_keys
+from altneu.sql.ordering import all_of_them, computed_keys, first_of_keys
 from altneu.sql.scope import Field, Relation, Scope, bound, fresh, is_bound
 from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
 from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null
@@ -44,6 +44,7 @@ class Stage:
         trees = _with_aliases_before(items, names, trees, scope)
         aliases = list(zip(names, trees, strict=True))
         qualify = [unaliased(windows.named(tree, c), aliases, scope.is_local) for c in _qualify(tree)]
+        qualify += first_of_keys(tree, aliases)
         group, having = tree.args.get("group"), tree.args.get("having")
         order = list(tree.args["order"].expressions) if tree.args.get("order") else []
         groups = group is not None or having is not None or any(map(has_aggregate, [*trees, *order, *qualify]))

@@ -21,6 +21,54 @@ def counts(tree: exp.Expr) -> bool:
     return bool(tree.args.get("limit") or tree.args.get("offset") or tree.meta.get(SHOWN))
 
 
+def is_distinct(tree: exp.Select) -> bool:
+    """Whether a SELECT shows its rows once: with DISTINCT ON it shows the first ones of some keys."""
+    clause = tree.args.get("distinct")
+    return clause is not None and not clause.args.get("on")
+
+
+def first_of_keys(tree: exp.Select, outputs: Sequence[tuple[str, exp.Expr]]) -> list[exp.Expr]:
+    """What ``SELECT DISTINCT ON (...)`` asks of rows: to be the first with their keys, in the order of the query.
+
+    Keys are written as in ORDER BY: as expressions, or names or numbers of outputs.
+
+    Raises:
+        PlanError: the order does not begin with the keys, or a number is not that of an output.
+    """
+    clause = tree.args.get("distinct")
+    if clause is None or not clause.args.get("on"):
+        return []
+
+    def read(key: exp.Expr) -> exp.Expr:
+        if isinstance(key, exp.Literal) and not key.is_string:
+            place = int(key.name) if key.name.isdigit() else 0
+            if not 1 <= place <= len(outputs):
+                raise PlanError(f"SELECT DISTINCT ON: {key.name} must be the number of an output, 1 to {len(outputs)}")
+            return outputs[place - 1][1].copy().unnest()
+        return unaliased(key.copy(), outputs, lambda _: False).unnest().transform(_without_parentheses)
+
+    keys = [read(key) for key in clause.args["on"].expressions]
+    order = [key.copy() for key in tree.args["order"].expressions] if tree.args.get("order") else []
+    for key in order:
+        key.set("this", read(key.this))
+    other = next((key.this for key in order[: len({*keys})] if key.this not in keys), None)
+    if other is not None:
+        raise PlanError(
+            f"SELECT DISTINCT ON: ORDER BY must begin with the keys, got `{other.sql('spark')}`; write "
+            f"ORDER BY {', '.join(key.sql('spark') for key in keys)} and then what decides which row is the first"
+        )
+    order = order or [exp.Ordered(this=key.copy(), desc=False, nulls_first=True) for key in keys]
+    number = exp.Window(
+        this=exp.Anonymous(this="row_number"), partition_by=keys, order=exp.Order(expressions=order), over="OVER"
+    )
+    return [exp.EQ(this=number, expression=exp.Literal.number(1))]
+
+
+def _without_parentheses(node: exp.Expr) -> exp.Expr:
+    """A column as it would be written: one that stands for an output is in parentheses."""
+    return node.this if isinstance(node, exp.Paren) and isinstance(node.this, exp.Column) else node
+
+
 def computed_keys(
     tree: exp.Select, outputs: Sequence[tuple[str, exp.Expr]], *, groups: bool
 ) -> list[tuple[exp.Ordered, exp.Expr]]:
@@ -42,7 +90,7 @@ def computed_keys(
         elif not _of_outputs(this, outputs) and (
             groups or has_aggregate(this) or has_window(this) or has_subquery(this)
         ):
-            if tree.args.get("distinct"):
+            if is_distinct(tree):
                 raise _not_shown(this)
             computed.append((key, unaliased(this, outputs, lambda _: False)))
     return computed

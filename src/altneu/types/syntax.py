@@ -26,7 +26,7 @@ _ONE = (
     *(exp.IgnoreNulls, exp.RespectNulls, exp.Any, exp.All, exp.From, exp.Where, exp.Having, exp.Qualify, exp.Exists),
     exp.CommentColumnConstraint,
 )
-_LISTS = (exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Order, exp.Distinct, exp.Concat, exp.Hint)
+_LISTS = (exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Order, exp.Concat, exp.Hint)
 
 READ: Mapping[type[exp.Expr], tuple[str, ...]] = {
     **dict.fromkeys(_BOTH_SIDES, ("this", "expression")),
@@ -59,6 +59,7 @@ READ: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.StrPosition: ("this", "substr", "position"),
     exp.Substring: ("this", "start", "length"),
     exp.Trim: ("this", "expression", "position"),
+    exp.Distinct: ("expressions", "on"),
     exp.Ordered: ("this", "desc", "nulls_first"),
     exp.Window: ("this", "partition_by", "order", "spec", "alias", "over"),
     exp.WindowSpec: ("kind", "start", "start_side", "end", "end_side"),
@@ -137,7 +138,6 @@ _REFUSED: Mapping[str, str] = {
 """What some arguments are called in a text, and what to write instead."""
 
 _OF_CLASS: Mapping[tuple[type[exp.Expr], str], str] = {
-    (exp.Distinct, "on"): "DISTINCT ON; use row_number() OVER (...) = 1, or ORDER BY with LIMIT",
     (exp.Limit, "expressions"): "LIMIT n BY; use QUALIFY row_number() OVER (PARTITION BY ... ORDER BY ...) <= n",
     (exp.Order, "this"): "ORDER BY inside a call; write f(...) WITHIN GROUP (ORDER BY ...)",
     (exp.Star, "ilike"): "* ILIKE; name the columns",
