@@ -11,9 +11,9 @@ import pytest
 
 import altneu as an
 from altneu.operators.base import ArrangementState
-from altneu.runtime import base
 from altneu.runtime.schedule import Run
 from altneu.trace.merging import Merge
+from altneu.trace.spine import Spine
 
 EDGES = an.source("edges", "x long, z long")
 MATCH = 40  # bytes: two columns, a time and a round, a diff
@@ -86,20 +86,20 @@ def test_nothing_of_a_step_outlives_it(uncollected):
 @pytest.mark.parametrize("times", [1, 3])
 def test_what_is_of_one_time_is_not_merged_again_after_the_rounds(monkeypatch, times):
     """Folding history takes as long as all merges of a load, and there is nothing to fold within one time."""
-    folded, again = base._compacted_after, []
+    folded, again = Spine.compacted, []
 
-    def noting(state, region):
-        after = folded(state, region)
-        known = {id(batch) for batch in state.spine.batches}
-        merges = any(isinstance(node, Merge) for node in state.spine.nodes)
-        again.append(0 if merges else sum(len(b) for b in after.spine.batches if id(b) not in known))
+    def noting(spine, *bounds):
+        after = folded(spine, *bounds)
+        known = {id(batch) for batch in spine.batches}
+        merges = any(isinstance(node, Merge) for node in spine.nodes)
+        again.append(0 if merges else sum(len(b) for b in after.batches if id(b) not in known))
         return after
 
     session = an.Session()
     view = session.maintain("paths", closure())
     session.insert("edges", all_pairs(2))
     session.advance()
-    monkeypatch.setattr(base, "_compacted_after", noting)
+    monkeypatch.setattr(Spine, "compacted", noting)
     edges = all_pairs(60)
     for time in range(times):
         session.insert("edges", edges.slice(time * 1000, 1000 if time < times - 1 else None), time=1 + time)

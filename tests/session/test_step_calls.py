@@ -6,7 +6,7 @@ import sys
 import altneu as an
 
 STEPS = 40
-MOST_CALLS = 1_700  # of Python functions and built-in ones, in a step of a filter and a count with its insert
+MOST_CALLS = 1_550  # of Python functions and built-in ones, in a step of a filter and a count with its insert
 MOST_CALLS_IN_A_LOOP = 6_500  # the same, of replacing an edge of a graph that is searched: some three rounds
 
 
