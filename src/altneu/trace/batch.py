@@ -676,6 +676,9 @@ def matches_of(hits: Ints, used: Sequence[Block], layout: Layout) -> Matches:
         probe, number, start, stop = hits[0].tolist()
         block = used[number].slice(start, stop)
         return Matches(np.full(stop - start, probe), block.values.built(), block.value_hash, block.times, block.diffs)
+    if len(hits) < len(used):  # of a long run few rows may be wanted, and a block costs more than its rows
+        hits = hits.copy()
+        used = [used[i] for i in renumber(hits, len(used)).tolist()]
     stack = Stack([b.values for b in used], layout.value_schema)
     probes, rows = expand(hits, stack.starts)
     if not len(rows):
@@ -724,6 +727,13 @@ class _Blocks:
         batch = bisect_right(self._starts, index) - 1
         return self._batches[batch].blocks[index - self._starts[batch]]
 
+    def some(self, numbers: Ints) -> list[Block]:
+        """Some of them; where they are many of all, these are not looked for one by one."""
+        if 8 * len(numbers) < self._starts[-1]:
+            return [self[i] for i in numbers.tolist()]
+        every = [block for batch in self._batches for block in batch.blocks]
+        return [every[i] for i in numbers.tolist()]
+
     def batches_of(self, blocks: Ints) -> Ints:
         """The number of the batch that each of some blocks is of."""
         return np.searchsorted(np.array(self._starts), blocks, side="right") - 1
@@ -751,7 +761,7 @@ def _search(
         hits, has_null = by_probe(hits, order), bool((probes == NULL_HASH).any())
     if not len(hits):
         return hits, [], _NO_INTS
-    used = [blocks[i] for i in which.tolist()]
+    used = blocks.some(which) if isinstance(blocks, _Blocks) else [blocks[i] for i in which.tolist()]
     schema = used[0].layout.key_schema
     if not has_null and is_injective(schema):
         return hits, used, which
