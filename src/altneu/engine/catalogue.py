@@ -30,7 +30,7 @@ _PREPARED = 64  # queries that are remembered
 
 @dataclass(frozen=True)
 class Stored:
-    """What a session has of a source without being asked to maintain it: all errors, in ``ports``, and all rows."""
+    """A source that no view shows but all of whose rows and errors (``ports``) are stored, because views read it."""
 
     ports: ViewPorts
     arrangements: tuple[str, ...]
@@ -275,8 +275,8 @@ class Catalogue:
     def over_state(self, collection: Collection) -> tuple[ir.Node, dict[str, str], dict[str, Stored]] | None:
         """A collection's plan in which views are sources of their rows, as are sources of which all rows are stored.
 
-        With it come the view of each such source, and what there is of the others, which are called by their
-        fingerprints. It is None if the plan reads another source.
+        Returns the plan; for each source that stands for a view, the name of the view; and for each stored source,
+        named by its fingerprint, where its rows and errors are. None if the plan reads any other source.
         """
         views = {f"view {name}": name for name in self.nodes if name not in self.changes_only}
         if any(isinstance(below, ir.Source) and below.name in views for below in ir.walk(collection.node)):

@@ -1,4 +1,4 @@
-"""What was asked for lately, remembered by key."""
+"""A cache of the most recently used values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[V]):
-    """What was asked for most recently, by key, so many values at most; any thread may ask."""
+    """At most ``most`` values by key, of which the least recently used one is dropped first. Threads may share it."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -25,7 +25,7 @@ class Recent(Generic[V]):
             return value
 
     def put(self, key: object, value: V) -> None:
-        """Remember a value, and forget the one that was not asked for longest."""
+        """Store a value; drop the least recently used one if there are too many."""
         with self._lock:
             self._values[key] = value
             self._values.move_to_end(key)

@@ -25,12 +25,12 @@ _LEFT = "the count of a row left the signed 64-bit range; the step is not commit
 def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
     """The changes of the number of rows of each key whose count is below zero.
 
-    Where times are not totally ordered, what comes out is at epochs: at each, the number of rows whose count is below
-    zero at any time of this epoch, any round and any event time. In times of more than two coordinates rows are
-    counted, too, of which this cannot be excluded by their retractions alone.
+    Where times are not totally ordered, the output is by epoch: the number of rows whose count is below zero at
+    some time of the epoch, in any round and at any event time. If times have more than two coordinates, a row is
+    also counted if its retractions alone do not rule that out.
 
     Shape:  an arrangement in an order of columns in; rows of its key out, where there are rounds at the one of what is
-            new. ``known`` are batches of what came out before, arranged by the key.
+            new. ``known`` are the batches of earlier output, arranged by the key.
     Cost:   O(log n) for each new update of a key that has a retraction or a row below zero, and nothing for others.
     Law:    at every time the output accumulates to the number of rows below zero (tests/operators/test_ends.py,
             tests/operators/test_ends_at_partial_times.py).
@@ -122,7 +122,7 @@ def _is_below(
     With more than two coordinates: whether it would be at one of its retractions if all of these came as early.
     """
     sums, at, many, overflow = np.zeros(last - first, np.int64), np.empty(last - first, np.int64), 0, False
-    for i in range(first, last):  # what came at the same rounds and event times, whatever the epoch
+    for i in range(first, last):  # updates of equal rounds and event times form one run, whatever their epochs
         if i == first or (times[1:, i] != times[1:, i - 1]).any():
             at[many], many = i, many + 1
         if times[0, i] <= epoch and (with_new or not is_new[i]):

@@ -181,7 +181,7 @@ def chosen(matches: Matches, index: Ints) -> Matches:
 def _has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
     """Of which of some distinct keys a row has a count below zero before the step, or at one of its times.
 
-    Where times are no chain, only before the step: all rows that the step has touched are read, in whatever round.
+    If times are not totally ordered, only before the step: the rows that the step changes are read anyway.
     """
     result = np.zeros(keys.count, np.int64)
     lattice = negative.layout.lattice

@@ -73,7 +73,8 @@ class Ends(OrderedRows):
     If ``valued``, nulls come first in the order, and the front begins behind them. If ``with_ties``, all rows at the
     front are needed that are equal in the order to one of the first; with ``distinct``, too, the first are so many
     places in the order, and not rows. With ``either`` the last are needed only where there may be no first.
-    If ``standing``, times are no chain, and rows count that stand throughout a step: others before them are read, too.
+    If ``standing``, times are not totally ordered: only rows that are there throughout the step count as first rows,
+    and the rows before them are read as well.
     """
 
     first: int = 0

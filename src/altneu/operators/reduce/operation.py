@@ -189,7 +189,7 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         return self.finished(result.oks, result.errs)
 
     def _first_rows(self, arranged: Arranged, here: Here) -> FirstRows | None:
-        """The rows that are needed of groups in an order, where times are no chain."""
+        """Which rows of ordered groups must be read if times are not totally ordered; None for groups read whole."""
         if not arranged.layout.order:
             return None
         assert isinstance(self.needed, Ends)
