@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from altneu.collections.collection import Collection
 from altneu.collections.sources import InsertTime
 from altneu.engine.backfill import backfill
+from altneu.engine.close import close_source, is_static
 from altneu.engine.closing import Closing
 from altneu.engine.engine import Engine, Placement
 from altneu.engine.history import Past, Step
 from altneu.engine.reading import OnErrors, Time
+from altneu.engine.replace import replace
 from altneu.errors.extras import require
 from altneu.explain import Explained, Form, rendered
 from altneu.operators.source.keyed import DELETE_KEY, INSERT_OR_UPDATE
@@ -310,6 +312,64 @@ class Session(Closing):
         """
         self._engine.drop_source(name, self._streams.release)
 
+    def close_source(self, name: str) -> None:
+        """Close a source for good: it takes no more rows, and joins with it no longer store their other side.
+
+        A join stores both sides, because new rows of each are looked up in the other. A closed source has no new rows,
+        so the join need not store the other side: its rows are looked up in the closed source and forgotten.
+        Arrangements that another operator or view reads stay, as does everything of the
+        closed source. ``explain`` says what is static, and which arrangements have only future updates left
+        (docs/static.md). Rows that wait for later times still count at their times.
+
+        A view that is added later and needs rows that are no longer stored is refused, unless their source is declared
+        with ``keep=True``. Closing is in the store; ``drop_source`` forgets it with the source. Closing a closed source
+        does nothing. ``an.source(..., static=True)`` closes a source with the first step that has its rows.
+
+        Cost:   nothing is computed; the batches of the arrangements are dropped from the store with the commit.
+        Law:    every view goes on as if the source were open and nothing came (tests/oracle/test_static.py).
+
+        Raises:
+            UnknownSourceError: there is no such source.
+            InputError: rows of it are inserted and wait for a step, or a stream feeds it.
+            StorePlanError: the store has views that are not maintained here.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "id long, nation long")
+        >>> nations = an.source("nations", "nation long, name string")
+        >>> with an.Session() as session:
+        ...     view = session.maintain(
+        ...         "named", orders.join(nations, on="nation").select("id", "name"), contents=False
+        ...     )
+        ...     session.insert("nations", [(1, "Peru"), (2, "Oman")])
+        ...     session.insert("orders", [(i, 1 + i % 2) for i in range(1000)])
+        ...     _ = session.advance()
+        ...     before = session.advance().state_rows
+        ...     session.close_source("nations")
+        ...     session.insert("orders", [(1000, 1)])
+        ...     _ = session.advance()
+        ...     before, view.changes().to_pylist(), session.advance().state_rows
+        (1002, [{'id': 1000, 'name': 'Peru', 'time': 2, 'diff': 1}], 2)
+        """
+        close_source(self._engine, name)
+
+    def is_static(self, view: str) -> bool:
+        """Whether a view never changes again: all of its sources are closed, and no update waits for a later time.
+
+        Raises:
+            PlanError: there is no such view.
+
+        >>> import altneu as an
+        >>> nations = an.source("nations", "nation long, name string")
+        >>> with an.Session() as session:
+        ...     _ = session.maintain("names", nations.select("name"))
+        ...     session.insert("nations", [(1, "Peru")])
+        ...     _ = session.advance()
+        ...     session.close_source("nations")
+        ...     session.is_static("names")
+        True
+        """
+        return is_static(self._engine, view)
+
     def view(self, name: str) -> View:
         """A maintained view by name; one that statements have defined in this store is taken up where it was left."""
         engine = self._engine
@@ -479,6 +539,45 @@ class Session(Closing):
             UnknownSourceError, SchemaError, BeforeFrontierError: the call had no effect.
         """
         self._engine.insert(source, keys, time, kind=DELETE_KEY)
+
+    def replace(self, source: str, data: Any, *, diff: int | str = 1) -> None:
+        """Make ``data`` all that a source has from the next ``advance`` on; the step receives only the differences.
+
+        For a source of which whole snapshots come: if a thousand of a million rows have changed, 2,000 changes are
+        inserted, a retraction and an insertion each, and views cost what these cost. ``data`` is as for ``insert``;
+        each row is there as often as it is given, or as ``diff``, a count or the name of a column, says.
+
+        The rows are compared at once with those of the last closed time, which some state must have with all columns:
+        of a source with ``keep=True``, a key or ``distinct=True``, or one that a view shows or joins whole. Rows of
+        the source that wait for the next step are replaced too; what is inserted later is added. Rows that wait for
+        later times are refused, because a snapshot does not say whether they are still to come.
+
+        Of a source with a key, rows that are not among ``data`` are deleted and new ones inserted; if ``data`` has
+        several rows of one key, each is an error row (``DUPLICATE_KEY``), as if they were inserted.
+
+        Cost:   ``data`` and the rows that are there are read once each and sorted by all columns: in the driver up to a
+                million rows, else on Spark, without bringing either to the driver (docs/howto/snapshots.md).
+        Law:    from the next advance on the source accumulates to ``data`` (tests/oracle/test_replace.py).
+
+        Raises:
+            InputError: no state has all rows of the source; or rows wait for later times; or it has two times.
+            UnknownSourceError, SchemaError: as ``insert``. The inserted rows are as before.
+
+        >>> import altneu as an
+        >>> stock = an.source("stock", "item string, n long", keep=True)
+        >>> with an.Session() as session:
+        ...     view = session.maintain("stock", stock)
+        ...     session.replace("stock", [("tea", 10), ("jam", 2), ("oil", 4)])
+        ...     _ = session.advance()
+        ...     session.replace("stock", [("tea", 9), ("jam", 2)])
+        ...     _ = session.advance()
+        ...     for change in sorted(view.changes().to_pylist(), key=str):
+        ...         print(change)
+        {'item': 'oil', 'n': 4, 'time': 1, 'diff': -1}
+        {'item': 'tea', 'n': 10, 'time': 1, 'diff': -1}
+        {'item': 'tea', 'n': 9, 'time': 1, 'diff': 1}
+        """
+        replace(self._engine, source, data, diff)
 
     def discard(self, source: str | None = None) -> None:
         """Discard the rows inserted into a source (or into all) since the last advance."""

@@ -14,10 +14,12 @@ from altneu.plan import ir
 SRC = Path(altneu.__file__).parent
 
 OPERATIONS = {
-    "plan.hydrate": {"ArrangeOp", "ReadOp", "LinearOp"},  # what can be read, and how; the logic left over, made here
+    "plan.hydrate": {"ArrangeOp", "ReadOp"},  # what can be read, and how
     "plan.lower": {"ArrangeOp", "EnterOp", "LeaveOp", "IntegrateOp"},  # makes arrangements and the borders of scopes
     "plan.physical": {"ArrangeOp", "SourceOp"},  # the arrangements and sources of a plan, asked for from elsewhere
     "engine.backfill": {"ArrangeOp", "ReadOp", "LinearOp", "ConcatOp", "ExplodeOp"},  # makes a plan; compares sums
+    "engine.replace": {"ArrangeOp", "ReadOp", "LinearOp", "ConcatOp", "SourceOp"},  # makes a plan
+    "plan.static": {"ArrangeOp"},  # which arrangements nobody looks up
     "provenance.finding": {"ArrangeOp"},  # arrangements are what can be read
     "views.peek": {"ArrangeOp"},
     "runtime.base": {"ArrangeOp"},  # an arrangement to which nothing is new is read without being run

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -317,6 +318,9 @@ def test_a_block_of_a_mapped_file_is_a_view_of_it(tmp_path: Path, lattice: Any) 
         places += [c.buffers()[1].address for c in (*block.keys.columns, *block.values.columns)]
         assert all(base.address <= place < base.address + base.size for place in places)
         assert listed(mapped.updates(), lattice) == listed(batch.updates(), lattice)
+        in_memory, words = batch.blocks[0], ("key_hash", "value_hash", "diffs")  # one type: no kernel is compiled twice
+        assert [numba.typeof(getattr(block, w)) for w in words] == [numba.typeof(getattr(in_memory, w)) for w in words]
+        assert numba.typeof(block.times[0]) == numba.typeof(in_memory.times[0])
         probes = Rows.from_pydict({"k": [3]}, layout.key_schema)
         assert len(find_in([mapped], hash_rows(probes), probes)) == 143
 
@@ -379,6 +383,24 @@ def test_rows_of_parts_are_compared_and_gathered_as_their_values_say() -> None:
             taken.columns[0].validate(full=True)
             pairs_of_bytes = zip(encode(taken), encode(stack.take(other)), strict=True)
             assert [a == b for a, b in pairs_of_bytes] == same
+
+
+def test_bytes_of_rows_that_follow_each_other_are_copied_together_without_those_of_nulls(monkeypatch):
+    """A null may have bytes in the middle of a run of rows."""
+    monkeypatch.setattr(columns_module, "FEW", 0)
+    rng = random.Random(4)
+    texts = ["x" * rng.choice([0, 1, 7, 8, 9, 40]) + str(i) for i in range(200)]
+    plain = pa.array(texts)
+    nulls = np.array([rng.random() < 0.2 for _ in texts])
+    bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    column = pa.Array.from_buffers(pa.string(), len(texts), [bitmap, *plain.buffers()[1:]])
+    expected = [None if null else text for text, null in zip(texts, nulls, strict=True)]
+    assert column.to_pylist() == expected
+    schema = pa.schema([("c", pa.string())])
+    parts = [Rows(schema, (part,), len(part)) for part in (column.slice(3, 100), plain, column.slice(100))]
+    stack, values = columns_module.Stack(parts, schema), expected[3:103] + texts + expected[100:]
+    for index in (range(stack.total), range(50, 150), [5, 6, 7, 99, 100, 101, 3, 4, 4, 5], range(stack.total)[::-1]):
+        assert stack.take(np.array(index)).columns[0].to_pylist() == [values[i] for i in index]
 
 
 @pytest.mark.parametrize("bits", [1, 3, 64])

@@ -21,6 +21,7 @@ from altneu.columnar.hashing import hash_bits, hash_rows
 from altneu.columnar.rows import Rows
 from altneu.errors import BeforeFrontierError, DiffOverflowError, PlanError
 from altneu.order import Antichain, Epoch, Lattice
+from altneu.trace import merging as merging_module
 from altneu.trace.batch import Batch, Description, Layout, uncompacted_from
 from altneu.trace.merging import Merge
 from altneu.trace.spine import EFFORT, SLICE_ROWS, Spine, merge
@@ -240,6 +241,25 @@ def test_history_that_may_be_asked_for_is_kept() -> None:
     for time in range(150, 200):
         assert contents(spine.batches, Epoch(), time) == ({(1, 1): 1} if time % 2 == 0 else {})
     assert len(spine.compact(at(Epoch(), 150))) == 50
+
+
+def test_a_slice_takes_as_many_rows_as_there_is_fuel_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a large and a small batch alike: what a merge costs beside its rows it costs for each slice."""
+    slices: list[int] = []
+    merge_slice = merging_module._merge_slice
+
+    def counted(sources: Any, at: Any, ends: Any, since: Antichain) -> Any:
+        slices.append(sum(ends) - sum(at))
+        return merge_slice(sources, at, ends, since)
+
+    monkeypatch.setattr(merging_module, "_merge_slice", counted)
+    pick = np.random.default_rng(3)
+    merged = Merge.start([longs(200_000, 0, pick), longs(20_000, 1, pick)], at(Epoch(), 1))
+    while merged.remaining:
+        merged = merged.advance(20_000, SLICE_ROWS, at(Epoch(), 1))
+    assert len(slices) < 2.5 * 220_000 / 20_000
+    assert max(slices) <= 20_000
+    assert len(merged.finished()) == 220_000
 
 
 @pytest.mark.parametrize("bits", [None, 2])

@@ -89,6 +89,7 @@ def small(monkeypatch):
     monkeypatch.setattr(located, "_TIED", 0)
     monkeypatch.setattr(located, "_READ_FOR", 0)
     monkeypatch.setattr(ends, "_MORE", 2)
+    monkeypatch.setattr(ends, "LEAST", 1)
     monkeypatch.setattr(standing, "_ALL_TOUCHED", 1)
 
 

@@ -149,7 +149,7 @@ def _meaning(  # noqa: PLR0911 -- a case for each operator
         case ir.Constant(rows):
             return Counter(plain(row) for row in rows)
         case ir.Linear(below, logic):
-            return _linear(logic, _arrived(logic, lambda t: contents(below, t), now), below.schema, errors, now)
+            return _linear(node, _arrived(logic, lambda t: contents(below, t), now), errors, now)
         case ir.Concat(parts):
             return add(*(contents(part, now) for part in parts))
         case ir.Join(left, right):
@@ -243,7 +243,19 @@ def delayed(delay: Delay, time: int) -> int:
     return int(delay.apply(np.array([max(time, 0)]))[0])
 
 
-def _linear(logic: BoundLogic, rows: Multiset, schema: pa.Schema, errors: Errors, now: int) -> Multiset:
+def _read(logic: BoundLogic, rows: Multiset, schema: pa.Schema) -> tuple[Multiset, pa.Schema]:
+    """The columns of a source's rows that logic reads: the errors of rows show these."""
+    read = [schema.get_field_index(name) for name in schema.names if name in logic.columns_read(schema)]
+    narrow: Multiset = Counter()
+    for row, n in rows.items():
+        narrow[tuple(row[i] for i in read)] += n
+    return narrow, pa.schema([schema.field(i) for i in read])
+
+
+def _linear(node: ir.Linear, rows: Multiset, errors: Errors, now: int) -> Multiset:
+    logic, schema = node.logic, node.input.schema
+    if isinstance(node.input, ir.Source):
+        rows, schema = _read(logic, rows, schema)
     failed: Counter[tuple[str, str]] = Counter()
     for step in logic.steps:
         made: Multiset = Counter()

@@ -464,13 +464,13 @@ def test_a_late_view_reads_each_arrangement_that_it_needs_once(n, monkeypatch):
 def test_looking_for_what_a_late_view_can_be_filled_from_is_linear_in_the_views(monkeypatch):
     """How often a piece of logic is compared with another one, with some views and with ten times as many."""
     compared = []
-    left = _Cutter._left
+    serves = _Cutter._serves
 
     def counted(self, *args):
         compared.append(args)
-        return left(self, *args)
+        return serves(self, *args)
 
-    monkeypatch.setattr(_Cutter, "_left", counted)
+    monkeypatch.setattr(_Cutter, "_serves", counted)
     for many in (4, 40):
         views = {f"v{i}": A.select(f"k + {i} as k", "v").join(B, on="k").select("v", "u") for i in range(many)}
         there = lower({name: optimise(view.node) for name, view in views.items()}, Epoch())

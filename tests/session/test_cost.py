@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import random
 import re
+import statistics
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import altneu as an
-from altneu.columnar.columns import Stack
 from altneu.expressions.aggregate_calls import AGGREGATES
 from altneu.operators.reduce.window_functions import OF_PLACE, PICKING
 from altneu.sql import query
-from altneu.trace import batch
 
 T = an.source("t", "g int, id long, v long, x double, w string", keep=True)
 U = an.source("u", "id long, z long", keep=True)
@@ -106,25 +105,6 @@ WHOLE = {
     "shares of a place": T.window(n=f"percent_rank() {OVER})", m=f"ntile(4) {OVER})"),
     "shares": T.window(n="count(*) OVER (PARTITION BY g)"),
 }
-
-
-@pytest.fixture
-def read(monkeypatch):
-    """How many rows of batches are read, counted."""
-    counts = [0]
-    take, matches = Stack.take, batch.Matches
-
-    def taken(self, rows):
-        counts[-1] += len(rows)
-        return take(self, rows)
-
-    def matched(probe, *rest):
-        counts[-1] += len(probe)
-        return matches(probe, *rest)
-
-    monkeypatch.setattr(Stack, "take", taken)
-    monkeypatch.setattr(batch, "Matches", matched)
-    return counts
 
 
 def rows_read(plan, count, read, shards=1):
@@ -421,6 +401,43 @@ def test_a_hub_of_a_graph_costs_the_same_however_many_edges_lead_to_it(name, sha
     assert max(many) < 1_000
 
 
+QUEUED = 20_000  # rows, of which steps take one after the other from the front
+TAKEN = 200
+
+
+def drained(read, change, session):
+    """Rows read by each of some steps, of which each takes away the first row of a queue."""
+    result = []
+    for i in range(TAKEN):
+        change(i)
+        read.append(0)
+        session.advance()
+        result.append(read[-1])
+    return result
+
+
+def is_flat(counts):
+    """Whether the last steps read what the first do; where batches are merged, what cancels is found anew, once."""
+    return statistics.median(counts[-20:]) <= 1.5 * statistics.median(counts[:20]) + 20
+
+
+@pytest.mark.parametrize("name", ["shortest paths", "nearest three"])
+def test_a_queue_in_a_loop_costs_the_same_however_much_was_taken_from_it(name, read):
+    """Of the edges to a hub the best goes in each step."""
+    hub = QUEUED + 1
+    with an.Session() as session:
+        session.maintain("view", IN_LOOPS[name]())
+        nodes = range(1, hub)
+        edges = [*((0, node, 1) for node in nodes), *((node, hub, 10 + node) for node in nodes), (hub, hub + 1, 1)]
+        session.insert("edges", edges)
+        session.insert("roots", [(0,)])
+        session.advance()
+        counts = drained(read, lambda i: session.insert("edges", [(i + 1, hub, 11 + i)], diff=-1), session)
+        assert session.peek(session.collections["view"].filter(f"node = {hub}")).num_rows >= 1
+    assert is_flat(counts), counts
+    assert statistics.median(counts) < 500
+
+
 EVENTS = an.source("t", "g int, v long", time=("known", "day"))
 AT_TWO_TIMES = {
     "extremes": EVENTS.group_by("g").agg(lo="min(v)", hi="max(v)"),
@@ -446,3 +463,54 @@ def test_the_first_rows_are_read_with_two_times(name, read):
     few, many = map(rows_read, (600, 60_000))
     assert all(b <= 2 * a + 40 for a, b in zip(few, many, strict=True)), (few, many)
     assert max(many) < 200
+
+
+@pytest.mark.parametrize("name", AT_TWO_TIMES)
+def test_a_queue_with_two_times_costs_the_same_however_much_was_taken_from_it(name, read):
+    """Each row goes at a later event time than those before it; a row of an earlier event time is not overlooked."""
+    with an.Session() as session:
+        session.maintain("view", AT_TWO_TIMES[name])
+        first = 1 if name == "extremes" else -1
+        session.insert("t", [(1, first * v) for v in range(QUEUED)], time=0)
+        session.advance()
+        change = lambda i: session.insert("t", [(1, first * i)], time=i + 1, diff=-1)  # noqa: E731
+        counts = drained(read, change, session)
+        assert is_flat(counts), counts
+        assert statistics.median(counts) < 500
+        session.insert("t", [(1, -first)], time=50)
+        session.advance()
+        with an.Session() as other:
+            other.maintain("view", AT_TWO_TIMES[name])
+            other.insert("t", [(1, first * v) for v in range(QUEUED)], time=0)
+            for i in range(TAKEN):
+                change_of = (1, first * i)
+                other.insert("t", [change_of], time=i + 1, diff=-1)
+            other.insert("t", [(1, -first)], time=50)
+            other.advance()
+            for day in (0, 1, 49, 50, 51, TAKEN, TAKEN + 1):
+                at = (session.lower - 1, day), (other.lower - 1, day)
+                mine, theirs = (s.view("view").to_arrow(at=t) for s, t in zip((session, other), at, strict=True))
+                assert sorted(map(repr, mine.to_pylist())) == sorted(map(repr, theirs.to_pylist()))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["extremes", "top_k"])
+def test_a_queue_costs_the_same_in_a_session_on_spark(name, read, spark, tmp_path):
+    """Its steps run in the driver, over states that are stored; a new session finds what cancels once."""
+    plan = {"extremes": BY_G.agg(lo="min(v)"), "top_k": T.top_k(3, "v", per="g")}[name]
+
+    def row(v):
+        return (1, v, v, 0.5, "w")
+
+    with an.Session(path=tmp_path, spark=spark) as session:
+        session.maintain("view", plan)
+        session.insert("t", [row(v) for v in range(QUEUED)])
+        session.advance()
+        counts = drained(read, lambda i: session.insert("t", [row(i)], diff=-1), session)
+        assert is_flat(counts), counts
+        assert statistics.median(counts) < 500
+    with an.Session(path=tmp_path, spark=spark) as session:
+        session.maintain("view", plan)
+        counts = drained(read, lambda i: session.insert("t", [row(TAKEN + i)], diff=-1), session)
+        assert is_flat(counts[1:]), counts
+        assert max(counts[1:10]) < 500

@@ -40,7 +40,7 @@ class Model:
 def change(rng, session, model):
     """One statement that changes rows, in both."""
     k, other = rng.randrange(4), rng.randrange(4)
-    match rng.randrange(6):
+    match rng.randrange(8):
         case 0 | 1:
             new = [(rng.randrange(4), rng.choice("xyz")) for _ in range(rng.randint(1, 3))]
             session.sql("INSERT INTO t VALUES " + ", ".join(f"({a}, '{b}')" for a, b in new))
@@ -58,6 +58,12 @@ def change(rng, session, model):
         case 5:
             session.sql("INSERT INTO u SELECT k, CAST(n AS INT) FROM counted")
             model.u += [(a, n) for a, n in Counter(a for a, _ in model.t).items()]
+        case 6:
+            session.sql(f"INSERT OVERWRITE t SELECT k, v FROM t WHERE k <> {k} UNION ALL SELECT {other}, 'w'")
+            model.t = [*(row for row in model.t if row[0] != k), (other, "w")]
+        case 7:
+            session.sql("TRUNCATE TABLE u")
+            model.u = []
 
 
 @pytest.mark.parametrize("seed", range(6))

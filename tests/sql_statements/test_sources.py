@@ -137,8 +137,9 @@ def test_a_source_that_is_kept_is_refreshed_by_what_differs(session, tmp_path):
     assert rows(session, "SELECT * FROM n ORDER BY k") == [(1, 1), (2, 1), (3, 1)]
     assert rows(session, "SELECT * FROM s ORDER BY k") == [(1, "a"), (2, "c"), (3, "d")]
     assert session.view("n").changes(net=True).num_rows == 3
+    lower = session.lower
     session.sql("REFRESH SOURCE s")
-    assert session.view("n").changes().num_rows == 0
+    assert session.lower == lower  # nothing has changed
 
 
 def test_a_refresh_before_any_step_counts_nothing_twice(session, tmp_path):

@@ -849,6 +849,7 @@ def source(
     time: tuple[str, str] | None = None,
     key: str | Sequence[str] | None = None,
     distinct: bool = False,
+    static: bool = False,
 ) -> Collection:
     """A collection whose rows a session inserts and retracts.
 
@@ -865,6 +866,9 @@ def source(
     set with one row for each key: ``session.insert_or_update`` replaces the row and ``session.delete_key`` deletes it
     by its key. Inserting a second row of a key makes both rows error rows (``DUPLICATE_KEY``) until the key has at most
     one row (docs/keyed.md).
+
+    With ``static=True``, the first ``advance`` with rows of the source closes it, as ``session.close_source`` does, so
+    insert all rows before it. A join with a closed source does not store its other side (docs/static.md).
 
     Cost:   no state, unless ``keep``: then one arrangement of all rows. A set or a source with a key keeps one
             arrangement, by row or by key, as long as any view reads it; all views share it, and a step looks up the
@@ -897,8 +901,9 @@ def source(
     columns = user_schema(schema)
     if not len(columns):
         raise SchemaError(f"source {name!r} needs at least one column")
-    if not isinstance(distinct, bool):
-        raise PlanError(f"distinct must be True or False, got {distinct!r}")
+    for option, value in (("distinct", distinct), ("static", static)):
+        if not isinstance(value, bool):
+            raise PlanError(f"{option} must be True or False, got {value!r}")
     by = None if key is None else _key_of(name, key, columns)
     if by and distinct:
         raise PlanError(
@@ -910,7 +915,7 @@ def source(
             f"source {name!r} has two times, and {'key=' if by else 'distinct='} is for sources with one: a key "
             "alone does not say which row a correction to the past replaces; retract that row"
         )
-    return Collection(ir.Source(name, columns, keep, time, by, distinct))
+    return Collection(ir.Source(name, columns, keep, time, by, distinct, static))
 
 
 def _key_of(source: str, key: str | Sequence[str], columns: pa.Schema) -> tuple[str, ...]:

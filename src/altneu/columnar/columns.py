@@ -78,6 +78,19 @@ def kind_of(dtype: pa.DataType) -> tuple[Kind, int]:
         ) from None
 
 
+def _storer(numba_type: types.Type, llvm_type: ir.Type) -> Callable[[int, Any], None]:
+    """Make ``store(address, value)``: writes a little-endian value at an address, which may be unaligned."""
+
+    @intrinsic
+    def store(_context: Any, address: Any, _value: Any) -> Any:
+        def codegen(_cg: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            builder.store(args[1], builder.inttoptr(args[0], llvm_type.as_pointer()), align=1)
+
+        return types.void(address, numba_type), codegen
+
+    return cast(Callable[[int, Any], None], store)
+
+
 def _loader(numba_type: types.Type, llvm_type: ir.Type) -> Callable[[int], Any]:
     """Make ``load(address)``: the unaligned little-endian value at an address."""
 
@@ -96,6 +109,7 @@ load8, load16 = _loader(types.uint8, _I8), _loader(types.uint16, _I16)
 load32, load64 = _loader(types.uint32, _I32), _loader(types.uint64, _I64)
 load_int8, load_int16 = _loader(types.int8, _I8), _loader(types.int16, _I16)
 load_int32, load_int64 = _loader(types.int32, _I32), _loader(types.int64, _I64)
+store8, store64 = _storer(types.uint8, _I8), _storer(types.uint64, _I64)
 load_float32, load_float64 = _loader(types.float32, ir.FloatType()), _loader(types.float64, ir.DoubleType())
 
 
@@ -252,14 +266,30 @@ def _gather_offsets(table: Ints, starts: Ints, index: Ints, out: npt.NDArray[np.
 
 @numba.njit(cache=True, nogil=True)
 def _gather_bytes(table: Ints, starts: Ints, index: Ints, offsets: Any, out: npt.NDArray[np.uint8]) -> None:
-    for k in range(len(index)):
-        if offsets[k] == offsets[k + 1]:
+    """Copy the values' bytes by words, and those of rows that follow each other in one part together."""
+    to, k, n = out.ctypes.data, 0, len(index)
+    while k < n:
+        size = np.int64(offsets[k + 1]) - np.int64(offsets[k])
+        if size == 0:
+            k += 1
             continue
         a = _part(starts, index[k])
-        p = table[a, 0] + load_int32(table[a, 2] + 4 * (index[k] - starts[a] + table[a, 3]))
-        for to in range(offsets[k], offsets[k + 1]):
-            out[to] = load8(p)
-            p += 1
+        at = table[a, 2] + 4 * (index[k] - starts[a] + table[a, 3])
+        p, q = table[a, 0] + load_int32(at), to + offsets[k]
+        # a row belongs to the run if its bytes end where it says: a null may have bytes, which are left out
+        k, left = k + 1, starts[a + 1] - index[k]
+        while k < n and left > 1 and index[k] == index[k - 1] + 1:
+            at, left = at + 4, left - 1
+            more = np.int64(offsets[k + 1]) - np.int64(offsets[k])
+            if more != load_int32(at + 4) - load_int32(at):
+                break
+            size, k = size + more, k + 1
+        while size >= 8:
+            store64(q, load64(p))
+            p, q, size = p + 8, q + 8, size - 8
+        while size > 0:
+            store8(q, load8(p))
+            p, q, size = p + 1, q + 1, size - 1
 
 
 def _line(rows: Rows, column: int, kind: Kind, width: int) -> tuple[int, ...]:

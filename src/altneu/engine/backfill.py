@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from altneu.collections.collection import Collection
-from altneu.collections.sources import check_frame, is_spark_frame, to_table
 from altneu.engine.catalogue import retained_source
 from altneu.engine.engine import Engine
+from altneu.engine.given import given_rows
 from altneu.errors import InputError, PlanError, UnknownSourceError
 from altneu.linear import BoundLogic, Negate
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
@@ -26,7 +26,7 @@ from altneu.order import Antichain
 from altneu.plan import ir
 from altneu.plan.physical import PhysicalNode, Plan, Port, scheduled
 from altneu.runtime import interrupts
-from altneu.runtime.inputs import Inputs, Stamp
+from altneu.runtime.inputs import Inputs
 from altneu.runtime.state import StateTable
 from altneu.trace.batch import Layout
 from altneu.trace.update import Updates, consolidate
@@ -146,17 +146,10 @@ def _inputs(engine: Engine, source: ir.Source, rows: Any, diff: int | str, since
         InputError: there are rows, but the source never had any.
         SchemaError: the rows do not fit its columns.
     """
-    frontier = Antichain.of(engine.lattice, since)
-    stamp = Stamp(source.name, source.schema, engine.lattice, frontier, since, diff)
-    inputs = Inputs()
-    if is_spark_frame(rows) and engine.spark is not None:
-        check_frame(rows, stamp)
-        inputs.frames[source.name] = [(rows, stamp)]
-        some = source.name not in engine.sources_filled and not rows.isEmpty()
-    else:
-        updates = stamp.updates(to_table(rows, stamp.columns, source.schema, source.name))
-        inputs.updates[source.name] = [updates] if len(updates) else []
-        some = len(updates) > 0
+    inputs = given_rows(engine, source, rows, diff, since)
+    some = bool(inputs.updates.get(source.name))
+    if source.name in inputs.frames and source.name not in engine.sources_filled:
+        some = not rows.isEmpty()
     if some and source.name not in engine.sources_filled:
         raise InputError(
             f"source {source.name!r} has never had a row, and backfill takes the rows that a source holds now; insert "

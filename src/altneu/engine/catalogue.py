@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,9 +17,19 @@ from altneu.plan import ir
 from altneu.plan.functions import aliases, changes, checked, functions_of, with_functions
 from altneu.plan.lower import arrangement_name, lower
 from altneu.plan.physical import Plan, ViewPorts
-from altneu.plan.rewrite import NEWER, Joins, chosen_joins, optimise, without_indexes
+from altneu.plan.rewrite import (
+    NEWER,
+    Choices,
+    Joins,
+    chosen_joins,
+    optimise,
+    share_orders,
+    with_orders,
+    without_indexes,
+)
 from altneu.plan.rewrite.earlier import without_needs
 from altneu.plan.rewrite.transform import replaced
+from altneu.plan.static import releasable, released
 from altneu.runtime.described import Described, is_changes_only, schema_from_text, schema_to_text
 from altneu.runtime.journal import Journal
 from altneu.runtime.stored import StoredSource
@@ -47,6 +57,8 @@ class Catalogue:
         self.nodes: dict[str, ir.Node] = {}
         self.changes_only: set[str] = set()  # the views of which no contents are kept
         self.collections: dict[str, Collection] = {}  # the same, as they were written
+        self._static: frozenset[str] = frozenset()  # sources that views declare so
+        self._releasable: tuple[tuple[Plan, frozenset[str]], Mapping[str, frozenset[str]]] | None = None
         self._read: dict[str, dict[str, ir.Source]] = {}  # the sources of each view, as it was written
         self._by_name: dict[str, ir.Source] = {}  # the same, of all views
         self.plan = Plan(lattice, ())
@@ -93,18 +105,54 @@ class Catalogue:
         without: Iterable[str] = (),
         changes_only: Iterable[str] = (),
         also: Iterable[ir.Source] = (),
+        release: Iterable[str] = (),
     ) -> Plan:
         """The plan of all views and stored sources for a number of shards, with one view more or less.
 
         ``without`` names stored sources that are about to be dropped, ``also`` are further sources to store;
-        ``changes_only`` names the views of ``more`` without contents.
+        ``changes_only`` names the views of ``more`` without contents; ``release`` arrangements that are not to be
+        stored any more, beside those that are not already.
         """
         nodes = {name: node for name, node in self.nodes.items() if name != less}
         sources = [*(source for name, source in self.kept.items() if name not in without), *also]
         nodes |= more or {}
         if self._check_functions:
             nodes = {name: checked(node) for name, node in nodes.items()}
-        return lower(nodes, self._lattice, shards, sources, {*self.changes_only, *changes_only})
+        without_contents = {*self.changes_only, *changes_only}
+        plan = lower(nodes, self._lattice, shards, sources, without_contents, self._errors_show_all(nodes))
+        if not self._journal.closed:
+            return plan
+        plan = replace(plan, closed=self._journal.closed)
+        known = releasable(plan, _kept_as(nodes.values(), sources))
+        return released(plan, (self._journal.released | set(release)) & self._ready(known))
+
+    def _errors_show_all(self, nodes: Mapping[str, ir.Node]) -> frozenset[str]:
+        """The linear nodes of views that earlier builds stored: their errors show all columns that a row came with."""
+        stored = self._journal.views
+        earlier = [node for name, node in nodes.items() if name in stored and "errors" not in stored[name]]
+        return frozenset(below.fingerprint for below in ir.walk(*earlier) if isinstance(below, ir.Linear))
+
+    def releasable(self) -> frozenset[str]:
+        """The arrangements that nobody looks up any more, that are still stored, and that may grow.
+
+        What is static stays, so that views that are added later find it.
+        Cost:   nothing without closed sources; else the plan is looked at once, and then what waits.
+        """
+        if not self._journal.closed:
+            return frozenset()
+        made_for = self.plan, self._journal.closed
+        if self._releasable is None or any(a is not b for a, b in zip(self._releasable[0], made_for, strict=True)):
+            plan = replace(self.plan, closed=self._journal.closed)
+            known = releasable(plan, _kept_as(self.nodes.values(), self.kept.values()))
+            growing = {n: states for n, states in known.items() if not plan.is_static(plan.arrangements[n])}
+            self._releasable = made_for, growing
+        known = self._releasable[1]
+        return self._ready(known) if known else frozenset()
+
+    def _ready(self, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+        """Those of the arrangements on whose other inputs no update waits."""
+        waiting = {name for name, _ in self._journal.table.future}
+        return frozenset(name for name, states in known.items() if waiting.isdisjoint(states))
 
     def adopt(self, shards: int) -> None:
         """Find the sources whose state an earlier version of altneu left behind when their last view was dropped.
@@ -158,14 +206,14 @@ class Catalogue:
         """The views of the store that the session does not maintain yet."""
         return [name for name in self._journal.views if name not in self.nodes]
 
-    def chosen(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
-        """A view's plan and its delta joins: those stored if the collection is the same, else the best at present.
+    def chosen(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, Choices]:
+        """A view's plan and what was chosen for it: as stored if the collection is the same, else the best at present.
 
         Raises:
             PlanError: the name is taken by another collection.
             StorePlanError: the store holds another plan under this name.
         """
-        node, deltas = self._optimised(name, collection, joins)
+        node, choices = self._optimised(name, collection, joins)
         if name in self.nodes and self.nodes[name].fingerprint != node.fingerprint:
             raise PlanError(
                 f"this session maintains another collection as {name!r}; choose another name, or drop it first"
@@ -177,7 +225,7 @@ class Catalogue:
                 f"source has changed, or it was computed from a view that is to be maintained before it); "
                 f"session.drop({name!r}) forgets its state, or open another path"
             )
-        return node, deltas
+        return node, choices
 
     def check_contents(self, name: str, *, contents: bool) -> None:
         """Refuse a view whose ``contents`` differ from those that it has already.
@@ -237,7 +285,7 @@ class Catalogue:
         taken = {stored: own for own, stored in self._known_as.items()}
         return any(taken.get(stored, own) != own for own, stored in names.items())
 
-    def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, list[str]]:
+    def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, Choices]:
         if joins not in ("auto", "delta", "binary"):
             raise PlanError(f'joins must be "auto", "delta" or "binary", got {joins!r}')
         node = without_indexes(optimise(collection.node))
@@ -246,18 +294,21 @@ class Catalogue:
         def exists(part: ir.Node, key: tuple[str, ...]) -> bool:
             return arrangement_name(part, key) in existing
 
-        chosen = chosen_joins(node, exists, joins)
+        joined, deltas = chosen_joins(node, exists, joins)
+        shared, orders = share_orders(joined, [node for other, node in self.nodes.items() if other != name])
+        chosen = shared, Choices(deltas, orders)
         stored = self._journal.views.get(name)
-        if stored is None or chosen[0].fingerprint == stored["fingerprint"]:
+        if stored is None or shared.fingerprint == stored["fingerprint"]:
             return chosen
-        others = [  # what was worth it then need not be so now, and some rules came later
-            chosen_joins(without_indexes(optimise(written, newer)), exists, policy)
-            for written in (collection.node, without_needs(collection.node))
-            for newer in ((), *NEWER)
-            for policy in (stored["delta"], joins)
-        ]
+        others = list[tuple[ir.Node, Choices]]()  # what was worth it then need not be so now, and some rules came later
+        for written in (collection.node, without_needs(collection.node)):
+            for newer in ((), *NEWER):
+                for policy in (stored["delta"], joins):
+                    joined, deltas = chosen_joins(without_indexes(optimise(written, newer)), exists, policy)
+                    orders = stored.get("orders", {})
+                    others.append((with_orders(joined, orders), Choices(deltas, orders)))
         if (upon := self.upon_views(collection)) is not None:
-            others.append((upon, []))
+            others.append((upon, Choices()))
         return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), chosen)
 
     def upon_views(self, collection: Collection) -> ir.Node | None:
@@ -327,6 +378,7 @@ class Catalogue:
         self.collections[name] = collection
         self._read[name] = {source.name: source for source in _sources_of(collection)}
         self._by_name |= self._read[name]
+        self._note_static()
         self._written[collection.node.fingerprint] = node
 
     def remove(self, name: str, plan: Plan) -> None:
@@ -336,7 +388,18 @@ class Catalogue:
         self.collections.pop(name, None)
         self._read.pop(name, None)
         self._by_name = {source: node for read in self._read.values() for source, node in read.items()}
+        self._note_static()
         self.plan = plan
+
+    @property
+    def static(self) -> frozenset[str]:
+        """The sources that are closed by the first step that has rows of them."""
+        stored = [name for name, source in self._journal.kept.items() if "static" in source]
+        return self._static.union(stored) if stored else self._static
+
+    def _note_static(self) -> None:
+        sources = (source for read in self._read.values() for source in read.values())
+        self._static = frozenset(source.name for source in sources if source.static)
 
 
 def _changed_functions(name: str, changed: list[str]) -> str:
@@ -350,18 +413,17 @@ def _changed_functions(name: str, changed: list[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _source(
-    name: str, schema: str, keep: bool, coordinates: tuple[str, ...], key: tuple[str, ...], distinct: bool
+    name: str, schema: str, keep: bool, coordinates: tuple[str, ...], key: tuple[str, ...], distinct: bool, static: bool
 ) -> ir.Source:
     times: Any = coordinates or None
-    return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct)
+    return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct, static)
 
 
 def _source_of(name: str, encoded: StoredSource) -> ir.Source:
     """A stored source, from its record in a commit."""
-    key = tuple(encoded.get("key", ()))
-    return _source(
-        name, encoded["schema"], encoded.get("keep", True), tuple(encoded["coordinates"]), key, "distinct" in encoded
-    )
+    key, distinct, static = tuple(encoded.get("key", ())), "distinct" in encoded, "static" in encoded
+    coordinates = tuple(encoded["coordinates"])
+    return _source(name, encoded["schema"], encoded.get("keep", True), coordinates, key, distinct, static)
 
 
 def _declared(source: ir.Source) -> str:
@@ -375,6 +437,12 @@ def retained_sources(node: ir.Node) -> dict[str, StoredSource]:
     """The records of the stored sources that a view's plan reads, by name."""
     sources = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
     return {source.name: retained_source(source) for source in sources}
+
+
+def _kept_as(nodes: Iterable[ir.Node], sources: Iterable[ir.Source]) -> set[str]:
+    """The arrangements of all rows of stored sources, and of those that plans declare so."""
+    declared = [node for node in ir.walk(*nodes) if isinstance(node, ir.Source) and node.keep]
+    return {retained_source(source)["arrangement"] for source in (*sources, *declared)}
 
 
 def retained_source(source: ir.Source) -> StoredSource:
@@ -394,6 +462,8 @@ def retained_source(source: ir.Source) -> StoredSource:
             description["distinct"] = True
     if not source.keep:
         description["keep"] = False
+    if source.static:
+        description["static"] = True
     return description
 
 

@@ -40,7 +40,8 @@ from altneu.plan import ir
 from altneu.plan.functions import recorded, titles
 from altneu.plan.hydrate import hydration_plan, missing
 from altneu.plan.physical import Plan, ViewPorts
-from altneu.plan.rewrite import Joins
+from altneu.plan.rewrite import Choices, Joins
+from altneu.plan.static import released_name
 from altneu.runtime import interrupts
 from altneu.runtime.base import compact
 from altneu.runtime.execution import Executor, no_spark
@@ -57,7 +58,7 @@ from altneu.runtime.reshard import Parting
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.state import StateTable
 from altneu.runtime.step_limit import step_limit
-from altneu.runtime.stored import StoredDefinition, StoredStream
+from altneu.runtime.stored import StoredDefinition, StoredStream, StoredView
 from altneu.store import (
     DirectoryStore,
     Lease,
@@ -260,20 +261,20 @@ class Engine(Closing):
                 raise PlanError(f"contents must be True or False, got {contents!r}")
             self.catalogue.check_contents(name, contents=contents)
             collection = self.catalogue.recognised(name, collection, joins, trust=trust_functions)
-            node, deltas = self.catalogue.chosen(name, collection, joins)
+            node, choices = self.catalogue.chosen(name, collection, joins)
             if name in self.catalogue.nodes:
                 return
             self.catalogue.check_sources(collection)
             try:
-                self._add(name, collection, node, deltas, strict=strict, contents=contents)
+                self._add(name, collection, node, choices, strict=strict, contents=contents)
             except HydrationError:
                 upon = self.catalogue.upon_views(collection)
                 if upon is None:
                     raise
-                self._add(name, collection, upon, [], strict=strict, contents=contents)
+                self._add(name, collection, upon, Choices(), strict=strict, contents=contents)
 
     def _add(
-        self, name: str, collection: Collection, node: ir.Node, deltas: list[str], *, strict: bool, contents: bool
+        self, name: str, collection: Collection, node: ir.Node, choices: Choices, *, strict: bool, contents: bool
     ) -> None:
         """Add a view: with its stored state, or computed from existing state."""
         without = () if contents else (name,)
@@ -285,7 +286,7 @@ class Engine(Closing):
         try:
             if name not in self.journal.views:
                 with self.past.watch(f"computing view {name}"):
-                    self._hydrate(plan, name, collection, node, deltas)
+                    self._hydrate(plan, name, collection, node, choices)
             else:
                 with interrupts.deferred():
                     self.journal.describe(name, described(plan, name, node), recorded(collection.node))
@@ -296,7 +297,7 @@ class Engine(Closing):
                 self.table.layouts = before
             raise
 
-    def _hydrate(self, plan: Plan, name: str, collection: Collection, node: ir.Node, deltas: list[str]) -> None:
+    def _hydrate(self, plan: Plan, name: str, collection: Collection, node: ir.Node, choices: Choices) -> None:
         """Compute the arrangements of a view that do not exist yet, commit, and add the view."""
         journal, outcome = self.journal, None
         with journal.undoing():
@@ -309,12 +310,15 @@ class Engine(Closing):
                 mode = StepMode(self.shards, imported, hydrating=True, anew=recompute)
                 outcome = self.executor.step(part, self.table, Inputs(), region, mode)
                 journal.take(outcome)
+            stored_again = {n: released_name(n) for n in journal.released if n in plan.arrangements}
             encoded = described(plan, name, node)
             arrangements, sources = plan.arrangements_of(name), retained_sources(node)
             functions = recorded(collection.node)
             interrupts.check()
             with interrupts.deferred():
-                journal.commit_view(name, node.fingerprint, arrangements, deltas, encoded, functions, sources)
+                journal.commit_view(
+                    name, node.fingerprint, arrangements, choices, encoded, functions, sources, stored_again
+                )
                 self.catalogue.add(name, collection, node, plan)
         if outcome is not None:
             self.measured.fill(part, outcome.measured, imported)
@@ -410,6 +414,43 @@ class Engine(Closing):
                     self.catalogue.plan = plan
             self.requested_shards = shards
 
+    def refuse_closed(self, name: str) -> None:
+        """Refuse to change a source that is closed.
+
+        Raises:
+            InputError: it is.
+        """
+        if name in self.journal.closed:
+            how = "static=True, and a step has had its rows" if name in self.catalogue.static else "close_source"
+            raise InputError(
+                f"source {name!r} is closed ({how}), so its rows never change; to change them, drop the views that "
+                f"read it, call session.drop_source({name!r}), and declare and fill it again"
+            )
+
+    def release(self) -> None:
+        """Store no longer what is only looked up for updates of closed sources, and commit that."""
+        journal, catalogue = self.journal, self.catalogue
+        if not journal.closed:
+            return
+        names = catalogue.releasable()
+        if not names and self.plan.closed == journal.closed:
+            return
+        before, plan = self.plan, catalogue.lowered(self.shards, release=names)
+        with interrupts.deferred():
+            if names:
+                states = {name: (released_name(name), plan.layouts[released_name(name)]) for name in names}
+                views = [view for view in catalogue.nodes if not names.isdisjoint(before.arrangements_of(view))]
+                told = {view: self._described_anew(view, plan) for view in views}
+                self.table.layouts = {**self.table.layouts, **plan.arranged}
+                journal.release(states, told)
+            catalogue.plan, self.table.layouts = plan, plan.arranged
+            self.measured.keep(plan)
+
+    def _described_anew(self, name: str, plan: Plan) -> StoredView:
+        """What is stored of a view, with the arrangements that it needs in a plan."""
+        encoded = described(plan, name, self.catalogue.nodes[name]).to_json()
+        return {**self.journal.views[name], "arrangements": plan.arrangements_of(name), "kept": encoded}
+
     def forget_stream(self, name: str) -> None:
         """Forget the position of a stream, and commit."""
         if name in self.journal.streams:
@@ -435,6 +476,7 @@ class Engine(Closing):
         with self.lock:
             self.check_open()
             declared = self.source(source)
+            self.refuse_closed(source)
             commands = commands_of(declared, self.next_call(), kind)
             schema = declared.schema if commands is None else commands.read
             time, event = two_times(declared, time)
@@ -531,6 +573,8 @@ class Engine(Closing):
         """
         with self.lock:
             self.check_open()
+            for name in inputs.sources:
+                self.refuse_closed(name)
             own, steps = self.pending, self.journal.steps
             self.pending = own.and_more(inputs)
             try:
@@ -629,8 +673,12 @@ class Engine(Closing):
                 info = {"placement": outcome.placement}
                 announced = new if upper > before else None
                 interrupts.check()
+                static = self.catalogue.static
+                closes = static.intersection(filled | self.journal.filled) if static else ()
                 with interrupts.deferred():
-                    self.journal.commit_step(upper, since, events, filled, announced, info, streams, further=further)
+                    self.journal.commit_step(
+                        upper, since, events, filled, announced, info, streams, further=further, closes=closes
+                    )
                     self.pending = Inputs()
         except AltneuError:
             raise
@@ -658,6 +706,7 @@ class Engine(Closing):
         self.require_stored_views()
         self.adopt()
         self.catalogue.refuse_unowned(waiting=True)
+        self.release()
         if self.requested_shards != self.shards:
             self.reshard(self.requested_shards)
 

@@ -105,7 +105,7 @@ class _Reading:
             order=None if layout is None else order_text(layout.order) or None,
             shared_with=() if layout is None else others,
             views=tuple(self.users.get(i, ())),
-            notes=node.notes,
+            notes=(*node.notes, *self._static(i)),
             scope=node.scope,
             within=tuple(self._around(node.scope)),
             back=self._feed(node),
@@ -115,6 +115,12 @@ class _Reading:
             total=total,
             last=last,
         )
+
+    def _static(self, i: int) -> tuple[str, ...]:
+        """A note for a source or an arrangement that never changes again."""
+        plan = self.plan
+        shown = i in plan.source_of or plan.layout_at(i) is not None
+        return ("static: its sources are closed",) if shown and plan.is_static(i) else ()
 
     def _feed(self, node: PhysicalNode) -> str | None:
         """The node from whose state a node takes future updates, where that is not its own: a variable's body's end."""

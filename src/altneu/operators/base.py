@@ -350,6 +350,14 @@ class Operation(ABC):
     def starts(self) -> bool:
         """Whether it may make something of no input in a step that fills views."""
 
+    def looked_up_for(self, place: int) -> frozenset[int] | None:
+        """The inputs for whose new updates it looks up what the arrangement on an input had before the step.
+
+        None if it may look there whatever is new. If all of these never change again, the arrangement need not be
+        stored for this operation (``plan/static.py``).
+        """
+        return None
+
     # where rows are -------------------------------------------------------------------------------------------------
 
     @property

@@ -7,7 +7,7 @@ arrangements that they read. ``altneu.plan.lower`` makes the plan.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -54,10 +54,14 @@ class OpenLoop:
 
 
 class Lowering(Protocol):
-    """A plan under construction; ``loops`` are those that are being lowered, by level."""
+    """A plan under construction; ``loops`` are those that are being lowered, by level.
+
+    ``errors_show_all`` are fingerprints of linear nodes whose errors show all columns of a row, not only those read.
+    """
 
     lattice: Lattice
     shards: int
+    errors_show_all: Collection[str]
     loops: dict[int, OpenLoop]
 
     def lower(self, node: Node) -> Lowered:

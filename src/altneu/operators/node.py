@@ -147,6 +147,11 @@ class Node(ABC):
 
     # what is retained -----------------------------------------------------------------------------------------------
 
+    @property
+    def lowered_first(self) -> Sequence[Node]:
+        """The collections that its operations read: its inputs, if it reads no others in their place."""
+        return self.inputs
+
     def arrangement(self, i: int) -> Hashable | None:  # no input is arranged
         """What distinguishes the arrangement of an input from others of it; None where it is not arranged."""
         return None

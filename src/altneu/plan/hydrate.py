@@ -13,10 +13,9 @@ from functools import cached_property
 from types import MappingProxyType
 
 from altneu.errors import HydrationError
-from altneu.linear import BoundLogic, Filter, Project, Step
+from altneu.linear import Filter, Project, Step
 from altneu.linear.asked import Cut
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
-from altneu.operators.linear.operation import LinearOp
 from altneu.plan.physical import PhysicalNode, Plan, Port, scheduled
 
 
@@ -32,7 +31,7 @@ class _Cutter:
     given: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     anew: set[str] = field(default_factory=set)
-    left: dict[int, tuple[int, BoundLogic] | None] = field(default_factory=dict)
+    widest: dict[int, int | None] = field(default_factory=dict)
 
     def add(self, node: PhysicalNode, inputs: tuple[Port, ...]) -> int:
         """Append a node at its stage in this plan.
@@ -69,19 +68,22 @@ class _Cutter:
         if loop := self.plan.loop_around(node.scope):
             inside = self.loops[loop]
             return [p.node for j in inside for p in self.plan.nodes[j].inputs if p.node not in inside]
-        if not self.plan.has_moments(node) and (self._is_readable(node) or i in self.readers or self.wider(i)):
+        if not self.plan.has_moments(node) and (
+            self._is_readable(node) or i in self.readers or self.wider(i) is not None
+        ):
             return []
         return [p.node for p in node.inputs]
 
     def _is_readable(self, node: PhysicalNode) -> bool:
-        return isinstance(node.operation, ArrangeOp) and node.operation.arrangement in self.existing
+        operation = node.operation
+        return isinstance(operation, ArrangeOp) and operation.arrangement in self.existing and not operation.is_released
 
     def _make(self, i: int) -> int | None:
         node = self.plan.nodes[i]
         operation = node.operation
         moments = self.plan.has_moments(node)  # nothing keeps what was there at a moment: it is made again
         if isinstance(operation, ArrangeOp) and operation.arrangement in self.existing:
-            if not moments:
+            if not moments and not operation.is_released:  # that has nothing: it is passed on again
                 self.given.add(operation.arrangement)
                 return self.add(replace(node, exchange=None), ())
             self.anew.add(operation.arrangement)
@@ -91,13 +93,12 @@ class _Cutter:
             label = f"read {node.label}"
             read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=label, scope=node.scope)
             return self.add(replace(read, identity=node.identity), ())
-        if not moments and (wider := self.wider(i)) is not None:
-            at, logic = wider
+        if not moments and (at := self.wider(i)) is not None:
             if at not in self.made:
                 self.made[at] = self._make(at)
             rows = self.made[at]
             assert rows is not None
-            return self.add(replace(node, operation=LinearOp(logic)), (Port(rows),))
+            return self.add(node, (Port(rows),))
         if (source := self.plan.source_of.get(i)) in self.filled and source is not None:
             raise HydrationError(self._lacking(i, source))
         ports = [Port(number, port.output) for port in node.inputs if (number := self.made[port.node]) is not None]
@@ -174,32 +175,32 @@ class _Cutter:
                     by_source.setdefault(below, []).append(i)
         return {source: sorted(above) for source, above in by_source.items()}
 
-    def wider(self, i: int) -> tuple[int, BoundLogic] | None:
-        """For logic directly above a source that is not arranged: other such logic whose rows are, and what is left.
+    def wider(self, i: int) -> int | None:
+        """For logic directly above a source that is not arranged: other such logic whose rows are, and serve it.
 
         What views keep of a source has the columns that they read, and the rows that all of them may want.
 
         Cost:   searched where it is needed, once, among what is arranged directly above the source.
         """
-        if i not in self.left:
+        if i not in self.widest:
             node = self.plan.nodes[i]
             source = node.inputs[0].node if node.operation.is_linear else -1
-            candidates = ((at, self._left(source, i, at)) for at in self.retained_logic.get(source, ()))
-            self.left[i] = next(((at, left) for at, left in candidates if left is not None), None)
-        return self.left[i]
+            candidates = self.retained_logic.get(source, ())
+            self.widest[i] = next((at for at in candidates if self._serves(source, i, at)), None)
+        return self.widest[i]
 
-    def _left(self, source: int, i: int, at: int) -> BoundLogic | None:
-        """The logic that makes of arranged rows what a node makes of a source's; None where they lack what it reads."""
+    def _serves(self, source: int, i: int, at: int) -> bool:
+        """Whether logic makes of arranged rows what it makes of a source's: they have all that it reads."""
         schema, available = self.plan.nodes[source].schema, self.plan.nodes[at].schema
         needed, applied = self.plan.nodes[i].operation.applied, self.plan.nodes[at].operation.applied
         if applied.delay or not all(map(_only_leaves_out, applied.steps)):
-            return None
+            return False
         if not needed.columns_read(schema) <= {*available.names}:
-            return None
+            return False
         tests = Cut(applied, schema).asked_first()
         if tests and (needed.can_fail or not {*tests} <= {*Cut(needed, schema).asked_first()}):
-            return None  # a row that was left out may be one that fails, or passes
-        return needed if needed.output(available).equals(needed.output(schema)) else None
+            return False  # a row that was left out may be one that fails, or passes
+        return bool(needed.output(available).equals(needed.output(schema)))
 
 
 def _only_leaves_out(step: Step) -> bool:

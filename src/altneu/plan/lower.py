@@ -52,6 +52,7 @@ class Lowering:
     lattice: Lattice
     readers: Mapping[str, int] = field(default_factory=dict)
     shards: int = 1
+    errors_show_all: Collection[str] = ()
     nodes: list[PhysicalNode] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=lambda: [ROOT])
     done: dict[str, Lowered] = field(default_factory=dict)
@@ -356,7 +357,7 @@ def _lowered_first(node: ir.Node) -> Sequence[ir.Node]:
     """What is lowered before a node: of a loop's result what its variables begin as, and what it reads from outside."""
     if isinstance(node, ir.Result):
         return (*node.loop.initial, *ir.read_from_outside(node.loop))
-    return node.inputs
+    return node.lowered_first
 
 
 def _check_times(node: ir.Node) -> None:
@@ -404,15 +405,18 @@ def lower(
     shards: int = 1,
     sources: Iterable[ir.Source] = (),
     changes_only: Collection[str] = (),
+    errors_show_all: Collection[str] = (),
 ) -> Plan:
     """Lower every view of a session, and ``sources`` whose rows are retained, into one plan that shares what is common.
 
-    ``changes_only`` names the views that have no contents.
+    ``changes_only`` names the views that have no contents, ``errors_show_all`` the fingerprints of linear nodes whose
+    errors show all columns of a row, and not those alone that are read.
     """
     readers = Counter(node.fingerprint for node in views.values())
     for node in ir.walk(*views.values()):
-        readers.update(below.fingerprint for below in node.inputs)
-    lowering = Lowering(lattice, readers, shards)
+        beside = [below for below in node.lowered_first if below not in node.inputs]
+        readers.update(below.fingerprint for below in (*node.inputs, *beside))
+    lowering = Lowering(lattice, readers, shards, errors_show_all)
     ports = {name: lowering.view(node, changes_only=name in changes_only) for name, node in views.items()}
     for source in sources:
         lowering.keep(source)

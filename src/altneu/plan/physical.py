@@ -141,6 +141,33 @@ class Plan:
     spreads: dict[Port, tuple[str, ...]] = field(default_factory=dict)  # by which columns rows lie where they are
     scopes: tuple[Scope, ...] = (ROOT,)
     schedule: Schedule = ((0,),)
+    closed: frozenset[str] = frozenset()  # sources that take no more rows
+
+    def is_static(self, node: int) -> bool:
+        """Whether a node never has an update again, once none waits: all sources that it depends on are closed."""
+        return bool(self.closed) and node in self._static
+
+    @cached_property
+    def _static(self) -> frozenset[int]:
+        closed = {i for name, i in self.sources.items() if name in self.closed}
+        reached = {*self.sources.values()} - closed
+        size = -1
+        while len(reached) != size:  # what a loop feeds back may stand behind what reads it
+            size = len(reached)
+            for i, node in enumerate(self.nodes):
+                operation = node.operation
+                back = operation.takes_from if operation.keeps is None else None
+                if any(port.node in reached for port in node.inputs) or (
+                    back is not None and self.arrangements[back] in reached
+                ):
+                    reached.add(i)
+        return frozenset(range(len(self.nodes))) - reached
+
+    @cached_property
+    def released(self) -> frozenset[str]:
+        """The arrangements that store none of their updates but future ones."""
+        operations = ((name, self.nodes[i].operation) for name, i in self.arrangements.items())
+        return frozenset(name for name, o in operations if isinstance(o, ArrangeOp) and o.is_released)
 
     def lattice_of(self, node: int) -> Lattice:
         """The times of a node's updates: those of the scope that the node is in."""

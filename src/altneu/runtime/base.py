@@ -451,7 +451,7 @@ class _Here:
 
 def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, merging: Merging | None = None) -> Spine:
     """The spine of an arrangement with what a step has made of it; ``merging`` as for ``Spine.insert``."""
-    if not len(new):
+    if not len(new) or name in plan.released:
         return spine
     lattice = spine.layout.lattice
     since = region.inside(lattice).since if plan.arrangements[name] in plan.revisited else _final(region, lattice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -24,19 +24,8 @@ def contents_reader(
 
     It names the segments of now: later steps do not show in it. A row of negative count fails the task that reads it.
     """
-    operation = ArrangeOp(ports.contents, table.layouts[ports.contents])
-    plan = Plan(table.lattice, (PhysicalNode(operation, (), 0, ports.schema),))
-    task = task_on(plan, table, {ports.contents}, StepMode(shards), memory)
 
-    def kernel(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for shard in batch.column(0).to_pylist():
-                room = Memory.of(task)
-                state = TaskSnapshot(task, shard, room).get(ports.contents)
-                for part in () if state is None else parts_of(state, room.room):
-                    yield from _rows(part)
-
-    def _rows(state: ArrangementState) -> Iterator[pa.RecordBatch]:
+    def rows(state: ArrangementState) -> Iterator[pa.RecordBatch]:
         result = accumulated(state, at)
         bad = negatives(result, view) if on_errors == "raise" else None
         if bad is not None:
@@ -45,5 +34,42 @@ def contents_reader(
         copies = np.repeat(np.arange(len(result)), np.maximum(result.diffs, 0))
         for start in range(0, len(copies), _CHUNK):
             yield result.rows.take(copies[start : start + _CHUNK]).to_batch()
+
+    return _reader(table, ports.contents, rows, shards, memory)
+
+
+def updates_reader(table: StateTable, name: str, diff: str, at: At, shards: int, memory: int | None) -> Kernel:
+    """A kernel that turns shard numbers into the rows of an arrangement at a time, each once with its count.
+
+    The count is the last column, ``diff``. Like ``contents_reader`` it names the segments of now.
+    """
+
+    def rows(state: ArrangementState) -> Iterator[pa.RecordBatch]:
+        result = accumulated(state, at)
+        counted = result.rows.to_batch().append_column(pa.field(diff, pa.int64(), nullable=False), result.diffs)
+        yield from (counted.slice(start, _CHUNK) for start in range(0, len(result), _CHUNK))
+
+    return _reader(table, name, rows, shards, memory)
+
+
+def _reader(
+    table: StateTable,
+    name: str,
+    rows: Callable[[ArrangementState], Iterator[pa.RecordBatch]],
+    shards: int,
+    memory: int | None,
+) -> Kernel:
+    """A kernel that turns shard numbers into what ``rows`` makes of the parts of an arrangement's states."""
+    layout = table.layouts[name]
+    plan = Plan(table.lattice, (PhysicalNode(ArrangeOp(name, layout), (), 0, layout.schema),))
+    task = task_on(plan, table, {name}, StepMode(shards), memory)
+
+    def kernel(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for shard in batch.column(0).to_pylist():
+                room = Memory.of(task)
+                state = TaskSnapshot(task, shard, room).get(name)
+                for part in () if state is None else parts_of(state, room.room):
+                    yield from rows(part)
 
     return kernel

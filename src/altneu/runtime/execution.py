@@ -53,5 +53,12 @@ class Executor(Protocol):
             ReadError: there is no Spark.
         """
 
+    def read_updates(self, table: StateTable, name: str, diff: str, at: At) -> DataFrame:
+        """The rows of an arrangement at a time, each once with its count in the column ``diff``, which tasks read.
+
+        Raises:
+            ReadError: there is no Spark.
+        """
+
     def close(self) -> None:
         """Release what the executor holds."""

@@ -13,8 +13,10 @@ from typing import Any, cast
 import numpy as np
 
 from altneu.errors import StoreError
+from altneu.operators.base import ArrangementState
 from altneu.order import Lattice
 from altneu.plan.functions import Recorded
+from altneu.plan.rewrite import Choices
 from altneu.runtime import interrupts
 from altneu.runtime.described import Described
 from altneu.runtime.outcome import Outcome, batch_rows
@@ -38,10 +40,13 @@ from altneu.runtime.stored import (
 from altneu.store import Json, MemoryStore, Store
 from altneu.store.release import __version__
 from altneu.trace.batch import Batch, Layout
+from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
 
 KEPT = 3  # commits that a damaged store can go back to
 VACUUM_EVERY = 200  # commits between two looks for segments that nothing names; at a checkpoint it need replay nothing
+
+ERROR_COLUMNS = "read"  # that errors show above a source: views of earlier builds, all that came, and no such word
 
 Outputs = Mapping[str, Sequence[Batch | StoredBatch]]
 
@@ -53,7 +58,8 @@ class Journal:
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
     and the arrangements it needs; ``kept``, by name, the sources whose rows are kept; ``streams`` how far each stream
     was taken; ``definitions`` what statements have defined, by name. ``steps`` counts the steps committed here,
-    ``commits`` what was committed in memory and in the store;
+    ``commits`` what was committed in memory and in the store; ``closed`` names the sources that take no more rows,
+    ``released`` the arrangements that are not stored because of that;
     ``began`` is where the last advance began, whose updates of views are kept separately; ``is_open`` says whether a
     commit has stored rows since the last time was closed.
     Whatever changes here changes by a commit, or not at all.
@@ -78,6 +84,7 @@ class Journal:
         self.began = int(known.get("began", self.lower))
         self.is_open = bool(known.get("open", False))
         self.filled: set[str] = set(known.get("filled", []))
+        self.closed, self.released = frozenset(known.get("closed", [])), frozenset(known.get("released", []))
         self.views, self.streams = views_in(state), streams_in(state)
         self.definitions, self.kept = definitions_in(state), sources_in(state)
         self._defining: dict[str, StoredDefinition | None] = {}  # by name, for the next commit
@@ -128,8 +135,11 @@ class Journal:
         streams: Mapping[str, StoredStream] = MappingProxyType({}),
         *,
         further: bool = False,
+        closes: Collection[str] = (),
     ) -> None:
         """Commit a step: the new frontier, all states that changed, how far streams are, and the views' updates.
+
+        If it has closed a time, the sources ``closes`` are closed with it.
 
         A ``further`` step of an advance adds its updates to those of the steps before it. A step that closes no time
         has none (``new`` is None): those of the last advance stay.
@@ -137,7 +147,10 @@ class Journal:
         sources = self.filled | set(filled)
         began = self.began if further or new is None else self.lower
         is_open = new is None and (self.is_open or bool(filled))
-        values = self._session(since=since, events=events, filled=sorted(sources), began=began, open=is_open)
+        closed = self.closed if new is None or self.closed.issuperset(closes) else self.closed | set(closes)
+        values = self._session(
+            since=since, events=events, filled=sorted(sources), began=began, open=is_open, closed=sorted(closed)
+        )
         values |= {f"stream/{name}": value for name, value in streams.items()}
         stale: list[str] = []
         if new is None:
@@ -155,7 +168,36 @@ class Journal:
             self._commit(lower, values, stale, info)
         self.lower, self.since, self.events, self.filled, self._new = lower, since, events, sources, new
         self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
-        self.is_open, self.commits = is_open, self.commits + 1
+        self.is_open, self.closed, self.commits = is_open, closed, self.commits + 1
+
+    def close_source(self, name: str) -> None:
+        """Commit that a source takes no more rows."""
+        closed = self.closed | {name}
+        if self.table.durable:
+            self._commit(self.lower, self._session(closed=sorted(closed)), [], {"closed": name})
+        self.closed, self.commits = closed, self.commits + 1
+
+    def release(self, released: Mapping[str, tuple[str, Layout]], views: Mapping[str, StoredView]) -> None:
+        """Commit that arrangements are no longer stored; ``views`` is what is known of their views from now on.
+
+        Shape:  for each of them the name and layout of the state that has its future updates from now on.
+        Cost:   these updates are renamed; batches are not opened.
+        """
+        with self.undoing():
+            gone: list[str] = []
+            for name, (waits, layout) in released.items():
+                for shard in [shard for held, shard in self.table.future if held == name]:
+                    state = self.table.get(name, shard)
+                    assert state is not None
+                    self.table.put(waits, shard, ArrangementState(Spine.empty(layout), state.future))
+                gone += [f"arrangement/{n}/{shard}" for n, shard in self.table.remove(name)]
+            names = self.released | released.keys()
+            if self.table.durable:
+                values = self._session(released=sorted(names)) | {f"view/{n}": view for n, view in views.items()}
+                deleted = [key for key in gone if key in self.store.state]
+                self._commit(self.lower, values, deleted, {"released": len(released)})
+            self.released, self.commits = names, self.commits + 1
+            self.views |= views
 
     def forget_stream(self, name: str) -> None:
         """Commit that nothing is known of a stream any more."""
@@ -168,31 +210,38 @@ class Journal:
         name: str,
         fingerprint: str,
         arrangements: list[str],
-        delta: list[str],
+        choices: Choices,
         described: Described,
         functions: list[Recorded],
         sources: Mapping[str, StoredSource] = MappingProxyType({}),
+        stored_again: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it.
 
         With it come the sources it is made of whose rows are ``kept`` from now on, as ``kept_sources`` tells them.
+        ``stored_again`` are released arrangements that the view needs, each with the state that had its future updates.
         """
+        removed = [f"arrangement/{n}/{s}" for waits in stored_again.values() for n, s in self.table.remove(waits)]
+        released = self.released - stored_again.keys()
         view: StoredView = {
             "fingerprint": fingerprint,
             "since": self.since,
             "lower": self.lower,
             "versions": _versions(),
             "arrangements": arrangements,
-            "delta": delta,
+            "delta": choices.delta,
             "kept": described.to_json(),
             "functions": functions,
+            "errors": ERROR_COLUMNS,
             "added": self.store.next_number,
         }
+        if choices.orders:
+            view["orders"] = choices.orders
         if self.table.durable:
-            values = self._session() | {f"view/{name}": view}
+            values = self._session(released=sorted(released)) | {f"view/{name}": view}
             values |= {f"kept/{source}": value for source, value in sources.items() if source not in self.kept}
-            self._commit(self.lower, values, [], {"view": name})
-        self.views[name] = view
+            self._commit(self.lower, values, [k for k in removed if k in self.store.state], {"view": name})
+        self.views[name], self.released = view, released
         self.kept |= sources
         self.commits += 1
 
@@ -221,7 +270,8 @@ class Journal:
         values: dict[str, object] = {f"sql/{name}": value for name, value in self._defining.items() if value}
         removed = [f"sql/{name}" for name, value in self._defining.items() if value is None]
         if self._forgotten:
-            values |= self._session(filled=sorted(self.filled - self._forgotten))
+            closed = sorted(self.closed - self._forgotten)
+            values |= self._session(filled=sorted(self.filled - self._forgotten), closed=closed)
             removed += [f"{kind}/{name}" for name in self._forgotten for kind in ("stream", "kept")]
         return values, [key for key in removed if key in self.store.state]
 
@@ -232,6 +282,7 @@ class Journal:
             else:
                 self.definitions[name] = value
         self.filled -= self._forgotten
+        self.closed -= self._forgotten
         for table in (self.streams, self.kept):
             for name in self._forgotten:
                 table.pop(name, None)
@@ -323,7 +374,9 @@ class Journal:
     def _session(self, **changed: object) -> dict[str, object]:
         """What a commit tells of the session, with what it changes of that."""
         known = {"shards": self.shards, "since": self.since, "events": self.events, "filled": sorted(self.filled)}
-        return {"session": {**known, "began": self.began, "open": self.is_open, **changed}}
+        static = {"closed": sorted(self.closed), "released": sorted(self.released)}
+        told = {**known, "began": self.began, "open": self.is_open, **static, **changed}
+        return {"session": {key: value for key, value in told.items() if value or key not in static}}
 
     def _name(self, batch: Batch | StoredBatch) -> StoredBatch:
         return self.table.names.of(batch) if isinstance(batch, Batch) else batch

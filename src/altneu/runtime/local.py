@@ -162,5 +162,9 @@ class LocalExecutor:
         """Refused in the same way."""
         raise no_spark()
 
+    def read_updates(self, table: StateTable, name: str, diff: str, at: At) -> NoReturn:
+        """Refused in the same way."""
+        raise no_spark()
+
     def close(self) -> None:
         """Nothing to let go of."""

@@ -123,6 +123,8 @@ class StoredView(TypedDict):
     lower: NotRequired[int]
     kept: NotRequired[StoredContents]
     functions: NotRequired[list[Recorded]]
+    errors: NotRequired[str]
+    orders: NotRequired[Mapping[str, Mapping[str, Any]]]
     added: NotRequired[int]
 
 
@@ -136,6 +138,7 @@ class StoredSource(TypedDict):
     commands: NotRequired[str]
     key: NotRequired[list[str]]
     distinct: NotRequired[bool]
+    static: NotRequired[bool]
 
 
 class StoredStream(TypedDict):
@@ -174,6 +177,8 @@ class StoredSession(TypedDict, total=False):
     filled: list[str]
     began: int
     open: bool
+    closed: list[str]
+    released: list[str]
 
 
 State: TypeAlias = Mapping[str, Json]

@@ -78,6 +78,12 @@ class Streams:
                 f"follow({name}=...) needs a streaming DataFrame, as spark.readStream returns it; "
                 f"insert({name!r}, ...) takes other data"
             )
+        self._engine.refuse_closed(name)
+        if name in self._engine.catalogue.static:
+            raise InputError(
+                f"source {name!r} is static, so its first step closes it, and a stream goes on: declare it without "
+                f"static=True, and call session.close_source({name!r}) after session.unfollow"
+            )
         if type(frame).__module__.startswith("pyspark.sql.connect"):
             raise InputError(
                 "follow needs classic Spark: on Spark Connect the function that is called with a micro-batch runs in "

@@ -884,10 +884,28 @@ def _block(index: int, batch: pa.RecordBatch, layout: Layout) -> Block:
             f"({stored_schema(layout).names}); restore the store from a copy, or build it again from its sources"
         )
     keys, values = layout.split(Rows(layout.schema, tuple(batch.columns[:payload]), batch.num_rows))
-    words = [column.to_numpy(zero_copy_only=True) for column in batch.columns[payload:]]
+    words = [_words(column) for column in batch.columns[payload:]]
     colliding = (batch.schema.metadata or {}).get(_COLLISIONS, b"").decode().split(",")
     control = (words[0], words[1], _stack_times(words[2:-1]), words[-1])
     return Block(layout, keys, values, *control, str(index) not in colliding)
+
+
+class _Words:
+    """The words of a column without nulls as NumPy's array interface describes them."""
+
+    def __init__(self, column: pa.Array) -> None:
+        self.column = column  # which owns the memory
+        array = column.to_numpy(zero_copy_only=True)
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
+def _words(column: pa.Array) -> Any:
+    """A view of the words of a stored column.
+
+    Nothing writes to the words of a block, and those in a file cannot be written to. Numba has another type for arrays
+    that say so, and would compile each kernel once for blocks in memory and once for those in files.
+    """
+    return np.asarray(_Words(column))
 
 
 def _stack_times(lines: list[Ints]) -> Ints:
@@ -898,5 +916,5 @@ def _stack_times(lines: list[Ints]) -> Ints:
     step = places[1] - places[0]
     if step > 0 and all(place == places[0] + i * step for i, place in enumerate(places)):
         shape, strides = (len(lines), len(lines[0])), (step, 8)
-        return np.lib.stride_tricks.as_strided(lines[0], shape, strides, writeable=False)
+        return np.lib.stride_tricks.as_strided(lines[0], shape, strides)
     return np.stack(lines)

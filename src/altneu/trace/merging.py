@@ -116,18 +116,24 @@ class Merge:
         return tuple(map(_Source, self.inputs))
 
     def advance(self, fuel: int, slice_rows: int, since: Antichain) -> Merge:
-        """Take slices of about ``slice_rows`` rows until ``fuel`` rows are used up, advancing times to ``since``."""
+        """Take slices until ``fuel`` rows are used up, advancing times to ``since``.
+
+        A slice has about ``slice_rows`` rows; where there is fuel for more, as many as that, up to a block.
+        """
         merge, sources = self, self._sources
         since = self.since.join(since)
         at, done, small = list(self.at), list(self.done), list(self.small)
+        held = sum(b.nbytes for b in small)
         while fuel > 0 and sum(at) < self.total:
-            ends = _cut(sources, at, max(slice_rows // len(sources), 1))
+            ends = _cut(sources, at, max(slice_rows, min(fuel, BLOCK_ROWS)))
             fuel -= sum(ends) - sum(at)
-            small.extend(_merge_slice(sources, at, ends, since))
+            new = _merge_slice(sources, at, ends, since)
+            small.extend(new)
+            held += sum(b.nbytes for b in new)
             at = ends
-            if sum(map(len, small)) >= BLOCK_ROWS // 2 or sum(b.nbytes for b in small) >= _BLOCK_BYTES:
+            if sum(map(len, small)) >= BLOCK_ROWS // 2 or held >= _BLOCK_BYTES:
                 done.extend(map(packed, _together(small)))
-                small = []
+                small, held = [], 0
         merge = replace(self, since=since, at=tuple(at), done=tuple(done), small=tuple(small))
         merge.__dict__["_sources"] = sources  # cached: the inputs are the same
         return merge
@@ -165,8 +171,12 @@ def merge(batches: Sequence[Batch], since: Antichain) -> Batch:
 
 
 def _cut(sources: Sequence[_Source], at: Sequence[int], rows: int) -> list[int]:
-    """Where the next slice ends in each source, about ``rows`` further in the one that is furthest behind in hashes."""
-    ends = [min(a + rows, s.size) for a, s in zip(at, sources, strict=True)]
+    """Where the next slice ends in each source: at one hash, up to which they have about ``rows`` rows together.
+
+    Hashes lie evenly, so each source is cut at the same share of what remains of it.
+    """
+    left = sum(s.size for s in sources) - sum(at)
+    ends = [min(a + max(rows * (s.size - a) // left, 1), s.size) for a, s in zip(at, sources, strict=True)]
     hashes = [s.hash_at(e) for e, s in zip(ends, sources, strict=True) if e < s.size]
     if not hashes:
         return ends
@@ -178,6 +188,7 @@ def _cut(sources: Sequence[_Source], at: Sequence[int], rows: int) -> list[int]:
     stops = [s.bound(a, s.size, cut, after=True) for a, s in zip(at, sources, strict=True)]
     if not _one_key(sources, at, stops):
         return stops
+    rows = max(rows // len(sources), 1)  # how values lie in one key is not known
     ends = [min(a + rows, e) for a, e in zip(at, stops, strict=True)]
     values = [s.hash_at(e, of_value=True) for e, stop, s in zip(ends, stops, sources, strict=True) if e < stop]
     if not values:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from altneu.columnar.ranking import order_text
-from altneu.operators.arrange.retention import EVERY_UPDATE, Retention
+from altneu.operators.arrange.retention import EVERY_UPDATE, NOTHING, Retention
 from altneu.operators.base import BY_KEY, CHANGE, MANY_ROWS, ArrangementState, Here, Operation, Outputs
 from altneu.trace.batch import Arranged, Layout
 from altneu.trace.update import Updates
@@ -76,6 +76,11 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
         return self.retention.is_collection and not self.layout.changes_only
 
     @property
+    def is_released(self) -> bool:
+        """Whether it stores none of its updates but future ones."""
+        return self.retention == NOTHING
+
+    @property
     def cost(self) -> str:
         """Batches are merged as they grow."""
         return BY_KEY
@@ -128,6 +133,8 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
     def retained(self) -> str:
         """What its retention says."""
         layout = self.layout
+        if self.is_released:
+            return "future updates only, because what it is joined with is static"
         if layout.changes_only:
             columns = ", ".join(layout.schema.names)
             return f"nothing of ({columns}) but future updates and retained history"

@@ -76,3 +76,13 @@ class EveryUpdate:
 
 
 EVERY_UPDATE = EveryUpdate()
+
+
+@dataclass(frozen=True)
+class Nothing(EveryUpdate):
+    """None of the updates: they are passed on, and only those of later times wait (``plan/static.py``)."""
+
+    is_input = is_collection = False
+
+
+NOTHING = Nothing()

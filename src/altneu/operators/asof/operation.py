@@ -24,6 +24,10 @@ class AsofOp(Hosting, tag="AsofOp", kind="as-of join"):
         """Both sides, around the timestamps that are new."""
         return "(|change| + rows up to the nearest) log n"
 
+    def looked_up_for(self, place: int) -> frozenset[int] | None:
+        """Left rows are looked up for new right ones; right rows for both, as a new one changes what is nearest."""
+        return None if place else frozenset((1,))
+
     def step(self, here: Here) -> Outputs:
         """The changes of the matches around what is new on either side."""
         left, right = here.arranged(0), here.arranged(1)

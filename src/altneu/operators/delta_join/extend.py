@@ -72,6 +72,10 @@ class PathSpec:
     start: pa.Schema
     extensions: tuple[ExtensionSpec, ...]
 
+    def reads(self, place: int) -> bool:
+        """Whether an extension looks an input up."""
+        return any(place in (offer.at, offer.validates) for e in self.extensions for offer in e.offers)
+
 
 @dataclass(frozen=True)
 class DeltaSpec:

@@ -39,6 +39,10 @@ class DeltaJoinOp(Hosting, tag="DeltaJoinOp", kind="delta join"):
         """Of each path the candidates of the relation that has fewest."""
         return "(|change| + |matches|) log n"
 
+    def looked_up_for(self, place: int) -> frozenset[int]:
+        """The relations whose paths read the arrangement."""
+        return frozenset(path.at for path in self.spec.paths if path.reads(place))
+
     def step(self, here: Here) -> Outputs:
         """The matches, which come in pieces where they are many."""
         return here.ready(3)
@@ -59,6 +63,10 @@ class DeltaScanOp(OverArrangements, tag="NewsOp", kind="path"):
     whole = False
     bound = CHANGE
 
+    def looked_up_for(self, place: int) -> frozenset[int]:
+        """None: it reads what is new."""
+        return frozenset()
+
     def step(self, here: Here) -> Outputs:
         """The updates of its new batch."""
         return [new_updates(here.arranged(), here.schema, here.lattice)]
@@ -74,6 +82,10 @@ class Lookup(Stateless):
     @abstractmethod
     def lies_by(self) -> tuple[str, ...]:
         """The key that is looked up."""
+
+    def looked_up_for(self, place: int) -> frozenset[int]:
+        """The prefixes."""
+        return frozenset((0,))
 
     def exchange_key(self, schema: pa.Schema) -> None:
         """None: prefixes lie as the plan of the paths says."""

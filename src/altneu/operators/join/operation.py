@@ -27,6 +27,10 @@ class JoinOp(Hosting, tag="JoinOp", kind="join"):
         """Rows of the other side with the same key."""
         return "(|change| + |matches|) log n"
 
+    def looked_up_for(self, place: int) -> frozenset[int]:
+        """The other side."""
+        return frozenset((1 - place,))
+
     def step(self, here: Here) -> Outputs:
         """The matches, which come in pieces where they are many."""
         return here.ready(3)

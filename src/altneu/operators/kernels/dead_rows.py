@@ -5,6 +5,10 @@ cancel across batches, which may not meet for long, and who reads a group from i
 every step. So what one step located is noted: *gaps* in the order of a group's words, between which nothing is left of
 the batches that there are. A new update closes the gap at its word. This is a hint and not state: it lies with the
 largest of the batches, and is lost with it.
+
+With two times, a row whose updates cancel may still exist at some event times. A gap then has an event time, and holds
+from there on: a reader that evaluates a group at an earlier event time reads the rows. In a loop, the updates of a row
+must cancel in each round.
 """
 
 from __future__ import annotations
@@ -28,8 +32,8 @@ MOST_GAPS = 64  # of a key
 BEHIND = 1 << 64  # all words
 _NAME = "#dead rows"
 
-Gap = tuple[int, int]
-"""From one word on, and before another."""
+Gap = tuple[int, int, int]
+"""From one word on, before another, and from an event time on; where there are none, from 0 on."""
 
 
 @dataclass
@@ -48,9 +52,17 @@ class DeadRows:
             known = largest.__dict__[_NAME] = cls(given.old[-1].description.upper)
         return known
 
-    def passed_over(self, names: Sequence[bytes], hits: Ints, addresses: Ints) -> Ints:
-        """Runs, as lines (key, block, start, stop), without the rows in gaps; ``addresses`` are of their words."""
-        gaps = [(key, low, high) for key, name in enumerate(names) for low, high in self.gaps.get(name, ())]
+    def passed_over(self, names: Sequence[bytes], hits: Ints, addresses: Ints, events: Ints | None = None) -> Ints:
+        """Runs, as lines (key, block, start, stop), without the rows in gaps; ``addresses`` are of their words.
+
+        Shape:  ``events`` (K,) is the first event time that matters of each key.
+        """
+        gaps = [
+            (key, low, high)
+            for key, name in enumerate(names)
+            for low, high, event in self.gaps.get(name, ())
+            if events is None or event <= events[key]
+        ]
         if not gaps:
             return hits
         lines = np.array([(key, low, high - 1) for key, low, high in gaps], np.uint64)
@@ -58,14 +70,14 @@ class DeadRows:
 
     def note(self, name: bytes, gap: Gap) -> None:
         """Nothing is left of a key in a gap."""
-        low, high = gap
+        low, high, event = gap
         rest = []
         for one in self.gaps.get(name, ()):
             if one[1] < low or high < one[0]:
                 rest.append(one)
             else:
-                low, high = min(low, one[0]), max(high, one[1])
-        self.gaps[name] = sorted([*rest, (low, high)])[-MOST_GAPS:]
+                low, high, event = min(low, one[0]), max(high, one[1]), max(event, one[2])
+        self.gaps[name] = sorted([*rest, (low, high, event)])[-MOST_GAPS:]
 
     def close(self, given: Arranged, keys: Rows, number: Ints, words: Words) -> None:
         """There are new updates, with these words, of keys numbered so: no gap has them."""
@@ -77,9 +89,13 @@ class DeadRows:
             self.gaps.clear()
         for key, word in zip(number.tolist(), words.tolist(), strict=True):
             known = self.gaps.get(names.get(key, b""))
-            if known and any(low <= word < high for low, high in known):
-                parts = [p for low, high in known for p in ((low, min(high, word)), (max(low, word + 1), high))]
-                self.gaps[names[key]] = [(low, high) for low, high in parts if low < high]
+            if known and any(low <= word < high for low, high, _ in known):
+                parts = [
+                    part
+                    for low, high, event in known
+                    for part in ((low, min(high, word), event), (max(low, word + 1), high, event))
+                ]
+                self.gaps[names[key]] = [part for part in parts if part[0] < part[1]]
 
 
 @compiled

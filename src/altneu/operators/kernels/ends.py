@@ -28,7 +28,7 @@ from altneu.columnar.columns import Mask, encode, valid_mask
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.dead_rows import BEHIND, LEAST, MOST_KEYS, DeadRows
-from altneu.operators.kernels.located import NewRows, OldRows, Ranked, next_batch, null_ends, places_in
+from altneu.operators.kernels.located import NewRows, OldRows, Ranked, next_batch, null_ends, null_starts, places_in
 from altneu.operators.reduce.node import Ends
 from altneu.trace.batch import Layout, Matches
 
@@ -42,18 +42,28 @@ class Standing(Protocol):
     def units(self, ranked: Ranked) -> Sequence[tuple[Units, Mask]]:
         """Of each rank, at some of the times of a step; and for which groups these times matter."""
 
+    def dead(self, ranked: Ranked) -> tuple[Mask, Ints]:
+        """Of which ranks no old update is left from some event time on, and which; where there are none, 0."""
 
-def ends_of(ends: Ends, new: NewRows, old: OldRows, standing: Standing | None = None) -> Matches:
+    @property
+    def events(self) -> Ints | None:
+        """The first event time that matters of each key, if there are event times."""
+
+
+def ends_of(
+    ends: Ends, new: NewRows, old: OldRows, standing: Standing | None = None, dead: DeadRows | None = None
+) -> Matches:
     """The old updates that ``ends`` needs, by key; ``new`` has all that is new.
 
-    Without ``standing`` times are totally ordered, and rows stand that are not touched.
+    Without ``standing`` times are totally ordered, and rows stand that are not touched. With it the caller knows what
+    is ``dead`` of the old batches, and closes its gaps at what is new.
 
     Cost:   O((k + d) log n) rows for d new updates of a group of n, k needed; and once what cancels at its ends.
     Law:    a function of the first and last rows makes the same of it as of the whole groups
             (tests/operators/test_ends.py).
     """
-    if standing is not None:
-        return _read(ends, new, old, None, standing)
+    if standing is not None and dead is not None:
+        return _read(ends, new, old, dead, standing)
     dead = DeadRows.of(old.given)
     result = _read(ends, new, old, dead, _Untouched())
     dead.close(old.given, new.keys, new.number, new.words)
@@ -67,28 +77,41 @@ class _Untouched:
         """At the one time there is."""
         return [(np.where(ranked.is_new, 0, ranked.copies), np.ones(1, np.bool_))]
 
+    def dead(self, ranked: Ranked) -> tuple[Mask, Ints]:
+        """Those whose updates cancel."""
+        return ranked.copies == 0, np.zeros(len(ranked.copies), np.int64)
 
-def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows | None, standing: Standing) -> Matches:
+    @property
+    def events(self) -> None:
+        """There are none."""
+
+
+def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows, standing: Standing) -> Matches:
     count, located = new.keys.count, old.located
     take = max(ends.first, ends.last) + np.bincount(new.number, minlength=count)
     whole = old.whole_up_to(_MORE * take)
     if whole.all():
         return old.all()
-    names = encode(new.keys) if count <= MOST_KEYS and dead is not None else []
-    hits = located.hits if dead is None else dead.passed_over(names, located.hits, located.words)
-    behind = _behind_nulls(old, hits) if ends.valued else hits
+    names = encode(new.keys) if count <= MOST_KEYS else []
+    hits = dead.passed_over(names, located.hits, located.words, standing.events)
+    front_hits, back_hits = hits, hits
+    if ends.valued and ends.nulls_last:
+        back_hits = _before_nulls(old, hits)
+    elif ends.valued:
+        front_hits = _behind_nulls(old, hits)
     some = ~whole[new.number]
     touched = located.with_rows(new.number[some], new.words[some], new.values.take(np.flatnonzero(some)), old.layout)
     while True:
-        front, fronts = _cut_ends(behind, located.batch, np.where(whole, 0, take if ends.first else 0), False)
-        back, backs = _cut_ends(hits, located.batch, np.where(whole, 0, take if ends.last else 0), True)
+        front, fronts = _cut_ends(front_hits, located.batch, np.where(whole, 0, take if ends.first else 0), False)
+        back, backs = _cut_ends(back_hits, located.batch, np.where(whole, 0, take if ends.last else 0), True)
         runs = old.with_whole(np.concatenate([front, back, touched]), whole)
         read = _Read.of(Ranked.of(old.read(runs), new, old.layout), count, old.layout, ends)
         read.leave(ends, places_in(runs, fronts), places_in(runs, backs))
         short = read.short(ends, standing.units(read.ranked)) & ~whole
         if not short.any():
-            if dead is not None:
-                read.note(dead, [(key, name) for key, name in enumerate(names) if not whole[key]])
+            if read.is_long():
+                named = [(key, name) for key, name in enumerate(names) if not whole[key]]
+                read.note(dead, named, *standing.dead(read.ranked))
             return read.ranked.chosen(read.ranked.is_new | read.front | read.back, whole)
         take = np.where(short, _MORE * take, take)
         whole |= take >= old.size
@@ -100,14 +123,14 @@ class _Read:
 
     Shape:  of each rank how many old ``updates`` it has, whether it is of any value, and the first of its ``peers``.
             ``front`` and ``back`` say which ranks are before, or behind, the places at which the batches were left, and
-            ``first_word`` where the front begins.
+            ``words`` at which word the front begins and before which the back ends.
     """
 
     ranked: Ranked
     updates: Ints
     valued: Mask
     peers: Ints
-    first_word: int
+    words: tuple[int, int]
     count: int
     front: Mask
     back: Mask
@@ -124,7 +147,8 @@ class _Read:
             peers = ranked.peers(layout.order)
         nothing, nobody = np.zeros(many, np.bool_), np.zeros(count, np.bool_)
         updates = np.bincount(ranked.rank, minlength=many)
-        return cls(ranked, updates, some, peers, int(ends.valued), count, nothing, nothing, (nobody, nobody))
+        words = (0, BEHIND - 1) if ends.nulls_last else (int(ends.valued), BEHIND)
+        return cls(ranked, updates, some, peers, words, count, nothing, nothing, (nobody, nobody))
 
     def leave(self, ends: Ends, fronts: Ints, backs: Ints) -> None:
         """Say at which of the old updates batches were left, from the front and from the back."""
@@ -136,9 +160,13 @@ class _Read:
         self.left = first < len(places), last >= 0
         if ends.first:
             first = np.append(self.peers, len(places))[first]
-            self.front = (places < first[owner]) & self.valued
+            self.front = places < first[owner]
         if ends.last:
             self.back = places > last[owner]
+        if ends.nulls_last:
+            self.back &= self.valued
+        else:
+            self.front &= self.valued
 
     def short(self, ends: Ends, standing: Sequence[tuple[Units, Mask]]) -> Mask:
         """Of which groups too few rows were read that stay whatever is new."""
@@ -146,7 +174,9 @@ class _Read:
         for units, groups in standing:
             few = self._too_few(self.front, ends.first, units, distinct=ends.distinct)
             few_last = self._too_few(self.back, ends.last, units)
-            if ends.either:
+            if ends.either and ends.nulls_last:
+                few &= few_last
+            elif ends.either:
                 few_last &= few
             short |= groups & (few & self.left[0] | few_last & self.left[1])
         return short
@@ -158,33 +188,50 @@ class _Read:
         many = np.ones(len(staying)) if distinct else np.minimum(units[staying], wanted)
         return np.bincount(self.ranked.owner[staying], many, minlength=self.count) < wanted
 
-    def note(self, dead: DeadRows, names: Sequence[tuple[int, bytes]]) -> None:
-        """Note where much was read of which nothing is left, of groups with these numbers and names."""
-        removed = np.where(self.ranked.copies == 0, self.updates, 0)
+    def is_long(self) -> bool:
+        """Whether so much was read that some of it may be worth a note."""
+        return any(np.sum(self.updates[inside]) >= LEAST for inside in (self.front, self.back))
+
+    def note(self, dead: DeadRows, names: Sequence[tuple[int, bytes]], gone: Mask, events: Ints) -> None:
+        """Note where much was read of which nothing is left, of groups with these numbers and names.
+
+        Shape:  ``gone`` (ranks,) are those of which nothing is left from ``events`` on.
+        """
+        removed = np.where(gone, self.updates, 0)
         for inside, at_front in ((self.front, True), (self.back, False)):
             if np.sum(removed[inside]) >= LEAST:
                 for key, name in names:
                     ranks = np.flatnonzero(inside & (self.ranked.owner == key))
-                    self._note(dead, name, ranks, removed, at_front=at_front)
+                    self._note(dead, name, ranks, (removed[ranks], gone[ranks], events[ranks]), at_front=at_front)
 
-    def _note(self, dead: DeadRows, name: bytes, ranks: Ints, cancelled: Ints, *, at_front: bool) -> None:
+    def _note(
+        self, dead: DeadRows, name: bytes, ranks: Ints, cancelled: tuple[Ints, Mask, Ints], *, at_front: bool
+    ) -> None:
         """Between two rows of which something is left; before the first at the front, behind the last at the back."""
-        live = np.flatnonzero(self.ranked.copies[ranks] != 0)
-        sums = np.concatenate([[0], np.cumsum(cancelled[ranks])])
+        removed, gone, events = cancelled
+        live = np.flatnonzero(~gone)
+        sums = np.concatenate([[0], np.cumsum(removed)])
         edges = np.concatenate([[0], live, [len(ranks)]])
         words = [self.ranked.word[ranks[at]].item() for at in live]
         for i in np.flatnonzero(np.diff(sums[edges]) >= LEAST).tolist():
-            low = words[i - 1] + 1 if i else self.first_word
-            high = words[i] if i < len(words) else BEHIND
+            low = words[i - 1] + 1 if i else self.words[0]
+            high = words[i] if i < len(words) else self.words[1]
             known = (i > 0 or at_front) and (i < len(words) or not at_front)
             if known and low < high:
-                dead.note(name, (low, high))
+                dead.note(name, (low, high, int(events[edges[i] : edges[i + 1]][gone[edges[i] : edges[i + 1]]].max())))
 
 
 def _behind_nulls(old: OldRows, hits: Ints) -> Ints:
     """Runs without the rows at their front that have a null in the first column of the order."""
     hits = hits.copy()
     hits[:, 2] = null_ends(old.located, hits, old.layout.order[0][0])
+    return hits[hits[:, 2] < hits[:, 3]]
+
+
+def _before_nulls(old: OldRows, hits: Ints) -> Ints:
+    """Runs without the rows at their back that have a null in the first column of the order."""
+    hits = hits.copy()
+    hits[:, 3] = null_starts(old.located, hits, old.layout.order[0][0])
     return hits[hits[:, 2] < hits[:, 3]]
 
 

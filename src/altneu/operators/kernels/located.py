@@ -267,6 +267,24 @@ def null_ends(located: Located, hits: Ints, column: str) -> Ints:
     return start
 
 
+def null_starts(located: Located, hits: Ints, column: str) -> Ints:
+    """Where, in each run, the rows begin that have a null in the first column of an order in which nulls are last."""
+    stop, starts = hits[:, 3].copy(), _last_words(hits, located.words)
+    for h in np.flatnonzero(starts < stop).tolist():
+        values = located.used[hits[h, 1]].values.column(column)
+        stop[h] -= values.slice(int(starts[h]), int(stop[h] - starts[h])).null_count
+    return stop
+
+
+@compiled
+def _last_words(hits: Ints, addresses: Ints) -> Ints:
+    """Where, in each run, the rows begin that have the last of all words."""
+    starts = np.empty(len(hits), np.int64)
+    for h in range(len(hits)):
+        starts[h] = first_at(addresses[hits[h, 1]], hits[h, 2], hits[h, 3], LAST_WORD)
+    return starts
+
+
 @compiled
 def _first_words(hits: Ints, addresses: Ints) -> Ints:
     """Where, in each run, the rows end that have the first of all words."""

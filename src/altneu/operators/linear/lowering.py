@@ -6,6 +6,7 @@ from altneu.operators.base import LOGIC_ERRORS
 from altneu.operators.linear.node import Linear
 from altneu.operators.linear.operation import LinearOp
 from altneu.operators.lowering import Lowered, Lowering, Port, spread_after
+from altneu.operators.source.node import Source
 
 
 def lower_linear(to: Lowering, node: Linear) -> Lowered:
@@ -19,7 +20,9 @@ def lower_linear(to: Lowering, node: Linear) -> Lowered:
     if host is not None and (host.flows or not node.logic.expands):
         to.give(port, node.logic, node)
     else:
-        operation, errors = LinearOp(node.logic), 1
+        # a source's rows may come with more columns one time than another; the error of a row must always be the same
+        shows_read = isinstance(node.input, Source) and node.fingerprint not in to.errors_show_all
+        operation, errors = LinearOp(node.logic, shows_read), 1
         port = Port(to.add(operation, (below.port,), node.schema, label=str(node.logic), logical=node.fingerprint))
     if node.logic.has_errors:
         to.may_fail(node, Lowered(Port(port.node, errors), None, below.settled))

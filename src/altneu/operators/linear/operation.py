@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
 from altneu.linear import BoundLogic
 from altneu.operators.base import Here, Outputs, Pieces, RowByRow
 from altneu.operators.linear.logic import pieces, run_logic
+from altneu.trace.update import Updates
 
 
 @dataclass(frozen=True)
@@ -20,20 +22,39 @@ class LinearOp(RowByRow, tag="LinearOp", kind="linear"):
     is_named = False
 
     logic: BoundLogic
+    errors_show_read: bool = False
+    """Whether errors show the columns that are read, and not all that a row came with."""
 
     def step(self, here: Here) -> Outputs:
         """The rows that the logic makes; those of a table function come in pieces where they are many."""
         if self.logic.expands:
             return here.ready(2)
         updates = here.one()
-        return [None, None] if updates is None else list(run_logic(self.logic, updates))
+        return [None, None] if updates is None else list(run_logic(self.logic, self._read_of(updates)))
 
     def in_pieces(self, here: Here) -> Iterator[Pieces] | None:
         """What table functions make."""
         if not self.flows:
             return None
         updates = here.one()
-        return iter(()) if updates is None else pieces(self.logic, updates, here.lattice)
+        return iter(()) if updates is None else pieces(self.logic, self._read_of(updates), here.lattice)
+
+    def _read_of(self, updates: Updates) -> Updates:
+        """The rows, with the columns that errors show."""
+        if not self.errors_show_read or not self.logic.has_errors:
+            return updates
+        schema = updates.rows.schema
+        known, names = self._columns_read[0]
+        if known is not schema:
+            read = self.logic.columns_read(schema)
+            names = None if len(read) == len(schema) else [n for n in schema.names if n in read]
+            self._columns_read[0] = schema, names
+        return updates if names is None else updates.with_rows(updates.rows.select(names))
+
+    @cached_property
+    def _columns_read(self) -> list[tuple[pa.Schema | None, list[str] | None]]:
+        """The last schema of rows, and which of its columns are read if not all."""
+        return [(None, None)]
 
     @property
     def flows(self) -> bool:

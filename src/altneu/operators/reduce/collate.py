@@ -32,6 +32,7 @@ from altneu.operators.reduce.aggregates import NEGATIVE
 from altneu.operators.reduce.calls import Aggregate
 from altneu.operators.reduce.needed import old_rows
 from altneu.operators.reduce.node import Ends, Quantiles
+from altneu.operators.reduce.seen import Seen
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged, Matches, find_in
 from altneu.trace.update import Updates
@@ -144,10 +145,14 @@ class SumsPart(PartSpec):
 
 @dataclass(frozen=True)
 class OrderedPart(PartSpec):
-    """What is read from some of the rows in an order; the second arrangement has the numbers of rows below zero."""
+    """What is read from some of the rows in an order; the second arrangement has the numbers of rows below zero.
+
+    Only some columns of these rows may be ``seen``.
+    """
 
     arrangements = 2
     needed: Ends | Quantiles
+    seen: Seen | None = None
 
     @property
     def rows(self) -> int:
@@ -158,7 +163,8 @@ class OrderedPart(PartSpec):
         """The rows that are needed, and those that are new."""
         state, negative = inputs
         old, _ = old_rows(state.given, self.needed, negative.given, state.new)
-        return state.groups(old)
+        groups = state.groups(old)
+        return groups if self.seen is None else self.seen.groups(groups)
 
 
 @dataclass(frozen=True)

@@ -35,14 +35,16 @@ from altneu.operators.reduce.accumulable import (
     counter,
 )
 from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.asked import Asked, asked_of, asked_of_part, kept_columns
 from altneu.operators.reduce.calls import Aggregate, FirstRows, WindowCall
 from altneu.operators.reduce.collate import Collation, DistinctPart, OrderedPart, PartSpec, SumsPart, ValuesPart
-from altneu.operators.reduce.node import Ends, Part, Reduce, Suffix
+from altneu.operators.reduce.node import Ends, Needed, Part, Quantiles, Reduce, Suffix
 from altneu.operators.reduce.operation import BelowZeroOp, CollateOp, ExplodeOp, NegativeOp, PresentOp, ReduceOp
 from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.operators.reduce.ranked import GeneralSpec
 from altneu.operators.reduce.reducers import Aggregates, Distinct, backward_calls
 from altneu.operators.reduce.retention import WithoutRounds
+from altneu.operators.reduce.seen import Seen
 from altneu.operators.reduce.shared_distinct import SharedNegativeOp, SharedPresentOp
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.top_k import FirstValueSpec, TopKSpec
@@ -59,7 +61,7 @@ COUNT = "#count"
 
 def lower_reduce(to: Lowering, node: Reduce) -> Lowered:
     """A reduce over the arrangement of its key, of sums or of rows; or over those of its parts."""
-    below = to.lower(node.input)
+    below = to.lower(node.lowered_first[0])
     lattice = to.lattice_in(to.scope_of(below))
     operation: Hosting
     if lattice.is_total and isinstance(node.reducer, Aggregates) and node.reducer.parts:
@@ -73,6 +75,12 @@ def lower_reduce(to: Lowering, node: Reduce) -> Lowered:
 
 def _reduced(to: Lowering, node: Reduce, below: Lowered, lattice: Lattice) -> tuple[ReduceOp, tuple[Port, ...]]:
     """One kernel over one arrangement; where that is in an order, beside the number of rows below zero."""
+    if node.orders:
+        (asked,) = asked_of(node)
+        shared = _shared(to, node, asked)
+        assert shared is not None
+        inputs, seen, needed = shared
+        return ReduceOp(spec_of(node), needed, seen), inputs
     spec, origin = spec_of(node), to.name_of(node.input)
     if spec.sums is not None:
         state = _sums(to, below, spec.sums, f"{origin}|{node.key}|{node.reducer.accumulated}")
@@ -90,6 +98,26 @@ def _reduced(to: Lowering, node: Reduce, below: Lowered, lattice: Lattice) -> tu
         label = f"{arrange_label(node.key)}, values in order of {order_text(order)}"
         return ReduceOp(spec, needed), (*inputs, Port(to.arrange(distinct, node.key, name, label, order)))
     return ReduceOp(spec, needed), inputs
+
+
+def _shared(to: Lowering, node: Reduce, asked: Asked) -> tuple[tuple[Port, Port], Seen, Needed] | None:
+    """As ``_in_order``, of what another reduce keeps, with what is seen of it, and which of its rows are needed.
+
+    None where it is in no order of use.
+    """
+    if not node.orders:
+        return None
+    kept, names = kept_columns(node)
+    for order in node.orders:
+        needed = asked.needed_in(names, node.key, kept.schema, order)
+        if needed is None:
+            continue
+        below = to.lower(kept)
+        inputs = _in_order(to, to.name_of(kept), kept.schema, node.key, below, order)
+        schema = pa.schema([node.input.schema.field(name) for name in (*node.key, *asked.columns)])
+        layout = Layout(schema, node.key, to.lattice_in(to.scope_of(below)), asked.order)
+        return inputs, Seen(layout, tuple(names[name] for name in layout.values)), needed
+    return None
 
 
 def _sums(to: Lowering, below: Lowered, sums: Accumulator, origin: str) -> Port:
@@ -143,6 +171,11 @@ def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -
             specs.append(DistinctPart(spec, part.places))
             inputs += arrangements
             continue
+        if part.state in ("ends", "quantiles"):
+            ordered, ports = _ordered(to, node, below, part, calls)
+            specs.append(ordered)
+            inputs += ports
+            continue
         narrow, name, schema = _narrowed(to, node, below, part.columns)
         if part.state == "sums of distinct values":
             spec = AggregatesSpec(Accumulator(node.key, tuple(one.of_all for one in calls), schema))
@@ -152,16 +185,27 @@ def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -
             frequent, ports = _frequent(to, narrow, schema, node.key, name, part)
             specs.append(frequent)
             inputs += ports
-        elif part.state == "quantiles of distinct values":
+        else:
             some = Aggregates(tuple(one.of_all for one in calls), ordered=True)
             general = GeneralSpec(node.key, some.calls, schema)
             specs.append(ValuesPart(general, part.places, some.needed(schema, node.key)))
             inputs += _values_in_order(to, narrow, schema, node.key, name, some.state_order(schema, node.key))
-        else:
-            some = Aggregates(calls, ordered=True)
-            specs.append(OrderedPart(GeneralSpec(node.key, calls, schema), part.places, some.needed(schema, node.key)))
-            inputs += _in_order(to, name, schema, node.key, narrow, some.state_order(schema, node.key))
     return CollateOp(Collation(tuple(specs), reducer.calls, node.schema, reducer.default_row)), tuple(inputs)
+
+
+def _ordered(
+    to: Lowering, node: Reduce, below: Lowered, part: Part, calls: tuple[Aggregate, ...]
+) -> tuple[OrderedPart, tuple[Port, Port]]:
+    """What reads some of the rows of a column in its order, from an arrangement of these or of more columns."""
+    key, asked = node.key, asked_of_part(node, part, calls)
+    if (shared := _shared(to, node, asked)) is not None:
+        inputs, seen, needed = shared
+        assert isinstance(needed, Ends | Quantiles)
+        return OrderedPart(GeneralSpec(key, calls, seen.layout.schema), part.places, needed, seen), inputs
+    narrow, name, schema = _narrowed(to, node, below, part.columns)
+    inputs = _in_order(to, name, schema, key, narrow, asked.order)
+    assert isinstance(asked.needed, Ends | Quantiles)
+    return OrderedPart(GeneralSpec(key, calls, schema), part.places, asked.needed), inputs
 
 
 def _with_counts(parts: tuple[Part, ...]) -> list[Part]:

@@ -70,9 +70,11 @@ class OrderedRows(ABC):
 class Ends(OrderedRows):
     """How many rows, counted as often as they are there, a function needs from the front and the back of an order.
 
-    If ``valued``, nulls come first in the order, and the front begins behind them. If ``with_ties``, all rows at the
+    If ``valued``, nulls come first in the order, and the front begins behind them; if ``nulls_last`` too, they come
+    last, and the back ends before them. If ``with_ties``, all rows at the
     front are needed that are equal in the order to one of the first; with ``distinct``, too, the first are so many
-    places in the order, and not rows. With ``either`` the last are needed only where there may be no first.
+    places in the order, and not rows. With ``either`` the last are needed only where there may be no first, or, if
+    nulls come last, the first only where there may be no last.
     If ``standing``, times are not totally ordered: only rows that are there throughout the step count as first rows,
     and the rows before them are read as well.
     """
@@ -80,6 +82,7 @@ class Ends(OrderedRows):
     first: int = 0
     last: int = 0
     valued: bool = False
+    nulls_last: bool = False
     with_ties: bool = False
     distinct: bool = False
     either: bool = False
@@ -280,10 +283,15 @@ class Reducer(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Reduce(AtEachTime, Unary, tag="Reduce"):
-    """A function of each group of rows with equal key; an empty group yields nothing."""
+    """A function of each group of rows with equal key; an empty group yields nothing.
+
+    Of a collection that another reduce keeps in ``orders`` within the same groups, and of which the input is only some
+    columns, its first rows in an order are read there (``plan.rewrite.share_orders``).
+    """
 
     key: Key
     reducer: Reducer
+    orders: tuple[tuple[Order, ...], ...] = ()
 
     @property
     def title(self) -> str:
@@ -307,7 +315,15 @@ class Reduce(AtEachTime, Unary, tag="Reduce"):
 
     def describe(self) -> str:
         """Key and reducer."""
-        return f"{self.key} {self.reducer!r}"
+        return f"{self.key} {self.reducer!r}" + f" in {self.orders!r}" * bool(self.orders)
+
+    @property
+    def lowered_first(self) -> Sequence[Node]:
+        """With the input what lies in an order; that alone if nothing else is read."""
+        if not self.orders:
+            return self.inputs
+        (kept,) = self.input.inputs
+        return (self.input, kept) if self.reducer.parts else (kept,)
 
     def arrangement(self, i: int) -> Hashable:
         """The key, and the sums that are the state of each group."""

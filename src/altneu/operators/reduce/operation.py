@@ -27,6 +27,7 @@ from altneu.operators.reduce.collate import Collation, collate
 from altneu.operators.reduce.needed import read_needed
 from altneu.operators.reduce.node import WHOLE, Ends, Needed
 from altneu.operators.reduce.rounds import step_in_round
+from altneu.operators.reduce.seen import Seen
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.standing import FirstRows
 from altneu.trace.batch import Arranged
@@ -163,7 +164,8 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
     """A function of each group of an arrangement.
 
     Of an arrangement in an order it reads what is ``needed``; its second input is then how many rows of each group are
-    below zero, and the third, where that is needed, the distinct values of the order.
+    below zero, and the third, where that is needed, the distinct values of the order. If only some columns of its rows
+    are ``seen``, the function is one of these.
     """
 
     looks_again = at_each_time = True
@@ -171,6 +173,7 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
 
     spec: ReduceSpec
     needed: Needed = WHOLE
+    seen: Seen | None = None
 
     @property
     def cost(self) -> str:
@@ -199,7 +202,10 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         """All that is needed of the groups."""
         if not arranged.layout.order:
             return arranged
-        return read_needed(arranged, self.needed, *(here.arranged(place) for place in range(1, here.inputs)))
+        others = [here.arranged(place) for place in range(1, here.inputs)]
+        if self.seen is None:
+            return read_needed(arranged, self.needed, *others)
+        return self.seen.groups(read_needed(arranged, self.seen.called(self.needed), *others))
 
     @property
     def word(self) -> Kind:

@@ -358,6 +358,11 @@ class WindowFunctions(Reducer):
         return families.windows(self.calls, self.first, backward=self.backward)
 
     @property
+    def reads_ties(self) -> bool:
+        """Whether one of its calls tells rows apart that are equal in the order."""
+        return any(call.reads_ties for call in self._computed)
+
+    @property
     def _computed(self) -> tuple[WindowCall, ...]:
         """Its calls, and the number of the rows."""
         return self.calls if self.first is None else (*self.calls, self.first.number)

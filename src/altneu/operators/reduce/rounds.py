@@ -22,6 +22,7 @@ import numpy as np
 
 from altneu.columnar.hashing import hash_rows
 from altneu.operators.base import ArrangementState, Here
+from altneu.operators.kernels.dead_rows import DeadRows
 from altneu.operators.kernels.groups import ReduceOutput
 from altneu.operators.reduce.along_epochs import reduce_along_epochs
 from altneu.operators.reduce.any_lattice import reduce_at_any
@@ -78,6 +79,8 @@ def reduce_in_round(
     size = len(arranged.new) + len(again)
     if size <= MOST_ROWS:
         return _reduced(arranged, rounds, again, spec, operator, needed)
+    if any(len(batch) for batch in arranged.old):
+        DeadRows.of(arranged).gaps.clear()  # the parts are read beside it
     parts = [_reduced(*part, spec, operator, needed) for part in _parted(arranged, rounds, again, size)]
     width = arranged.layout.lattice.width
     oks, errs, pended = (

@@ -21,8 +21,9 @@ import numpy as np
 from altneu.columnar.columns import Mask
 from altneu.columnar.hashing import Hashes
 from altneu.columnar.rows import Ints, Rows
+from altneu.operators.kernels.dead_rows import DeadRows
 from altneu.operators.kernels.ends import Units, ends_of
-from altneu.operators.kernels.located import NewRows, OldRows, Ranked
+from altneu.operators.kernels.located import NewRows, OldRows, Ranked, start_of
 from altneu.operators.reduce.node import Ends
 from altneu.trace.batch import Arranged, Matches
 
@@ -67,14 +68,21 @@ def first_rows(arranged: Arranged, needed: FirstRows, touched: Touched) -> Match
     Law:    a function of the first and last rows makes the same of it as of the whole groups
             (tests/operators/test_ends_at_partial_times.py).
     """
+    dead, new = DeadRows.of(arranged), _new_rows(arranged, touched)
+    result = _read(arranged, needed, touched, new, dead)
+    dead.close(arranged, touched.keys, new.number, new.words)
+    return result
+
+
+def _read(arranged: Arranged, needed: FirstRows, touched: Touched, new: NewRows, dead: DeadRows) -> Matches:
+    """The same; what is ``dead`` of the old batches is passed over, and noted."""
     old = OldRows.of(arranged, needed.negative, touched.hashes, touched.keys)
     if old.whole_up_to().all():
         return old.all()
-    new = _new_rows(arranged, touched)
-    nobody = np.zeros(touched.keys.count, np.bool_)
+    start, nobody = start_of(arranged), np.zeros(touched.keys.count, np.bool_)
     runs = old.in_step() if len(touched.at) else old.located.hits[:0]
     if not len(runs) and len(touched.at) < 2:
-        return ends_of(needed.ends, new, old, _Standing(touched, new, nobody))
+        return ends_of(needed.ends, new, old, _Standing(touched, new, nobody, start), dead)
     many = np.bincount(runs[:, 0], runs[:, 3] - runs[:, 2], minlength=len(nobody))
     old = old.and_whole(_ALL_TOUCHED * many >= np.maximum(old.size, 1))
     if len(touched.at) > 1:
@@ -84,7 +92,7 @@ def first_rows(arranged: Arranged, needed: FirstRows, touched: Touched) -> Match
     earlier = nobody.copy()
     earlier[recent.probe[is_new & (recent.times[touched.rounds] < touched.at).all(axis=0)]] = True
     new = _with(new, recent, arranged)
-    return ends_of(needed.ends, new, old, _Standing(touched, new, earlier))
+    return ends_of(needed.ends, new, old, _Standing(touched, new, earlier, start), dead)
 
 
 def _new_rows(arranged: Arranged, touched: Touched) -> NewRows:
@@ -109,6 +117,19 @@ def _with(new: NewRows, recent: Matches, arranged: Arranged) -> NewRows:
     )
 
 
+def _cancel(rank: Ints, times: Ints, diffs: Ints, count: int) -> Mask:
+    """Of which ranks the updates cancel at each of some coordinates of their times."""
+    order = np.lexsort((*times, rank))
+    lines = np.concatenate([rank[None], times]).take(order, axis=1)
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = (lines[:, 1:] != lines[:, :-1]).any(axis=0)
+    starts = np.flatnonzero(fresh)
+    left = np.add.reduceat(diffs[order], starts) if len(starts) else diffs[:0]
+    result = np.ones(count, np.bool_)
+    result[lines[0, starts[left != 0]]] = False
+    return result
+
+
 @dataclass(frozen=True)
 class _Standing:
     """How many units stand at a round, and at the round before in groups of which something ``earlier`` is new."""
@@ -116,13 +137,39 @@ class _Standing:
     touched: Touched
     new: NewRows
     earlier: Mask
+    start: int
+
+    @property
+    def _outer(self) -> Ints:
+        """Which coordinates of times are not rounds."""
+        outer = np.ones(len(self.touched.first), np.bool_)
+        outer[self.touched.rounds] = False
+        return np.flatnonzero(outer)
+
+    @property
+    def events(self) -> Ints | None:
+        """The first of each key's new event times."""
+        return self.touched.first[self._outer[1]] if len(self._outer) > 1 else None
+
+    def dead(self, ranked: Ranked) -> tuple[Mask, Ints]:
+        """Those whose updates cancel in every round and were there before the step.
+
+        At each event time, too; else from the last of their event times on.
+        """
+        old, outer, count = ranked.old, self._outer, len(ranked.owner)
+        alive = np.bincount(ranked.rank, old.times[0] >= self.start, minlength=count) > 0
+        always = ~alive & _cancel(ranked.rank, old.times[1:], old.diffs, count)
+        events = np.zeros(count, np.int64)
+        if len(outer) < 2:  # there are no event times
+            return always, events
+        np.maximum.at(events, ranked.rank, old.times[outer[1]])
+        events[always] = 0
+        return ~alive & _cancel(ranked.rank, old.times[self.touched.rounds], old.diffs, count), events
 
     def units(self, ranked: Ranked) -> Sequence[tuple[Units, Mask]]:
         """Of each rank, for each of these rounds."""
         touched, old, count = self.touched, ranked.old, len(ranked.owner)
-        rounds = old.times[touched.rounds]
-        outer = np.ones(len(old.times), np.bool_)
-        outer[touched.rounds] = False
+        rounds, outer = old.times[touched.rounds], self._outer
         first = touched.first.take(old.probe, axis=1)
         stands = (old.times[outer] <= first[outer]).all(axis=0)
         if len(touched.at):  # what came in earlier rounds of this step does not stand

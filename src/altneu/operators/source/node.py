@@ -23,6 +23,7 @@ class Source(Leaf, tag="Source"):
     coordinates: tuple[str, str] | None = None  # what its two times are called, when it has two
     key: tuple[str, ...] | None = None
     distinct: bool = False
+    static: bool = False  # closed by the first step that has rows of it; no part of what identifies it
 
     def describe(self) -> str:
         """The name, whether all rows are retained, the coordinates of its times when they are two, and its key."""

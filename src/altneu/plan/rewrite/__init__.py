@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from altneu.expressions.names import UPDATE_TIME
 from altneu.plan.ir import Constant, Node, Source, UpdateTime, walk
 from altneu.plan.rewrite.bound_ranks import bound_ranks
+from altneu.plan.rewrite.choices import Choices
 from altneu.plan.rewrite.count_tuples import count_tuples
 from altneu.plan.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_joins
 from altneu.plan.rewrite.drop_identities import drop_identities
@@ -25,10 +26,24 @@ from altneu.plan.rewrite.order_groups import order_groups
 from altneu.plan.rewrite.prune_columns import prune_columns
 from altneu.plan.rewrite.push_bounds import push_bounds
 from altneu.plan.rewrite.push_filters import push_filters
+from altneu.plan.rewrite.share_orders import share_orders, with_orders
 from altneu.plan.rewrite.transform import replaced
 from altneu.plan.rewrite.use_indexes import use_indexes, without_indexes
 
-__all__ = ["NEWER", "RULES", "Exists", "Joins", "Rule", "chosen_joins", "delta_joins", "optimise", "without_indexes"]
+__all__ = [
+    "NEWER",
+    "RULES",
+    "Choices",
+    "Exists",
+    "Joins",
+    "Rule",
+    "chosen_joins",
+    "delta_joins",
+    "optimise",
+    "share_orders",
+    "with_orders",
+    "without_indexes",
+]
 
 Rule = Callable[[Node], Node]
 

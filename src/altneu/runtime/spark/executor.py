@@ -25,7 +25,7 @@ from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime import interrupts
 from altneu.runtime.base import begin
 from altneu.runtime.batch_writer import BatchWriter
-from altneu.runtime.contents import contents_reader
+from altneu.runtime.contents import contents_reader, updates_reader
 from altneu.runtime.inputs import Inputs, Stamp
 from altneu.runtime.local import reshard_here, run_here
 from altneu.runtime.memory import shares
@@ -259,6 +259,13 @@ class SparkExecutor:
         kernel = contents_reader(table, ports, view, at, on_errors, self.shards, self.memory)
         shards = self.spark.range(0, self.shards, 1, self.shards)
         return shards.mapInArrow(titled(kernel, f"read view {view}"), spark_schema(ports.schema))
+
+    def read_updates(self, table: StateTable, name: str, diff: str, at: At) -> DataFrame:
+        """The rows of an arrangement at a time with their counts, which Spark's own tasks read, shard by shard."""
+        kernel = updates_reader(table, name, diff, at, self.shards, self.memory)
+        shards = self.spark.range(0, self.shards, 1, self.shards)
+        schema = table.layouts[name].schema.append(pa.field(diff, pa.int64(), nullable=False))
+        return shards.mapInArrow(titled(kernel, f"read {name}"), spark_schema(schema))
 
 
 def task_of(step: Run, segment: Segment, memory: int | None = None) -> Task:

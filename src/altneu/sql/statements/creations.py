@@ -49,15 +49,15 @@ def _flags(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(p: Any, head: dict[str, Any]) -> CreateSource:
-    """``name (column type, …)``."""
+    """``name (column type, …) [STATIC]``."""
     if p.word("AS"):
         p.fail("CREATE TABLE … AS is not supported; CREATE TABLE name (columns), then INSERT INTO name SELECT …")
     columns = p.in_parentheses()
-    return CreateSource(columns=columns, keep=True, table=True, **head)
+    return CreateSource(columns=columns, keep=True, table=True, static=p.word("STATIC"), **head)
 
 
 def source(p: Any, head: dict[str, Any]) -> CreateSource:
-    """``name [(columns)] [FROM …] [COLUMNS (…)] [ENVELOPE …] [TIME (…)] [DIFF …] [KEEP] [WITH (…)]``."""
+    """``name [(columns)] [FROM …] [COLUMNS (…)] [ENVELOPE …] [TIME (…)] [DIFF …] [KEEP] [STATIC] [WITH (…)]``."""
     clauses: dict[str, Any] = {}
     if p.word("(", advance=False):
         clauses["columns"] = p.in_parentheses()
@@ -68,6 +68,8 @@ def source(p: Any, head: dict[str, Any]) -> CreateSource:
         clause, read = _clause(p)
         if clause in clauses:
             p.fail(f"{token.text.upper()} comes twice", token)
+        if clause == "static" and "origin" in clauses and clauses["origin"].kind == "stream":
+            p.fail("a stream goes on, so it cannot be STATIC", token)
         clauses[clause] = read
     return CreateSource(**head, **clauses)
 
@@ -83,9 +85,11 @@ def _clause(p: Any) -> tuple[str, Any]:
         return "diff", p.expression_text("a count, a column or an expression")
     if p.word("KEEP"):
         return "keep", True
+    if p.word("STATIC"):
+        return "static", True
     if p.word("WITH"):
         return "options", options(p, STREAMING)
-    return p.expected("FROM, COLUMNS (…), ENVELOPE, TIME (…), DIFF, KEEP or WITH (…)")
+    return p.expected("FROM, COLUMNS (…), ENVELOPE, TIME (…), DIFF, KEEP, STATIC or WITH (…)")
 
 
 def origin(p: Any) -> Origin:

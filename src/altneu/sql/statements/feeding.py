@@ -6,12 +6,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from altneu.engine.engine import Engine
+from altneu.engine.replace import replace
 from altneu.errors import AltneuError, StatementError
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.origins import batch_of, frame_of, needs_spark, stamped
 from altneu.sql.statements.tree import CreateSource
 from altneu.streams import Following, Streams
-from altneu.views.view import View
 
 if TYPE_CHECKING:
     from altneu.streams.stream import OnStep
@@ -61,10 +61,10 @@ class Feeds:
             source.fed = source.name in filled
         self.insert()
 
-    def _insert(self, source: Defined, *, sign: int = 1) -> None:
+    def _insert(self, source: Defined) -> None:
         statement = source.stated(CreateSource)
         data, options = self._stamped(source, batch_of(statement, source.raw, self._engine.spark))
-        self._engine.insert(source.name, data, sign=sign, **options)
+        self._engine.insert(source.name, data, **options)
 
     def _stamped(self, source: Defined, data: Any) -> tuple[Any, dict[str, Any]]:
         """The rows with columns for their times and diffs, and the options of ``insert`` that name these."""
@@ -177,10 +177,7 @@ class Feeds:
                 f"source {source.name!r} is read only once. REFRESH finds new rows by comparing them with the stored "
                 "rows: declare the source with KEEP, and without ENVELOPE, TIME and DIFF; FROM STREAM reads new files"
             )
-        self._insert(source)
-        view = View(self._engine, source.view)
-        rows = view.to_arrow() if self._engine.spark is None else view.df()
-        self._engine.insert(source.name, rows, sign=-1)
+        replace(self._engine, source.name, batch_of(statement, source.raw, self._engine.spark))
 
 
 def _follow_options(statement: CreateSource) -> dict[str, Any]:

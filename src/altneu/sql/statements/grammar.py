@@ -21,6 +21,7 @@ from altneu.sql.statements.tree import (
     Statement,
     Subscribe,
     Transaction,
+    Truncate,
     Update,
 )
 
@@ -109,8 +110,10 @@ def _envelope_out(p: Any) -> dict[str, Any]:
 
 
 def insert(p: Any) -> Insert:
-    """``INSERT INTO [TABLE] name [(columns)] query``."""
-    p.expect("INTO")
+    """``INSERT INTO | OVERWRITE [TABLE] name [(columns)] query``."""
+    overwrite = p.word("OVERWRITE")
+    if not overwrite:
+        p.expect("INTO")
     p.word("TABLE")
     name = p.name("a table's name")
     columns = p.names("a column") if p.word("(", advance=False) and not p.word("(", "SELECT", advance=False) else ()
@@ -120,7 +123,13 @@ def insert(p: Any) -> Insert:
             "INSERT … ON CONFLICT is not supported: a table has no key. Use CREATE SOURCE … ENVELOPE UPSERT, or a "
             "source that is declared in Python with key=..., and session.insert_or_update"
         )
-    return Insert(name, columns, query)
+    return Insert(name, columns, query, overwrite)
+
+
+def truncate(p: Any) -> Truncate:
+    """``TRUNCATE [TABLE] name``."""
+    p.word("TABLE")
+    return Truncate(p.name("a table's name"))
 
 
 def delete(p: Any) -> Delete:
@@ -207,5 +216,6 @@ WORDS: dict[str, Callable[[Any], Statement]] = {
     "SHOW": show,
     "START": start,
     "SUBSCRIBE": subscribe,
+    "TRUNCATE": truncate,
     "UPDATE": update,
 }

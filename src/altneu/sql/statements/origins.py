@@ -89,7 +89,7 @@ def rows_of(statement: CreateSource, raw: str) -> Collection:
     times = tuple(name for _, name in statement.times)
     plain = statement.envelope.kind == "none"
     coordinates = (times[0], times[1]) if len(times) == 2 else None
-    return declare(statement.name, raw, keep=statement.keep and plain, time=coordinates)
+    return declare(statement.name, raw, keep=statement.keep and plain, time=coordinates, static=statement.static)
 
 
 def collection_of(statement: CreateSource, columns: str, raw: str) -> Collection:

@@ -77,7 +77,6 @@ _INSTEAD = {
     "PIVOT": "sum(…) FILTER (WHERE …) for each column",
     "SET": "the session's settings are arguments of Session, or --set of altneu run",
     "TAIL": "SUBSCRIBE",
-    "TRUNCATE": "DELETE FROM name",
     "USE": "a session has one schema",
     "VACUUM": "stores are tidied by themselves",
 }

@@ -13,6 +13,7 @@ from sqlglot import exp
 from altneu.collections.collection import Collection
 from altneu.engine.engine import Engine
 from altneu.engine.reading import Time
+from altneu.engine.replace import replace
 from altneu.errors import AltneuError, StatementError
 from altneu.explain import Explained, rendered
 from altneu.sql.statements.assigning import assigned
@@ -43,6 +44,7 @@ from altneu.sql.statements.tree import (
     Statement,
     Subscribe,
     Transaction,
+    Truncate,
     Update,
 )
 from altneu.streams import Following, Streams
@@ -150,7 +152,7 @@ class Statements:
             try:
                 return _DO.execute(self, statement)
             except AltneuError:
-                if isinstance(statement, Insert | Delete | Update) and self._engine.steps == steps:
+                if isinstance(statement, Insert | Delete | Truncate | Update) and self._engine.steps == steps:
                     self._engine.wait_again(waiting)  # a statement that failed has not happened
                 raise
 
@@ -355,9 +357,28 @@ class Statements:
         self.settle()
         schema = self._engine.source(target.name).schema
         rows = peek(self._engine, assigned(self._columns_of(statement.query), schema, statement))
+        if statement.overwrite:
+            self._replace(target, rows, "INSERT OVERWRITE")
+            return self._message(f"INSERT OVERWRITE {rows.num_rows}")
         self._engine.insert(target.name, rows)
         self.settle()
         return self._message(f"INSERT {rows.num_rows}")
+
+    def _truncate(self, statement: Truncate) -> Result:
+        target = self._written(statement.name)
+        self.settle()
+        self._replace(target, [], "TRUNCATE")
+        return self._message("TRUNCATE")
+
+    def _replace(self, target: Defined, rows: Any, what: str) -> None:
+        """Make rows all that a table has."""
+        if self._open and target.name in self._engine.waiting().sources:
+            raise StatementError(
+                f"{target.name!r} has changes that are not committed yet, which {what} cannot see; COMMIT first"
+            )
+        replace(self._engine, target.name, rows)
+        self.settle()
+        self._changed.add(target.name)
 
     def _columns_of(self, tree: exp.Expr) -> Collection:
         """A query's columns by their places: several may have one name."""
@@ -454,7 +475,7 @@ def _settles(statement: Statement) -> bool:
     """Whether a statement wants to be counted before it what sources have."""
     if isinstance(statement, Select):
         return _is_of_now(statement.at)
-    return isinstance(statement, Advance | CreateSink | Delete | Insert | Transaction | Update)
+    return isinstance(statement, Advance | CreateSink | Delete | Insert | Transaction | Truncate | Update)
 
 
 def _is_of_now(at: Time) -> bool:
@@ -501,5 +522,6 @@ _DO = (
     .add(Statements._show, Show)
     .add(Statements._subscribe, Subscribe)
     .add(Statements._transaction, Transaction)
+    .add(Statements._truncate, Truncate)
     .add(Statements._update, Update)
 )

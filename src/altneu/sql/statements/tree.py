@@ -72,7 +72,7 @@ class CreateSource(Creation):
     """``CREATE SOURCE``, and with ``table`` ``CREATE TABLE``.
 
     ``columns`` are those of the source, ``raw`` those of its rows before they are decoded, both as DDL; ``times`` pairs
-    of an expression (None: when the row comes) and the name of a time.
+    of an expression (None: when the row comes) and the name of a time. With ``static`` its first rows close it.
     """
 
     columns: str | None = None
@@ -84,6 +84,7 @@ class CreateSource(Creation):
     keep: bool = False
     options: Options = field(default_factory=dict)
     table: bool = False
+    static: bool = False
 
 
 @dataclass(frozen=True)
@@ -177,11 +178,19 @@ class Subscribe(Statement):
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """``INSERT INTO table [(columns)] query``."""
+    """``INSERT INTO table [(columns)] query``; with ``overwrite`` the rows replace all others."""
 
     name: str
     columns: tuple[str, ...]
     query: exp.Expr
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class Truncate(Statement):
+    """``TRUNCATE TABLE table``."""
+
+    name: str
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,78 @@
+"""Some columns of what was read of groups in an order: what their function is one of (``asked``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.rows import Ints, Rows
+from altneu.operators.kernels.groups import Groups, Skipped
+from altneu.operators.reduce.node import Around, Needed, Suffix, Within
+from altneu.trace.batch import Layout
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Some columns of an arrangement's rows, as rows of ``layout``; ``names`` are those of its value columns there."""
+
+    layout: Layout
+    names: tuple[str, ...]
+
+    def called(self, needed: Needed) -> Needed:
+        """Rows that are needed, in the names of the arrangement."""
+        names = dict(zip(self.layout.values, self.names, strict=True))
+        if isinstance(needed, Around):
+            return replace(needed, sums_of_wide=_named(needed.sums_of_wide, names))
+        if isinstance(needed, Within):
+            return Within(_named(needed.bounds, names), _named(needed.sums_of_wide, names))
+        if isinstance(needed, Suffix):
+            extremes = tuple((names[column], greatest) for column, greatest in needed.extremes)
+            return replace(needed, sums_of_wide=_named(needed.sums_of_wide, names), extremes=extremes)
+        return needed
+
+    def groups(self, groups: Groups) -> Groups:
+        """Groups of the arrangement's rows as those of these columns."""
+        at = [groups.layout.values.index(name) for name in self.names]
+        old, new = (
+            Rows(self.layout.value_schema, tuple(rows.columns[i] for i in at), rows.count)
+            for rows in (groups.old_values, groups.new_values)
+        )
+        skipped = groups.skipped and _SkippedColumns(
+            groups.skipped, dict(zip(self.layout.values, self.names, strict=True))
+        )
+        return replace(
+            groups,
+            layout=self.layout,
+            new_values=new,
+            new_hashes=hash_rows(new),
+            old_values=old,
+            old_hashes=hash_rows(old),
+            skipped=skipped,
+        )
+
+
+def _named(columns: tuple[str, ...], names: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(names[column] for column in columns)
+
+
+@dataclass(frozen=True)
+class _SkippedColumns:
+    """Rows that were not read, with some of their columns under other names."""
+
+    skipped: Skipped
+    names: Mapping[str, str]
+
+    @property
+    def units(self) -> Ints:
+        """As they are."""
+        return self.skipped.units
+
+    @property
+    def peers(self) -> Ints:
+        """As they are."""
+        return self.skipped.peers
+
+    def sums(self, name: str, kind: int) -> Ints:
+        """Those of the column of that name."""
+        return self.skipped.sums(self.names.get(name, name), kind)
