@@ -39,6 +39,27 @@ def distances(edges, roots):
     return known
 
 
+def between(edges, starts, ends):
+    """The pairs with a path, and its length."""
+    there = {start: distances(edges, [start]) for start in starts}
+    return {(start, end, there[start][end]) for start in starts for end in ends if end in there[start]}
+
+
+def least(edges, labels):
+    """The least label of the nodes from which a node is reached."""
+    there = {start: distances(edges, [start]) for start in labels}
+    nodes = {node for near in there.values() for node in near}
+    return {node: min(labels[start] for start, near in there.items() if node in near) for node in nodes}
+
+
+def swept(edges, first, function):
+    """One node after the other, in their order."""
+    now = dict(first)
+    for node in sorted(first):
+        now[node] = function(node, sorted(now[a] for a, b in edges if b == node and a != b and a in first))
+    return now
+
+
 def closure(edges):
     near = successors(edges)
     return {(a, b) for a in near for b in distances(edges, near[a])}

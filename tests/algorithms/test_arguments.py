@@ -11,6 +11,8 @@ from altneu.errors import NoFixpointError, PlanError, TypeMismatchError, Unknown
 EDGES = an.source("edges", "src long, dst long, weight long")
 NODES = an.source("nodes", "node long")
 NAMES = an.source("names", "name string")
+LABELS = an.source("labels", "node long, label date")
+PAIRS = an.source("pairs", "start long, stop long")
 CALLS = {
     "reachability": lambda edges, **more: algo.reachability(edges, NODES, **more),
     "bfs": lambda edges, **more: algo.bfs(edges, NODES, **more),
@@ -23,13 +25,16 @@ CALLS = {
     "k_core": lambda edges, **more: algo.k_core(edges, 3, **more),
     "k_truss": lambda edges, **more: algo.k_truss(edges, 3, **more),
     "triangles": algo.triangles,
+    "propagate": lambda edges, **more: algo.propagate(edges, LABELS, **more),
+    "sequence": lambda edges, **more: algo.sequence(edges, LABELS, max, **more),
+    "bidirectional_search": lambda edges, **more: algo.bidirectional_search(edges, PAIRS, **more),
     "clustering_coefficient": algo.clustering_coefficient,
 }
 PLAIN = an.source("plain", "a double, b array<int>, c int, d date, e string, f decimal(9, 2)")
 
 
 def test_every_algorithm_is_tested():
-    assert {*CALLS, "prefix_sums"} == set(algo.__all__)
+    assert {*CALLS, "prefix_scan", "prefix_sums"} == set(algo.__all__)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -74,6 +79,35 @@ def test_nodes_that_are_refused(name):
         getattr(algo, name)(EDGES, NAMES)
     with pytest.raises(PlanError, match="nodes must be a collection of one column"):
         getattr(algo, name)(EDGES, EDGES)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (
+            lambda: algo.propagate(EDGES, NODES),
+            PlanError,
+            "labels must be a collection of two columns, the",
+        ),
+        (lambda: algo.propagate(EDGES, LABELS, at="label"), TypeMismatchError, "enter_at: the round must be a whole"),
+        (lambda: algo.propagate(EDGES, EDGES.select("weight", "src"), at="x"), UnknownColumnError, "no column 'x'"),
+        (
+            lambda: algo.sequence(EDGES, NODES, max),
+            PlanError,
+            "states must be a collection of two columns, the",
+        ),
+        (lambda: algo.sequence(EDGES, LABELS, "max"), PlanError, "function must be a function, got 'max'"),
+        (lambda: algo.bidirectional_search(EDGES, NODES), PlanError, "pairs must be a collection of two columns, both"),
+        (lambda: algo.bidirectional_search(EDGES, LABELS), TypeMismatchError, "pairs: 'label' is date, and the edges'"),
+        (lambda: algo.propagate(EDGES, NAMES.select("name", b="1")), TypeMismatchError, "labels: 'name' is string"),
+        (lambda: algo.prefix_scan(EDGES, 1, by="src", value="dst"), PlanError, "combine must be a function, got 1"),
+        (lambda: algo.prefix_scan(NAMES, max, by="name", value="name"), TypeMismatchError, "positions must be whole"),
+        (lambda: algo.prefix_scan(EDGES, max, by="src"), UnknownColumnError, "no column 'value'"),
+    ],
+)
+def test_other_inputs_that_are_refused(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,29 @@ def test_page_rank_is_changed_everywhere_for_twice_what_it_was_computed_for(monk
         assert sum(reread) < 2 * kept
 
 
+@pytest.mark.parametrize("nodes", [300, 30_000])
+def test_a_search_from_both_ends_looks_at_the_nodes_within_half_of_the_distance(nodes):
+    """In a tree of which every node has three children, the pairs of the root and a leaf: rows read for a pair."""
+    edges = [((node - 1) // 3, node) for node in range(1, nodes)]
+    leaf = nodes - 1
+    sources = an.source("edges", "src long, dst long"), an.source("pairs", "start long, stop long")
+    with an.Session() as session:
+        view = session.maintain("distances", an.algorithms.bidirectional_search(*sources))
+        session.insert("edges", edges)
+        session.advance()
+        loaded = read(session)
+        session.insert("pairs", [(0, leaf)])
+        session.advance()
+        depth = 0
+        while leaf:
+            leaf, depth = (leaf - 1) // 3, depth + 1
+        assert view.to_pylist() == [(0, nodes - 1, depth)]
+        assert read(session) - loaded < 60 * 3 ** ((depth + 1) // 2)  # of 3 ** depth nodes
+
+
 def read(session):
     """Rows that operators have been given since the session was opened."""
-    return sum(o.total.rows_in for o in session.explained("ranks").operators if o.total)
+    return sum(o.total.rows_in for view in session.views for o in session.explained(view).operators if o.total)
 
 
 def held(session):

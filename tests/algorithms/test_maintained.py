@@ -5,6 +5,7 @@ Graphs are random and small: loops, parallel edges, nodes without edges, roots t
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from dataclasses import dataclass
@@ -82,6 +83,36 @@ def rows(found):
     return list(found.items())
 
 
+def mark(node):
+    """A label that has another order than its node."""
+    return node[::-1] if isinstance(node, str) else -node
+
+
+def marked(nodes, kind):
+    (name,) = nodes.columns
+    return nodes.select(name, label=f"reverse({name})" if kind is TEXT else f"-{name}")
+
+
+def paired(roots, nodes):
+    (root,), (node,) = roots.columns, nodes.columns
+    ends = nodes.select(stop=node, both="1").distinct()
+    return roots.select(start=root, both="1").distinct().join(ends, on="both").select("start", "stop")
+
+
+def first_states(nodes, kind):
+    (name,) = nodes.columns
+    return nodes.select(name, state=f"length({name})" if kind is TEXT else f"CAST({name} % 5 AS int)").distinct()
+
+
+def first_state(node):
+    return len(node) if isinstance(node, str) else math.copysign(abs(node) % 5, node)
+
+
+def mixed(node, heard):
+    """A function whose answer depends on the node and on all that it hears, more than once too."""
+    return (sum(heard) + 3 * len(heard) + (len(node) if isinstance(node, str) else node)) % 11
+
+
 # For each: the plan, from the collections and how columns are called; and what it ought to show.
 CASES = {
     "reachability": (
@@ -107,6 +138,32 @@ CASES = {
     "shortest paths either way": (
         lambda e, r, _, kind: algo.shortest_paths(e, r, directed=False, **cost(kind)),
         lambda g: rows(reference.lightest(g.edges.keys() | reference.turned(g.edges), g.starts)),
+    ),
+    "pairs": (
+        lambda e, r, nodes, kind: algo.bidirectional_search(e, paired(r, nodes), **kind.arguments),
+        lambda g: reference.between(g.arcs, g.starts, g.others),
+    ),
+    "pairs either way": (
+        lambda e, r, nodes, kind: algo.bidirectional_search(e, paired(r, nodes), directed=False, **kind.arguments),
+        lambda g: reference.between(g.either_way, g.starts, g.others),
+    ),
+    "least labels": (
+        lambda e, _, nodes, kind: algo.propagate(e, marked(nodes, kind), **kind.arguments),
+        lambda g: rows(reference.least(g.arcs, {node: mark(node) for node in g.others})),
+    ),
+    "least labels either way, in order": (
+        lambda e, _, nodes, kind: algo.propagate(
+            e, marked(nodes, kind), at="3 - length(label)", directed=False, **kind.arguments
+        ),
+        lambda g: rows(reference.least(g.either_way, {node: mark(node) for node in g.others})),
+    ),
+    "sequence": (
+        lambda e, _, nodes, kind: algo.sequence(e, first_states(nodes, kind), mixed, **kind.arguments),
+        lambda g: rows(reference.swept(g.arcs, {node: first_state(node) for node in g.others}, mixed)),
+    ),
+    "sequence either way": (
+        lambda e, _, nodes, kind: algo.sequence(e, first_states(nodes, kind), mixed, directed=False, **kind.arguments),
+        lambda g: rows(reference.swept(g.either_way, {node: first_state(node) for node in g.others}, mixed)),
     ),
     "transitive closure": (
         lambda e, _, __, kind: algo.transitive_closure(e, **kind.arguments),

@@ -1,4 +1,4 @@
-"""Running sums against adding up, for positions wherever they are."""
+"""Running sums and scans against adding up, for positions wherever they are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,19 @@ ASKED = an.source("asked", "who string, position long")
 SOURCES = {"values": VALUES, "asked": ASKED}
 TIMES = 5
 ENDS = (-(2**63), -(2**63) + 1, 2**63 - 1, -17, -16, -1, 0, 1, 15, 16, 17, 255, 256, 2**60, -(2**60))
-PLANS = {
+
+
+def beside(left, right):
+    return f"{left},{right}"
+
+
+SPELLED = VALUES.select("who", "position", value="CAST(value AS string)")
+SCANS = {
+    "scan per": an.algorithms.prefix_scan(SPELLED, beside, per="who"),
+    "scan of all": an.algorithms.prefix_scan(SPELLED.select("position", "value"), beside),
+    "scan at": an.algorithms.prefix_scan(SPELLED, beside, per="who", at=ASKED),
+}
+PLANS = SCANS | {
     "per": an.algorithms.prefix_sums(VALUES, per="who"),
     "of all": an.algorithms.prefix_sums(VALUES.select("position", "value")),
     "at": an.algorithms.prefix_sums(VALUES, per=["who"], at=ASKED),
@@ -38,15 +50,24 @@ TABLES = {
 
 def expected(name, values, asked):
     """Each value as often as it is there; what has a null anywhere does not count."""
-    of_all = name == "of all"
+    of_all = name.endswith("of all")
     rows = [row[1:] if of_all else row for row in values.elements()]
     rows = [row for row in rows if None not in row]
     places = {row[:-1] for row in rows}
-    if name == "at":
+    if name.endswith("at"):
         places = {row for row in asked if None not in row}
+    if name in SCANS:
+        return Counter((*place, scanned(rows, place)) for place in places)
     return Counter(
         (*place, sum(row[-1] for row in rows if row[:-2] == place[:-1] and row[-2] <= place[-1])) for place in places
     )
+
+
+def scanned(rows, place):
+    """The values up to a place as text, in the order of their positions, and those of one position in their own."""
+    before = [row for row in rows if row[:-2] == place[:-1] and row[-2] <= place[-1]]
+    values = [str(row[-1]) for row in sorted(before, key=lambda row: (row[-2], str(row[-1])))]
+    return ",".join(values) or None
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -21,20 +21,25 @@ from altneu.algorithms.cliques import clustering_coefficient, triangles
 from altneu.algorithms.communities import label_propagation
 from altneu.algorithms.components import connected_components, strongly_connected_components
 from altneu.algorithms.cores import k_core, k_truss
-from altneu.algorithms.paths import bfs, reachability, shortest_paths, transitive_closure
+from altneu.algorithms.paths import bfs, bidirectional_search, reachability, shortest_paths, transitive_closure
+from altneu.algorithms.propagation import propagate, sequence
 from altneu.algorithms.ranking import pagerank
-from altneu.algorithms.running import prefix_sums
+from altneu.algorithms.running import prefix_scan, prefix_sums
 
 __all__ = [
     "bfs",
+    "bidirectional_search",
     "clustering_coefficient",
     "connected_components",
     "k_core",
     "k_truss",
     "label_propagation",
     "pagerank",
+    "prefix_scan",
     "prefix_sums",
+    "propagate",
     "reachability",
+    "sequence",
     "shortest_paths",
     "strongly_connected_components",
     "transitive_closure",

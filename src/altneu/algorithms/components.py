@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from altneu.algorithms.graph import ENDS, ends, links, simple
+from altneu.algorithms.propagation import least_of
 from altneu.collections.collection import Collection
 
 ROUNDS_APART = 4
@@ -94,22 +95,16 @@ def _trimmed(arcs: Collection, left: Collection) -> Collection:
 
 
 def _least_label(arcs: Collection, nodes: Collection) -> Collection:
-    """For each node the least node from which arcs lead to it.
-
-    A node could receive a lesser label in every round, and each of these would be kept. Therefore small labels enter
-    first: numbers enter the loop by their number of bits, some rounds apart, and most find a lesser label there.
-    """
-    own = nodes.select("node", component="node")
-
-    def spread(labels: Collection) -> Collection:
-        heard = labels.join(arcs, on={"node": "src"}).select(node="dst", component="component")
-        return heard.concat(own.enter_at(_entry(nodes))).group_by("node").agg(component="min(component)")
-
-    return own.filter("false").iterate(spread, max_rounds=ENDS)
+    """For each node the least node from which arcs lead to it."""
+    return least_of(arcs, nodes.select("node", component="node"), "component", _entry(nodes))
 
 
 def _entry(nodes: Collection) -> str:
-    """The round at which a node's label enters; strings, whose length says nothing about their order, enter first."""
+    """The round at which a node's own label enters: small ones first, so that most nodes find a lesser one there.
+
+    A node could receive a lesser label in every round, and each of these would be kept. Numbers therefore enter by
+    their number of bits, some rounds apart; strings, whose length says nothing about their order, enter first.
+    """
     if not pa.types.is_integer(nodes.schema.field("node").type):
         return "0"
     bits = " + ".join(["4 * length(hex(node))", *(f"if(hex(node) >= '{digit}', 1, 0)" for digit in (2, 4, 8))])

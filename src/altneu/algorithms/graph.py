@@ -84,12 +84,54 @@ def checked_nodes(nodes: Collection, edges: Collection, what: str) -> Collection
             f"{what} must be a collection of one column, the node, got the columns {', '.join(nodes.columns)}"
         )
     (name,) = nodes.columns
-    here, there = nodes.schema.field(name).type, edges.schema.field("src").type
-    if here != there:
-        raise TypeMismatchError(
-            f"{what}: {name!r} is {type_name(here)}, and the edges' nodes are {type_name(there)}; cast one of them"
-        )
+    _check_like(nodes, edges, what, name)
     return nodes.select(node=quote_name(name)).filter("node is not null")
+
+
+def labelled(rows: Collection, edges: Collection, what: str, value: str) -> Collection:
+    """The user's collection of nodes with a value each, as ``node`` and ``value``, without null nodes.
+
+    Raises:
+        PlanError: it has not two columns.
+        TypeMismatchError: its nodes have another type than those of the edges.
+    """
+    check_collection(rows, what)
+    if len(rows.columns) != 2:
+        raise PlanError(
+            f"{what} must be a collection of two columns, the node and its {value}, got the columns "
+            f"{', '.join(rows.columns)}"
+        )
+    _check_like(rows, edges, what, rows.columns[0])
+    node, name = map(quote_name, rows.columns)
+    return rows.filter(f"{node} is not null").select(**{"node": node, value: name})
+
+
+def asked(pairs: Collection, edges: Collection) -> Collection:
+    """The user's pairs of nodes, as ``src`` and ``dst``, each once, without nulls.
+
+    Raises:
+        PlanError: it has not two columns.
+        TypeMismatchError: its nodes have another type than those of the edges.
+    """
+    check_collection(pairs, "pairs")
+    if len(pairs.columns) != 2:
+        raise PlanError(
+            f"pairs must be a collection of two columns, both nodes, got the columns {', '.join(pairs.columns)}"
+        )
+    for name in pairs.columns:
+        _check_like(pairs, edges, "pairs", name)
+    start, end = map(quote_name, pairs.columns)
+    return pairs.filter(f"{start} is not null and {end} is not null").select(src=start, dst=end).distinct()
+
+
+def check_function(function: object, what: str = "function") -> None:
+    """Check that an argument can be called.
+
+    Raises:
+        PlanError: it cannot.
+    """
+    if not callable(function):
+        raise PlanError(f"{what} must be a function, got {function!r}")
 
 
 def at_least(name: str, value: object, least: int) -> int:
@@ -101,6 +143,14 @@ def at_least(name: str, value: object, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise PlanError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return value
+
+
+def _check_like(rows: Collection, edges: Collection, what: str, name: str) -> None:
+    here, there = rows.schema.field(name).type, edges.schema.field("src").type
+    if here != there:
+        raise TypeMismatchError(
+            f"{what}: {name!r} is {type_name(here)}, and the edges' nodes are {type_name(there)}; cast one of them"
+        )
 
 
 def _weight(edges: Collection, name: str) -> str:
