@@ -272,6 +272,17 @@ def odd_or_fail(count: int) -> int:
     return count % 2 if count > 0 else 5 * count
 
 
+def first_or_fail(row, count):
+    if count == 3:
+        raise ValueError(row.b)
+    return count * len(row.a or "")
+
+
+def threshold_by_row_oracle(held: Counter[tuple[Any, ...]]) -> Expected:
+    failed = {("PYTHON_EXCEPTION", f"ValueError: {row[1]}", shown(row)): 1 for row, n in held.items() if n == 3}
+    return Counter({row: n * len(row[0]) for row, n in held.items() if n != 3 and row[0]}), Counter(failed)
+
+
 def threshold_oracle(held: Counter[tuple[Any, ...]]) -> Expected:
     failed = Counter({("PYTHON_EXCEPTION", "ValueError: three", shown(row)): 1 for row, n in held.items() if n == 3})
     return Counter({row: odd_or_fail(n) for row, n in held.items() if n != 3 and odd_or_fail(n)}), failed
@@ -285,6 +296,7 @@ def threshold_oracle(held: Counter[tuple[Any, ...]]) -> Expected:
         (DistinctSpec(ROWS), distinct_oracle),
         (CountOfSpec(ROWS, "n"), count_oracle),
         (ThresholdSpec(ROWS, odd_or_fail), threshold_oracle),
+        (ThresholdSpec(ROWS, first_or_fail, with_row=True), threshold_by_row_oracle),
     ],
 )
 def test_counts_of_rows_equal_recomputation_at_every_time(spec, judge, bits, merged):

@@ -310,6 +310,7 @@ def _reductions(one: Collection) -> dict[str, Collection]:
         "distinct floats": C.select("trial", "x").distinct(),
         "distinct of expressions": C.select("trial", x="x * -1", y="x + 0").distinct(),
         "threshold": one.threshold(lambda n: max(n, 0) // 2),
+        "threshold by row": A.select("trial", "k").threshold(lambda r, n: 6 // (n - r.k) % 3, with_row=True),
         "threshold shows negatives": one.threshold(lambda n: -n),
         "threshold with errors": A.select("trial", "k").threshold(lambda n: 6 // (n - 2)),
         "top_k": A.top_k(2, "v desc, s", per=["trial", "k"]),

@@ -610,8 +610,9 @@ def _group(node: ir.Reduce, key: Row, group: Multiset, names: list[str]) -> Mult
             return Counter(_not_negative(group).keys())
         case ir.CountOf():
             return Counter({(*row, n): 1 for row, n in group.items()})
-        case ir.Threshold(function):
-            return Counter({row: int(_ask(function.call, n)) for row, n in group.items()})
+        case ir.Threshold(function, with_row):
+            given = (partial(function.call, record_type(names)(row)) if with_row else function.call for row in group)
+            return Counter({row: int(_ask(call, n)) for call, (row, n) in zip(given, group.items(), strict=True)})
         case ir.TopK(k, order):
             columns = [(names.index(c), descending, nulls_first) for c, descending, nulls_first in order]
             columns += [(i, False, True) for i in range(len(names))]

@@ -52,6 +52,7 @@ PLANS = {
     "distinct": A.select("trial", "k").distinct(),
     "counts": A.select("trial", "k").count(),
     "threshold": A.select("trial", "k").threshold(lambda n: min(n, 2)),
+    "threshold by row": A.select("trial", "k").threshold(lambda row, n: min(n, row.k), with_row=True),
     "top_k": A.top_k(2, "v desc", per=["trial", "k"]),
     "window": A.window(
         n="row_number() over (partition by trial, k order by v)",

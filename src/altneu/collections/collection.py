@@ -540,14 +540,33 @@ class Collection(LinearVerbs):
         check_names([*self.columns, name])
         return self._by_row(ir.CountOf(name))
 
-    def threshold(self, function: Callable[[int], int], *, version: str | int | None = None) -> Collection:
+    def threshold(
+        self, function: Callable[..., int], *, with_row: bool = False, version: str | int | None = None
+    ) -> Collection:
         """Each row with the count ``function(count)``; the function is not called for a count of zero.
 
-        ``version`` is as in ``map``: it identifies the function in place of its code.
+        With ``with_row=True`` the count is ``function(row, count)``, so that it may depend on the row, which
+        has its columns as ``row.price`` or ``row["price"]``. ``version`` is as in ``map``: it identifies the function
+        in place of its code.
 
         Cost:   one exchange by row; one number for each distinct row.
+
+        >>> import altneu as an
+        >>> seats = an.source("seats", "flight string, most int")
+        >>> with an.Session() as session:
+        ...     sold = seats.threshold(lambda row, count: min(row.most, count), with_row=True)
+        ...     view = session.maintain("sold", sold)
+        ...     session.insert("seats", [("a", 2)] * 3 + [("b", 5)] * 3)
+        ...     _ = session.advance()
+        ...     sorted(view.to_pylist())
+        [('a', 2), ('a', 2), ('b', 5), ('b', 5), ('b', 5)]
+
+        Raises:
+            PlanError: ``with_row`` is neither True nor False.
         """
-        return self._by_row(ir.Threshold(Function.of(function, version)))
+        if not isinstance(with_row, bool):
+            raise PlanError(f"with_row must be True or False, got {with_row!r}")
+        return self._by_row(ir.Threshold(Function.of(function, version), with_row))
 
     def top_k(self, k: int, by: str | Col | Sequence[str | Col], per: str | Sequence[str] = ()) -> Collection:
         """The first k rows in an order (``"delay desc, carrier"``), of each group of ``per`` or of all rows.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.python_values import exception_text, value_text
-from altneu.columnar.rows import Ints, Rows
+from altneu.columnar.rows import Ints, Rows, record_type
 from altneu.errors import DiffOverflowError, ImpureFunctionError
 from altneu.operators.kernels.changes import emit_change, finals_for, room_for, tell
 from altneu.operators.kernels.compiled import compiled
@@ -20,6 +20,7 @@ from altneu.operators.kernels.exact_sum import SCRATCH, bump
 from altneu.operators.kernels.groups import (
     NEGATIVE_MULTIPLICITY,
     PYTHON_EXCEPTION,
+    PYTHON_VALUE,
     Groups,
     ReduceOutput,
     error_updates,
@@ -40,6 +41,7 @@ _LARGEST_COUNT = 2**62
 _OVERFLOW_MESSAGE = "a sum of the group left the signed 64-bit range of a slot; the step is not committed"
 
 
+_Answer = int | tuple[str, str]  # of a function: a count, or the code and text of its failure
 RowsAndErrors = tuple[list[Updates], list[Updates]]  # rows and errors
 
 
@@ -176,10 +178,14 @@ class CountOfSpec(CountedSpec):
 
 @dataclass(frozen=True)
 class ThresholdSpec(CountedSpec):
-    """Each row as often as ``function`` says for its count; a row whose count is zero is not asked about."""
+    """Each row as often as ``function`` says for its count, or ``with_row`` for the row, as a Record, and its count.
+
+    A row whose count is zero is not asked about.
+    """
 
     rows: pa.Schema
-    function: Callable[[int], int]
+    function: Callable[..., int]
+    with_row: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -363,25 +369,47 @@ def _count_of(groups: Groups, counts: Counts, spec: CountOfSpec) -> RowsAndError
 
 
 def _threshold(groups: Groups, counts: Counts, spec: ThresholdSpec, operator: str) -> RowsAndErrors:
-    requested = {count: _ask(spec.function, count) for count in {*counts.before.tolist(), *counts.after.tolist()}}
-    before, after = ([requested[count] for count in c.tolist()] for c in (counts.before, counts.after))
+    before, after = (_of_rows if spec.with_row else _of_counts)(groups, counts, spec)
     shown = [_number_or_0(b) - _number_or_0(a) for a, b in zip(before, after, strict=True)]
-    failures: list[tuple[int, int, str]] = []
+    failures: list[tuple[int, int, tuple[str, str]]] = []
     for i, (a, b) in enumerate(zip(before, after, strict=True)):
         if a != b:
-            failures += [(i, diff, text) for diff, text in ((-1, a), (1, b)) if isinstance(text, str)]
+            failures += [(i, diff, text) for diff, text in ((-1, a), (1, b)) if isinstance(text, tuple)]
     at = counts.at[np.array([i for i, _, _ in failures], np.int64)]
     diffs = np.array([diff for _, diff, _ in failures], np.int64)
-    errs = error_updates(operator, groups, at, diffs, [(PYTHON_EXCEPTION, text) for _, _, text in failures])
+    errs = error_updates(operator, groups, at, diffs, [text for _, _, text in failures])
     return [_counted(groups, counts.at, np.array(shown, np.int64), spec.schema)], [errs]
 
 
-def _number_or_0(answer: int | str) -> int:
+def _of_counts(_groups: Groups, counts: Counts, spec: ThresholdSpec) -> tuple[list[_Answer], list[_Answer]]:
+    """What the function says for the counts before and after each moment; it is called once for each count."""
+    requested = {count: _ask(spec.function, count) for count in {*counts.before.tolist(), *counts.after.tolist()}}
+    before, after = ([requested[count] for count in c.tolist()] for c in (counts.before, counts.after))
+    return before, after
+
+
+def _of_rows(groups: Groups, counts: Counts, spec: ThresholdSpec) -> tuple[list[_Answer], list[_Answer]]:
+    """The same of a function that takes the row too; a row that Python has no value for is not given to it."""
+    record = record_type(spec.rows.names)
+    rows, refused = groups.keys.for_functions()
+    called = [partial(spec.function, record(row)) for row in rows]
+
+    def said(numbers: Ints) -> list[_Answer]:
+        pairs = zip(groups.new_group[counts.at].tolist(), numbers.tolist(), strict=True)
+        return [
+            (PYTHON_VALUE, refused[row]) if count and row in refused else _ask(called[row], count)
+            for row, count in pairs
+        ]
+
+    return said(counts.before), said(counts.after)
+
+
+def _number_or_0(answer: _Answer) -> int:
     return answer if isinstance(answer, int) else 0
 
 
-def _ask(function: Callable[[int], int], count: int) -> int | str:
-    """What the function says for a count, or the text of its failure."""
+def _ask(function: Callable[[int], int], count: int) -> _Answer:
+    """What the function says for a count, or the code and text of its failure."""
     if count == 0:
         return 0
     try:
@@ -389,12 +417,10 @@ def _ask(function: Callable[[int], int], count: int) -> int | str:
     except ImpureFunctionError:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
-        return exception_text(error)
+        return PYTHON_EXCEPTION, exception_text(error)
     if isinstance(answer, bool | int | np.integer):
         answer = int(answer)
-        return (
-            answer
-            if abs(answer) < _LARGEST_COUNT
-            else f"the function returned {answer}, which is beyond 2^62, for {count}"
-        )
-    return f"the function returned {value_text(answer)} for {count}, not an int"
+        if abs(answer) < _LARGEST_COUNT:
+            return answer
+        return PYTHON_EXCEPTION, f"the function returned {answer}, which is beyond 2^62, for {count}"
+    return PYTHON_EXCEPTION, f"the function returned {value_text(answer)} for {count}, not an int"

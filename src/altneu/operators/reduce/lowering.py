@@ -373,9 +373,9 @@ class _Specs:
         """Over counts."""
         return CountOfSpec(self.input, column)
 
-    def threshold(self, function: Function) -> ReduceSpec:
+    def threshold(self, function: Function, *, with_row: bool) -> ReduceSpec:
         """Over counts."""
-        return ThresholdSpec(self.input, function.call)
+        return ThresholdSpec(self.input, function.call, with_row)
 
     def first_rows(self, k: int, order: tuple[Order, ...]) -> ReduceSpec:
         """Over rows."""

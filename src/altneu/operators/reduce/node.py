@@ -33,8 +33,8 @@ class Families(Protocol[F_co]):
     def counts(self, column: str) -> F_co:
         """Rows with their counts in a column."""
 
-    def threshold(self, function: Function) -> F_co:
-        """Rows as often as a function says for their count."""
+    def threshold(self, function: Function, *, with_row: bool) -> F_co:
+        """Rows as often as a function says for their count, or for the row and its count."""
 
     def first_rows(self, k: int, order: tuple[Order, ...]) -> F_co:
         """The first rows in an order."""

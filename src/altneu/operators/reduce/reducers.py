@@ -230,19 +230,20 @@ class CountOf(Reducer):
 
 @dataclass(frozen=True)
 class Threshold(Reducer):
-    """Every row as often as a Python function says for its count."""
+    """Every row as often as a Python function says for its count, or for the row and its count."""
 
     function: Function
+    with_row: bool = False
 
     def __repr__(self) -> str:
-        return f"Threshold(function={self.function!r})"
+        return f"Threshold(function={self.function!r}{', with_row=True' * self.with_row})"
 
     def __str__(self) -> str:
         return f"threshold {self.function.name}"
 
     def of_family(self, families: Families[F_co]) -> F_co:
         """Thresholds."""
-        return families.threshold(self.function)
+        return families.threshold(self.function, with_row=self.with_row)
 
     def functions(self) -> Iterable[Function]:
         """Its function."""
