@@ -48,8 +48,8 @@ class Asked:
 
         ``names`` are those of the input's columns there; the result is in the input's.
         """
-        if not {*self.columns, *key} <= names.keys():
-            return None
+        if not names.keys() >= {*self.columns} or any(names.get(name) != name for name in key):
+            return None  # a column of the key may have the name that another one has there
         whole = _ranks(order, schema.names, key)
         asked = [(names[name], *how) for name, *how in _ranks(self.order, self.columns if self.ties else (), key)]
         asked = list(dict.fromkeys(asked))
