@@ -129,6 +129,10 @@ def _views() -> dict[str, Collection]:
             exact="sum(d) OVER (PARTITION BY k ORDER BY x)",
             around="max(n) OVER (PARTITION BY k ORDER BY x ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
         ),
+        "between and beside": queue.window(
+            total="sum(n) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING)",
+            before="lag(x) IGNORE NULLS OVER (PARTITION BY k ORDER BY n)",
+        ),
         "running back": queue.window(
             total="sum(n) OVER (PARTITION BY k ORDER BY x ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)"
         ),

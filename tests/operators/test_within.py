@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
-from altneu.operators.kernels import located
+from altneu.operators.kernels import around, located, suffix
 from altneu.operators.reduce.calls import Aggregate, Frame, WindowCall
-from altneu.operators.reduce.node import WHOLE, Within
+from altneu.operators.reduce.node import WHOLE, Around, Suffix, Within
 from altneu.operators.reduce.reducers import WindowFunctions
 from altneu.plan.rewrite import optimise
 from altneu.trace import batch
@@ -41,14 +41,45 @@ def random_window(rng):
     return {f"w{i}": f"{rng.choice(CALLS)} OVER ({over} {rng.choice(FRAMES[order])})" for i in range(rng.randint(1, 3))}
 
 
+ONE_SIDE = {
+    "at": ["UNBOUNDED PRECEDING AND INTERVAL 2 HOURS PRECEDING", "UNBOUNDED PRECEDING AND INTERVAL 1 HOUR FOLLOWING"],
+    "day": ["UNBOUNDED PRECEDING AND INTERVAL 1 MONTH PRECEDING", "UNBOUNDED PRECEDING AND INTERVAL 3 DAYS FOLLOWING"],
+    "n": ["UNBOUNDED PRECEDING AND 3 PRECEDING", "UNBOUNDED PRECEDING AND 2 FOLLOWING"],
+}
+OTHER_SIDE = {
+    "at": ["INTERVAL 2 HOURS PRECEDING AND UNBOUNDED FOLLOWING", "INTERVAL 1 HOUR FOLLOWING AND UNBOUNDED FOLLOWING"],
+    "day": ["INTERVAL 1 MONTH PRECEDING AND UNBOUNDED FOLLOWING", "INTERVAL 3 DAYS FOLLOWING AND UNBOUNDED FOLLOWING"],
+    "n": ["3 PRECEDING AND UNBOUNDED FOLLOWING", "2 FOLLOWING AND UNBOUNDED FOLLOWING"],
+}
+RUNNING = ["count(*)", "count(v)", "avg(x)", "max(v)", "min(x)", "last_value(v)", "nth_value(n, 2)"]
+NEAR = ["lag(v) IGNORE NULLS OVER (O)", "lead(x, 2) OVER (O)", "last_value(v) IGNORE NULLS OVER (O)", "lag(n) OVER (O)"]
+AHEAD = ["row_number() OVER (O)", "dense_rank() OVER (O)", "sum(v) OVER (O)", "max(x) OVER (O)"]
+
+
+def mixed_window(rng):
+    """Functions of several kinds in one order: frames that end at values on one side or both, near rows, all before."""
+    order, back = rng.choice(list(FRAMES)), rng.random() < 0.3
+    direction = rng.choice(["", " DESC", " NULLS LAST"])
+    one_side = [f"{f} OVER (O RANGE BETWEEN {x})" for f in RUNNING for x in ONE_SIDE[order]]
+    if back:
+        one_side = [f"{f} OVER (O RANGE BETWEEN {x})" for f in RUNNING[:5] for x in OTHER_SIDE[order]]
+    both = [f"{f} OVER (O RANGE BETWEEN {x})" for f in CALLS for x in FRAMES[order]]
+    pools = [one_side, both[: -2 * back or None], NEAR[: 1 if back else None], [] if back else AHEAD]
+    texts = [rng.choice(pool) for pool in pools if pool and rng.random() < 0.6] or [rng.choice(one_side)]
+    return {f"w{i}": text.replace("(O", f"(PARTITION BY k ORDER BY {order}{direction}") for i, text in enumerate(texts)}
+
+
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("below", [False, True])
-def test_frames_of_values_change_as_recomputation_says(seed, below, monkeypatch):
+@pytest.mark.parametrize("window", [random_window, mixed_window])
+def test_frames_of_values_change_as_recomputation_says(window, seed, below, monkeypatch):
     monkeypatch.setattr(located, "SMALL", 0)
+    monkeypatch.setattr(suffix, "_SEARCHED", 0)
+    monkeypatch.setattr(around, "_MORE", 2)
     rng = random.Random(f"{seed}{below}")
     source = an.source("t", SCHEMA)
     with an.Session(shards=rng.choice([1, 2])) as session:
-        views = {f"v{i}": source.window(**random_window(rng)) for i in range(3)}
+        views = {f"v{i}": source.window(**window(rng)) for i in range(3)}
         for name, view in views.items():
             session.maintain(name, view)
         rows = Counter()
@@ -114,4 +145,8 @@ def test_frames_that_have_no_distance_read_the_group():
     assert window("v", Frame(False, 0, 0)).needed(schema, ("k",)) == Within(())
     assert window("x", Frame(False, "f", 0)).needed(schema, ("k",)) == WHOLE
     assert window("v", Frame(False, "low", None)).needed(schema, ("k",)) == WHOLE
+    assert window("v", Frame(False, None, "low")).needed(schema, ("k",)) == Suffix(0, bounds=("low",))
+    assert window("x", Frame(False, None, "f")).needed(schema, ("k",)) == WHOLE
+    last = window("v", Frame(False, None, "low"), "last")
+    assert last.needed(schema, ("k",)) == Suffix(0, beside=Around(2, with_ties=True, bounds=("low",)))
     assert window("v", Frame(False, "low", 0), "stddev").needed(schema, ("k",)) == WHOLE

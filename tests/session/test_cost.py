@@ -19,6 +19,7 @@ T = an.source("t", "g int, id long, v long, x double, w string", keep=True)
 U = an.source("u", "id long, z long", keep=True)
 QUOTES = U.select(g="cast(1 as int)", at="id", z="z")
 BY_G = T.group_by("g")
+SOME = T.select("g", "id", v="if(v % 7 = 0, v, null)", w="if(v % 9 = 0, w, null)")
 OVER = "OVER (PARTITION BY g ORDER BY id"
 
 
@@ -70,6 +71,23 @@ PLANS = {
         n=f"count(DISTINCT w) {OVER} ROWS BETWEEN 5 PRECEDING AND 1 PRECEDING)",
     ),
     "between": T.window(near=f"sum(v) {OVER} RANGE BETWEEN 8 PRECEDING AND CURRENT ROW)"),
+    "between on one side": T.window(
+        m=f"max(v) {OVER} RANGE BETWEEN UNBOUNDED PRECEDING AND 8 PRECEDING)",
+        s=f"sum(v) {OVER} RANGE BETWEEN UNBOUNDED PRECEDING AND 4 FOLLOWING)",
+        t=f"last_value(w) {OVER} RANGE BETWEEN UNBOUNDED PRECEDING AND 8 PRECEDING)",
+    ),
+    "between on the other side": T.window(
+        m=f"max(v) {OVER} DESC RANGE BETWEEN 8 PRECEDING AND UNBOUNDED FOLLOWING)",
+        n=f"count(*) {OVER} DESC RANGE BETWEEN 4 FOLLOWING AND UNBOUNDED FOLLOWING)",
+    ),
+    "between and near": T.window(s=f"sum(v) {OVER} RANGE BETWEEN 8 PRECEDING AND CURRENT ROW)", p=f"lag(w, 2) {OVER})"),
+    "ignoring nulls": SOME.window(
+        a=f"lag(v) IGNORE NULLS {OVER})",
+        b=f"last_value(w) IGNORE NULLS {OVER})",
+        c=f"nth_value(v, 2) IGNORE NULLS {OVER} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
+    ),
+    "running and ignoring nulls": SOME.window(a=f"last_value(v) IGNORE NULLS {OVER})", n=f"count(v) {OVER})"),
+    "nth from here": T.window(n=f"nth_value(v, 3) {OVER} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)"),
     "row_number": T.window(n=f"row_number() {OVER})"),
     "rank": T.window(n=f"rank() {OVER})"),
     "running": T.window(n=f"count(*) {OVER})", s=f"sum(v) {OVER})", m=f"avg(x) {OVER} ROWS UNBOUNDED PRECEDING)"),
@@ -200,8 +218,7 @@ def test_every_aggregate_of_the_reference_is_among_them():
 
 
 ON_ALL_ROWS = "changes on all rows of its partition"
-ON_ITS_WAY = "counts rows that are not null, which may be anywhere"
-BETWEEN = "ends at a value on one side only"
+NOT_FROM_SUMS = "is one row of a frame, in which a row may be farther away than the bound"
 FRAME = "{over} ORDER BY id ROWS BETWEEN"
 READS_THE_PARTITION = {
     "percent_rank() {over} ORDER BY id)": ON_ALL_ROWS,
@@ -211,13 +228,11 @@ READS_THE_PARTITION = {
     f"max(v) {FRAME} UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)": ON_ALL_ROWS,
     "row_number() {over} ORDER BY id) + sum(v) {over} ORDER BY id DESC)": "changes before a row and behind it",
     f"row_number() {{over}} ORDER BY id) + count(v) {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)": ON_ALL_ROWS,
-    "lag(v) IGNORE NULLS {over} ORDER BY id)": ON_ITS_WAY,
-    "lead(v) IGNORE NULLS {over} ORDER BY id)": ON_ITS_WAY,
-    "last_value(v) IGNORE NULLS {over} ORDER BY id)": ON_ITS_WAY,
-    "last_value(v) {over} ORDER BY id RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)": ON_ALL_ROWS,
-    f"nth_value(v, 2) {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)": "is not from the end of the reverse order",
-    "max(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND UNBOUNDED FOLLOWING)": BETWEEN,
-    "max(v) {over} ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND 5 PRECEDING)": BETWEEN,
+    "first_value(v) IGNORE NULLS {over} ORDER BY id)": "asks for the first row of all that is not null",
+    "last_value(v) IGNORE NULLS {over} ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND 5 PRECEDING)": NOT_FROM_SUMS,
+    "last_value(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND UNBOUNDED FOLLOWING)": NOT_FROM_SUMS,
+    "first_value(v) {over} ORDER BY id RANGE BETWEEN 5 FOLLOWING AND UNBOUNDED FOLLOWING)": NOT_FROM_SUMS,
+    "max(v) {over} ORDER BY x RANGE BETWEEN UNBOUNDED PRECEDING AND 5 PRECEDING)": "doubles have no distance",
 }
 READS_LITTLE_OF_THE_PARTITION = [
     *(f"{f} {{over}} ORDER BY id)" for f in ("row_number()", "rank()", "dense_rank()", "lag(v)", "lead(v, 3)")),
@@ -225,6 +240,15 @@ READS_LITTLE_OF_THE_PARTITION = [
     *(f"{f} {{over}} ORDER BY id)" for f in ("first(w)", "last(w)", "any_value(w)")),
     f"first_value(v) {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)",
     f"last_value(v) {FRAME} 3 PRECEDING AND UNBOUNDED FOLLOWING)",
+    *(f"{f}(v) IGNORE NULLS {{over}} ORDER BY id)" for f in ("lag", "lead", "last_value")),
+    f"first_value(v) IGNORE NULLS {FRAME} 3 PRECEDING AND 2 FOLLOWING)",
+    f"first_value(v) IGNORE NULLS {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)",
+    *(f"nth_value(v, 2){how} {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)" for how in ("", " IGNORE NULLS")),
+    "last_value(v) {over} ORDER BY id RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
+    "max(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND UNBOUNDED FOLLOWING)",
+    *(f"{f}(v) {{over}} ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND 5 PRECEDING)" for f in ("max", "last")),
+    "sum(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND 1 PRECEDING) + lag(v) {over} ORDER BY id)",
+    "sum(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND 1 PRECEDING) + row_number() {over} ORDER BY id)",
 ]
 RUNNING = [
     *("count(*)", "count(v)", "sum(v)", "avg(x)", "mean(x)", "min(v)", "max(x)", "any_value(v)", "count_if(v > 1)"),

@@ -30,6 +30,7 @@ PLANS = {
     "top_of_all": T.top_k(3, "v"),
     "min": in_sql("SELECT g, min(v) m FROM t GROUP BY g"),
     "max": in_sql("SELECT g, max(v) m FROM t GROUP BY g"),
+    "max_per_id": in_sql("SELECT g, max(v) m FROM (SELECT id AS g, v FROM t) GROUP BY g"),
     "max_of_all": in_sql("SELECT max(v) m FROM t"),
     "max_of_some": in_sql("SELECT g, max(v) m FROM t WHERE x > 0 GROUP BY g"),
     "extremes": in_sql("SELECT g, min(v) a, max(v) b FROM t GROUP BY g"),
@@ -72,6 +73,7 @@ SHARED = {
     ("top", "rank_narrow"): None,  # rows behind a change may be many where it has few
     ("rank_v_w", "first_ranks"): None,  # all rows that are equal in v are needed, and cannot be told apart there
     ("top", "top_of_some"): None,
+    ("top", "max_per_id"): None,  # whose groups are those of another column that it calls g
     ("top_of_some", "max_of_some"): "of the same filter",
     ("top", "top_of_all"): None,
     ("top_of_all", "max_of_all"): "of all rows",

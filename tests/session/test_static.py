@@ -295,6 +295,51 @@ def test_late_views_of_what_was_released(tmp_path, keep):
         assert max(other.to_pylist()) == (51, "Oman")
 
 
+@pytest.mark.parametrize("later", [lambda c: c.delay(by=3), lambda c: c.filter("logical_now() >= nation + 5")])
+def test_a_late_view_whose_static_side_is_still_to_come_stores_the_other_side_again(later):
+    """Its rows of later times find the rows that were released."""
+    kept = an.source("orders", "id long, nation long, day long", keep=True)
+    nations = an.source("nations", "nation long, name string", keep=True)
+    plan = kept.join(later(nations), on="nation").select("id", "name")
+    with an.Session(retain="all") as session, an.Session(retain="all") as other:
+        late = other.maintain("late", plan)
+        for one in (session, other):
+            one.maintain("named", kept.join(nations, on="nation").select("id", "name"))
+            one.insert("nations", ROWS)
+            one.insert("orders", orders(10))
+            one.advance()
+        session.close_source("nations")
+        view = session.maintain("late", plan)
+        for time in range(1, 10):
+            for one in (session, other):
+                one.insert("orders", orders(5, 100 * time))
+                one.advance()
+            assert sorted(view.to_pylist()) == sorted(late.to_pylist()), time
+        assert len(view.to_pylist()) > 30
+        assert session._engine.plan.released  # again, when nothing waits any more
+
+
+def test_a_released_source_whose_rows_wait_cannot_be_backfilled():
+    """Not even if what was released has all columns of the source."""
+    one, other = an.source("one", "k long"), an.source("other", "k long")
+    with an.Session() as session:
+        view = session.maintain("both", one.join(other, on="k"))
+        session.insert("one", [1, 2])
+        session.insert("one", [3], time=4)
+        session.insert("other", [1, 2, 3])
+        session.advance()
+        session.close_source("other")
+        with pytest.raises(InputError, match="cannot be backfilled now: 'arrange by k' of view 'both' holds changes"):
+            session.backfill("one", [1, 2])
+        session.advance(to=6)
+        assert sorted(view.to_pylist()) == [(1,), (2,), (3,)]
+        session.backfill("one", [1, 2, 3])
+        assert session.maintain("count", one.count()).to_arrow().num_rows == 3
+        session.insert("one", [3])
+        session.advance()
+        assert sorted(view.to_pylist()) == [(1,), (2,), (3,), (3,)]
+
+
 def test_a_query_reads_what_is_stored():
     with opened() as session:
         session.insert("nations", ROWS)

@@ -25,6 +25,7 @@ from altneu.operators.reduce.operation import ExplodeOp
 from altneu.order import Antichain
 from altneu.plan import ir
 from altneu.plan.physical import PhysicalNode, Plan, Port, scheduled
+from altneu.plan.static import released_name
 from altneu.runtime import interrupts
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.state import StateTable
@@ -170,7 +171,7 @@ def _refuse_waiting(engine: Engine, plan: Plan, name: str) -> None:
     checked = {check.arrangement for check in _checks(plan, name, engine.journal.existing())}
     for i in _first_states(plan, name):
         stored = _arrangement_of(plan, i)
-        if stored in pending and stored not in checked:
+        if not pending.isdisjoint((stored, released_name(stored))) and stored not in checked:
             raise InputError(
                 f"source {name!r} cannot be backfilled now: {_place(plan, i)} holds changes of future times, "
                 "which may come from rows of this source that were inserted with future times; advance beyond these "

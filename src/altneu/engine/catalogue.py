@@ -124,7 +124,8 @@ class Catalogue:
             return plan
         plan = replace(plan, closed=self._journal.closed)
         known = releasable(plan, _kept_as(nodes.values(), sources))
-        return released(plan, (self._journal.released | set(release)) & self._ready(known))
+        gone = (self._journal.released | set(release)) & self._ready(known)
+        return released(plan, gone - self._may_wait(plan, known, more or {}))
 
     def _errors_show_all(self, nodes: Mapping[str, ir.Node]) -> frozenset[str]:
         """The linear nodes of views that earlier builds stored: their errors show all columns that a row came with."""
@@ -153,6 +154,18 @@ class Catalogue:
         """Those of the arrangements on whose other inputs no update waits."""
         waiting = {name for name, _ in self._journal.table.future}
         return frozenset(name for name, states in known.items() if waiting.isdisjoint(states))
+
+    def _may_wait(self, plan: Plan, known: Mapping[str, frozenset[str]], views: Iterable[str]) -> frozenset[str]:
+        """Those of the arrangements in new views on whose other inputs updates may wait once the views are filled.
+
+        Of a static collection that is delayed, say, there are updates of later times when a view comes that delays it.
+        """
+        new = [view for view in views if view not in self._journal.views]
+        if not new:
+            return frozenset()
+        existing = self._journal.existing()
+        theirs = {name for view in new for name in plan.arrangements_of(view)}
+        return frozenset(name for name, states in known.items() if name in theirs and not states <= existing)
 
     def adopt(self, shards: int) -> None:
         """Find the sources whose state an earlier version of altneu left behind when their last view was dropped.

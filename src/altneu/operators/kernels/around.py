@@ -7,18 +7,37 @@ was read, one stretch after another, is as good as the group: a row in it that i
 row may look across a gap at rows that are not its neighbours, but at all times at the same ones, and so its value,
 right or wrong, does not change; and no other row is in doubt. That holds where no row's count is below zero: groups
 that have such a row are read whole.
+
+A function that ignores nulls does not see the rows on which its argument is null: r counts the others. One whose frame
+ends at a value of the order sees rows up to some distance (``within``), and one whose frame ends at the peers of its
+row sees these. Where there are several functions, a row may change for one of them, and what the others make of it must
+be right then too. So from each touched row on as far is read as it matters to any of them, and from there as far again
+as any of them sees.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from altneu.columnar.columns import Mask
+from altneu.columnar.columns import Mask, valid_mask
+from altneu.columnar.ranking import Order, Words
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.located import NewRows, OldRows, Ranked, next_batch, places_in, put_run, ranked, twice
+from altneu.operators.kernels.located import (
+    LAST_WORD,
+    NewRows,
+    OldRows,
+    Ranked,
+    next_batch,
+    places_in,
+    put_run,
+    ranked,
+    twice,
+)
+from altneu.operators.kernels.within import farthest
 from altneu.operators.reduce.node import Around
 from altneu.trace.batch import Layout, Matches
 
@@ -28,13 +47,15 @@ _MORE = 4
 def around_of(around: Around, new: NewRows, old: OldRows) -> Matches:
     """The old updates near those that are new, by key; ``new`` has all that is new.
 
-    Cost:   O(d r log n) rows for d new updates of a group of n, and r units on each side.
+    Cost:   O(d r log n) rows for d new updates of a group of n, and r units on each side; the rows of frames; and where
+            rows count on which a column is not null, those between them that are null too.
     Law:    a function of near rows changes of these as of the whole groups (tests/operators/test_around.py).
     """
     located, count = old.located, new.keys.count
     take = np.full(count, around.units + 1)
     whole = old.whole_up_to(_MORE * np.bincount(new.number, minlength=count) * take)
     points = _Points.of(new, old.layout)
+    far = farthest(around.bounds, new, old) if around.bounds else None
     spans = np.empty((0, 4), np.int64)
     if not whole.all():
         spans = located.spans_of(points.owner, new.words[points.at], new.values.take(points.at), old.layout)
@@ -44,7 +65,7 @@ def around_of(around: Around, new: NewRows, old: OldRows) -> Matches:
         cuts = cuts[np.lexsort((cuts[:, 4], cuts[:, 3], cuts[:, 2]))]
         read = _Read.of(Ranked.of(old.read(runs), new, old.layout), points)
         read.leave(cuts[:, 0], places_in(runs, cuts[:, 2:]), cuts[:, 1])
-        short = read.short(around.units) & ~whole
+        short = read.short(around, old.layout.order, far) & ~whole
         if not short.any():
             return read.needed(whole)
         take = np.where(short, _MORE * take, take)
@@ -94,13 +115,14 @@ class _Read:
         np.maximum.at(self.low, point[before], self.ranked.rank[at[before]])
         np.minimum.at(self.high, point[~before], self.ranked.rank[at[~before]])
 
-    def short(self, units: int) -> Mask:
+    def short(self, around: Around, order: Sequence[Order], far: Words | None) -> Mask:
         """In which groups too few rows were read beside some point that stay whatever is new."""
-        staying = np.where(self.ranked.is_new, 0, np.clip(self.ranked.copies, 0, units))
-        upto = np.concatenate([[0], np.cumsum(staying)])
-        before = upto[self.at] - upto[np.minimum(self.low + 1, self.at)]
-        after = upto[np.maximum(self.high, self.at + 1)] - upto[self.at + 1]
-        wrong = ((self.low >= 0) & (before < units)) | ((self.high < len(staying)) & (after < units))
+        some = _Some.of(self.ranked, around, order, None if far is None else far[self.ranked.owner])
+        start, stop = (np.searchsorted(self.ranked.owner, self.points.owner, side=side) for side in ("left", "right"))
+        before = some.before(np.maximum(some.before(self.at), start))
+        after = some.after(np.minimum(some.after(self.at), stop - 1))
+        wrong = (before <= self.low) & (self.low >= 0)
+        wrong |= (after >= self.high) & (self.high < len(self.ranked.owner))
         short = np.zeros(int(self.points.owner.max()) + 1 if len(self.points.owner) else 0, np.bool_)
         short[self.points.owner[wrong]] = True
         return short
@@ -113,6 +135,78 @@ class _Read:
         np.add.at(edges, np.maximum(self.low + 1, starts), 1)
         np.add.at(edges, np.minimum(self.high, stops), -1)
         return self.ranked.chosen(np.cumsum(edges)[:-1] > 0, whole)
+
+
+@dataclass(frozen=True)
+class _Some:
+    """How far rows reach that were read, and are ranked.
+
+    Shape:  of V ranks the sums ``upto`` (V + 1,) of the units before each that stay and count, once for each number of
+            ``units``; the first of its ``peers``, or none; ``far`` (V,) how far in words its frame may reach, or none.
+    """
+
+    ranked: Ranked
+    upto: Sequence[Ints]
+    units: Sequence[int]
+    peers: Ints | None
+    far: Words | None
+
+    @classmethod
+    def of(cls, ranked: Ranked, around: Around, order: Sequence[Order], far: Words | None) -> _Some:
+        """Half of the units are of rows that change, half of what these are made of."""
+        staying = np.where(ranked.is_new, 0, np.maximum(ranked.copies, 0))
+        one = np.empty(len(ranked.owner), np.int64)
+        one[ranked.ranks] = np.arange(len(ranked.ranks))
+        valid = [valid_mask(ranked.rows.column(name))[one] for name, _ in around.values]
+        units = [around.units // 2, *(units // 2 for _, units in around.values)]
+        counted = [staying, *(np.where(some, staying, 0) for some in valid)]
+        upto = [np.append(0, np.cumsum(np.minimum(n, most))) for n, most in zip(counted, units, strict=True)]
+        return cls(ranked, upto, units, ranked.peers(order) if around.with_ties else None, far)
+
+    def before(self, at: Ints) -> Ints:
+        """The first row that one at each rank reaches, or one before it."""
+        result = at
+        for upto, units in zip(self.upto, self.units, strict=True):
+            result = np.minimum(result, np.searchsorted(upto, upto[at] - units, side="right") - 1)
+        if self.peers is not None:
+            result = np.minimum(result, self.peers[at] - 1)
+        if self.far is not None:
+            word = self.ranked.word[at]
+            low = word - np.minimum(word, self.far[at])
+            result = np.minimum(result, _first_words(self.ranked.owner, self.ranked.word, at, low, False) - 1)
+        return result
+
+    def after(self, at: Ints) -> Ints:
+        """The last row that one at each rank reaches, or one behind it."""
+        result = at
+        for upto, units in zip(self.upto, self.units, strict=True):
+            result = np.maximum(result, np.searchsorted(upto, upto[at + 1] + units, side="left") - 1)
+        if self.peers is not None:
+            result = np.maximum(result, np.searchsorted(self.peers, self.peers[at], side="right"))
+        if self.far is not None:
+            word = self.ranked.word[at]
+            high = word + np.minimum(LAST_WORD - word, self.far[at])
+            result = np.maximum(result, _first_words(self.ranked.owner, self.ranked.word, at, high, True))
+        return result
+
+
+@compiled
+def _first_words(owner: Ints, words: Words, at: Ints, wanted: Words, above: bool) -> Ints:
+    """The first rank of the group of another that has at least a word (``above``: a greater one), or its end."""
+    result = np.empty(len(at), np.int64)
+    for p in range(len(at)):
+        low, high = 0, len(owner)
+        while low < high:
+            middle = (low + high) >> 1
+            before = owner[middle] < owner[at[p]]
+            if owner[middle] == owner[at[p]]:
+                before = words[middle] <= wanted[p] if above else words[middle] < wanted[p]
+            if before:
+                low = middle + 1
+            else:
+                high = middle
+        result[p] = low
+    return result
 
 
 @compiled

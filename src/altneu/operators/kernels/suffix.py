@@ -4,7 +4,9 @@ The rows before these are not touched, and what a running function makes of them
 others rests on how many units those are, on their sums, on the first of them, and on the extremes of their columns.
 Numbers and sums are looked up; for the rest some of these rows are read too, which stand for all: their own values may
 be wrong, but are so at all times. If other functions look r rows back and on, 2 r units before the first touched row
-are read too (``around``). That holds where no row's count is below zero: groups that have such a row are read whole.
+are read too (``around``). A row whose frame ends at a value of the order may have the first touched one in its frame
+and be before it, not farther than such frames reach (``within``): what is read begins at twice that distance. That
+holds where no row's count is below zero: groups that have such a row are read whole.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ import numpy as np
 from altneu.columnar.columns import Mask
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints
+from altneu.operators.kernels.around import around_of
 from altneu.operators.kernels.block_extremes import rows_of_extremes
 from altneu.operators.kernels.block_sums import SkippedRows
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.counted import counted_blocks, uncounted, units, units_before, upto, word_at
 from altneu.operators.kernels.located import ONE, Located, NewRows, OldRows, joined_runs, next_key, put_run, stretch
+from altneu.operators.kernels.within import farthest
 from altneu.operators.reduce.node import Suffix
 from altneu.trace.batch import Arranged, Matches
 
@@ -41,6 +45,13 @@ def suffix_of(needed: Suffix, new: NewRows, old: OldRows, values: Arranged | Non
     whole = old.whole_up_to(_SEARCHED if needed.extremes else 0) | uncounted(located, blocks[0], count)
     first = np.full(count, np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(first, new.number, new.words)
+    if needed.bounds:
+        far = farthest(needed.bounds, new, old)
+        for _ in range(2):
+            first -= np.minimum(far, first)
+    if needed.beside is not None:
+        near = around_of(needed.beside, new, old)
+        np.minimum.at(first, near.probe, near.value_hash)
     start, words, skipped = _starts(located.hits, blocks, first, whole, needed.units)
     read = [_first_rows(located.hits, start, skipped, blocks, needed.first)] if needed.first else []
     read += [rows_of_extremes(old, start, *extreme) for extreme in needed.extremes]

@@ -30,14 +30,20 @@ def within_of(needed: Within, new: NewRows, old: OldRows) -> Matches:
             derived from its rows.
     Law:    functions of such frames change of these rows as of the whole groups (tests/operators/test_within.py).
     """
-    located = old.located
-    far = np.zeros(new.keys.count, np.uint64)
-    spans = np.array([_span(block, needed.bounds) for block in located.used], np.uint64)
-    np.maximum.at(far, located.hits[:, 0], spans[located.hits[:, 1]])
-    np.maximum.at(far, new.number, _distances(new.values, new.words, needed.bounds, old.layout.order[0]))
+    located, far = old.located, farthest(needed.bounds, new, old)
     order = np.lexsort((new.words, new.number))
     touched = new.number[order], new.words[order]
     return old.read(joined_runs(_runs_within(located.hits, located.words, *touched, far, old.whole_up_to())))
+
+
+def farthest(bounds: tuple[str, ...], new: NewRows, old: OldRows) -> Words:
+    """How far, in words of the order, frames of each key reach that end at values of some columns."""
+    located = old.located
+    far = np.zeros(new.keys.count, np.uint64)
+    spans = np.array([_span(block, bounds) for block in located.used], np.uint64)
+    np.maximum.at(far, located.hits[:, 0], spans[located.hits[:, 1]])
+    np.maximum.at(far, new.number, _distances(new.values, new.words, bounds, old.layout.order[0]))
+    return far
 
 
 def _span(block: Block, bounds: tuple[str, ...]) -> int:

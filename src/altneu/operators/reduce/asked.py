@@ -48,8 +48,8 @@ class Asked:
 
         ``names`` are those of the input's columns there; the result is in the input's.
         """
-        if not {*self.columns, *key} <= names.keys():
-            return None
+        if not names.keys() >= {*self.columns} or any(names.get(name) != name for name in key):
+            return None  # a column of the key may have the name that another one has there
         whole = _ranks(order, schema.names, key)
         asked = [(names[name], *how) for name, *how in _ranks(self.order, self.columns if self.ties else (), key)]
         asked = list(dict.fromkeys(asked))
@@ -58,12 +58,20 @@ class Asked:
             needed: Needed | None = self.needed
         else:
             needed = _turned(self.needed) if whole[: len(asked)] == back else None
-        if isinstance(needed, Ends | Around | Quantiles) and not (isinstance(needed, Ends) and needed.with_ties):
+        with_ties = _with_ties(needed)
+        if isinstance(needed, Ends | Around | Quantiles) and not with_ties:
             return needed
-        if isinstance(needed, Ends) and len(asked) < len([line for line in order if line[0] not in key]):
+        if with_ties and len(asked) < len([line for line in order if line[0] not in key]):
             return None  # not all rows that are equal in its order are so in the longer one
         same = {names[name] for name in self.columns} == {name for name in schema.names if name not in key}
         return needed if same else None
+
+
+def _with_ties(needed: Needed | None) -> bool:
+    """Whether all rows are read that are equal in the order to some."""
+    if isinstance(needed, Suffix):
+        needed = needed.beside
+    return isinstance(needed, Ends | Around) and needed.with_ties
 
 
 def _turned(needed: Needed) -> Needed | None:

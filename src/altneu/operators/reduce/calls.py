@@ -169,14 +169,15 @@ class WindowCall:
 
     @property
     def _near(self) -> Frame | None:
-        """The frame, or for a function of its first or last row a part of it that has this row, if that is near."""
+        """The frame, or for a function of its first rows or its last a part of it that has these, if that is near."""
         frame = self.frame
         if frame is None or self.ignore_nulls:
             return frame
         if self.call.function == "last" and frame.start is None and isinstance(frame.end, int):
             return replace(frame, start=frame.end)
-        if self.call.function == "first" and self.number == 1 and frame.end is None and isinstance(frame.start, int):
-            return replace(frame, end=frame.start)
+        if self.first_rows and frame.end is None and isinstance(frame.start, int):
+            further = self.number - 1
+            return replace(frame, end=frame.start + further) if frame.rows or not further else frame
         return frame
 
     @property
@@ -186,10 +187,27 @@ class WindowCall:
         frame = self._near
         if self.call.function in ("lag", "lead"):
             away = None if self.ignore_nulls and self.number else abs(self.number)
-        elif frame is not None and frame.rows and not self.ignore_nulls:
+        elif frame is not None and frame.rows:
             start, end = frame.start, frame.end
             if isinstance(start, int) and isinstance(end, int) and self.call.function in OF_FRAMES:
                 away = max(abs(start), abs(end))
+        return None if away is None or away > FARTHEST else away
+
+    @property
+    def seeks(self) -> int | None:
+        """How many rows on which its argument is not null its value depends on, back or on, if it ignores nulls.
+
+        That many are enough whatever is null between them. None: it asks for the first of all rows before its own, or
+        the last of all behind.
+        """
+        away, frame = None, self.frame
+        if self.call.function in ("lag", "lead"):
+            away = abs(self.number) if self.ignore_nulls and self.number else None
+        elif frame is not None and self.ignore_nulls:
+            if self.call.function == "last" and frame.start is None and isinstance(frame.end, int):
+                away = 1 + abs(frame.end)
+            elif self.first_rows and frame.end is None and isinstance(frame.start, int):
+                away = self.number + abs(frame.start)
         return None if away is None or away > FARTHEST else away
 
     def bounds(self, schema: pa.Schema) -> tuple[str, ...] | None:
@@ -200,30 +218,42 @@ class WindowCall:
         frame = self._near
         if frame is None or frame.rows or None in (frame.start, frame.end) or self.call.function not in OF_FRAMES:
             return None
+        return self._with_distances(frame, schema)
+
+    def _with_distances(self, frame: Frame, schema: pa.Schema) -> tuple[str, ...] | None:
+        """The columns that hold bounds of a frame; None where they and the order have no distance."""
         names = tuple(bound for bound in (frame.start, frame.end) if isinstance(bound, str))
         types = {schema.field(name).type for name in (*names, *(name for name, _, _ in self.order[: bool(names)]))}
         return names if all(len(types) == 1 and _has_distances(type_) for type_ in types) else None
 
+    def running_bounds(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        """The column in which its frame ends, if it ``runs`` up to a value of its order; None if that has no distance.
+
+        Else none.
+        """
+        return () if self.frame is None else self._with_distances(self.frame, schema)
+
     @property
     def runs(self) -> int | None:
-        """How many rows from its own its value depends on, beside what is known of all rows before these.
+        """How many rows from its own, or from where its frame ends, its value depends on, beside all rows before these.
 
-        That is their number and sums, that of their distinct values in the order, the first of them, and extremes.
-        None: on something else.
+        Of these it is enough to know their number and sums, that of their distinct values in the order, the first of
+        them, and extremes. None: on something else.
         """
         if self.call.function in ("row_number", "rank", "dense_rank"):
             return 0
         frame = self.frame
         if frame is None or frame.start is not None or self.ignore_nulls or self.call.distinct:
             return None
-        if self.call.function not in RUNNING or len(self.call.arguments) > 1 or not isinstance(frame.end, int):
+        if self.call.function not in RUNNING or len(self.call.arguments) > 1 or frame.end is None:
             return None
-        away = max(abs(frame.end) if frame.rows else 0, self.first_rows)
+        to_bound = int(self.call.function == "last") if isinstance(frame.end, str) else abs(frame.end)
+        away = max(to_bound, self.first_rows)
         return None if away > FARTHEST else away
 
     @property
     def first_rows(self) -> int:
-        """How many of the first rows its value depends on, if it ``runs``."""
+        """Which row of its frame its value is of, from the first on; 0 where it is something else."""
         return self.number if self.call.function in ("first", "nth_value") else 0
 
     @property
@@ -239,6 +269,13 @@ class WindowCall:
             return None
         call = replace(self.call, function=MIRRORED.get(function, function))
         return replace(self, call=call, order=order, frame=frame and frame.backward)
+
+    @property
+    def of_rows(self) -> WindowCall:
+        """The same, of rows and not of peers, where it is the last row of all from its own, or its peers, on."""
+        if self.call.function != "last" or self.ignore_nulls or self.frame != Frame(False, 0, None):
+            return self
+        return replace(self, frame=Frame(True, 0, None))
 
     def sums_wide(self, schema: pa.Schema) -> bool:
         """Whether it is a sum of numbers of 64 bits, which leaves the range of its type where they are large."""

@@ -105,15 +105,33 @@ class Ends(OrderedRows):
 
 @dataclass(frozen=True)
 class Around(OrderedRows):
-    """How many units of multiplicity a function needs on both sides of each row that a step touches."""
+    """How many units of multiplicity functions need on both sides of each row that a step touches.
+
+    One half of them are rows whose results may change, the other what these are made of. ``values`` are columns, and
+    how many rows on which they are not null are needed there. If ``with_ties``, it matters which rows are equal in the
+    order. ``bounds`` are columns that hold ends of frames, of the type of the one column of the order.
+    """
 
     units: int
     sums_of_wide: tuple[str, ...] = ()
+    values: tuple[tuple[str, int], ...] = ()
+    with_ties: bool = False
+    bounds: tuple[str, ...] = ()
+
+    @property
+    def reads_others(self) -> bool:
+        """Whether it needs other rows than those that a step touches and their peers."""
+        return self.units > 0 or bool(self.values)
 
     @property
     def cost(self) -> str:
-        """Some rows for each change."""
-        return f"{2 * self.units + 1} |change| log n"
+        """Some rows for each change; with those that are null before some values come."""
+        if not self.values and not self.bounds:
+            return f"{2 * self.units + 1} |change| log n"
+        units = [f"{2 * self.units} rows"] if self.units else []
+        sought = [f"rows up to {max(n for _, n in self.values)} not null on both sides"] if self.values else []
+        framed = ["rows of two frames"] if self.bounds else []
+        return f"|change| ({' + '.join([*units, *sought, *framed, 'log n'])})"
 
 
 @dataclass(frozen=True)
@@ -121,7 +139,9 @@ class Suffix(OrderedRows):
     """All rows from so many units of multiplicity before the first that a step touches on.
 
     Of the rows before these the ``first`` units, and for each of ``extremes``, a column and whether the greatest is
-    meant, a row that has it. With ``peers`` it matters how many distinct values of the order are before.
+    meant, a row that has it. With ``peers`` it matters how many distinct values of the order are before. ``bounds`` are
+    columns that hold ends of frames: the rows begin two frames before the first that a step touches. The rows
+    ``beside`` the touched ones are needed as well.
     """
 
     units: int
@@ -129,12 +149,17 @@ class Suffix(OrderedRows):
     first: int = 0
     extremes: tuple[tuple[str, bool], ...] = ()
     peers: bool = False
+    bounds: tuple[str, ...] = ()
+    beside: Around | None = None
 
     @property
     def cost(self) -> str:
         """The rows whose results may change, which is what running functions make."""
         fixed = f"{self.first + len(self.extremes)} + " if self.first or self.extremes else ""
-        return f"({fixed}|change| + rows behind the first changed one) log n"
+        values = () if self.beside is None else self.beside.values
+        sought = f"rows up to {max(n for _, n in values)} not null + " if values else ""
+        framed = "rows of two frames + " if self.bounds or (self.beside and self.beside.bounds) else ""
+        return f"({fixed}|change| + {sought}{framed}rows behind the first changed one) log n"
 
 
 @dataclass(frozen=True)

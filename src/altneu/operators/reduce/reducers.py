@@ -320,7 +320,7 @@ def backward_calls(calls: tuple[WindowCall, ...], schema: pa.Schema, key: Key) -
     Where one tells rows apart that are equal in the order, the reverse is one of all columns, which decide their order;
     then these are no peers, so that no other function may be of peers.
     """
-    order = calls[0].order
+    order, calls = calls[0].order, tuple(call.of_rows for call in calls)
     if any(call.reads_ties for call in calls):
         named = {name for name, _, _ in order}
         rest = [field for field in schema if field.name not in named and field.name not in key]
@@ -403,18 +403,43 @@ class WindowFunctions(Reducer):
         if one_place and any(call.reads_peers for call in self.calls):
             return WHOLE
         wide = tuple(dict.fromkeys(call.call.arguments[0] for call in self.calls if call.sums_wide(schema)))
-        units = 2 * max(call.reach or call.runs or 0 for call in self.calls)
-        if all(call.reach is not None for call in self.calls):
-            return Around(units, wide)
-        bounds = [() if call.reach == 0 else call.bounds(schema) for call in self.calls]
-        if None not in bounds:
-            return Within(tuple(dict.fromkeys(name for names in bounds for name in names or ())), wide)
-        if any(call.reach is None and call.runs is None for call in self.calls):
+        far = [call for call in self.calls if call.reach is None and call.seeks is None]
+        bounds = {call: call.bounds(schema) for call in far}
+        running = [call for call in far if bounds[call] is None]
+        bounds |= {call: call.running_bounds(schema) for call in running}
+        around = self._around(key, bounds)
+        if around is None or any(call.runs is None for call in running):
             return WHOLE
-        running = [call for call in self.calls if call.reach is None]
-        extremes = tuple(dict.fromkeys(call.running_extreme for call in running if call.running_extreme))
-        peers = any(call.call.function == "dense_rank" for call in running)
-        return Suffix(units, wide, max(call.first_rows for call in running), extremes, peers)
+        if not running:
+            framed = far and not around.reads_others
+            return Within(around.bounds, wide) if framed else replace(around, sums_of_wide=wide)
+        units = max(around.units, *(2 * (call.runs or 0) for call in running))
+        beside = around.values or (around.bounds and units)
+        return Suffix(
+            0 if beside else units,
+            wide,
+            max(call.first_rows for call in running),
+            tuple(dict.fromkeys(call.running_extreme for call in running if call.running_extreme)),
+            any(call.call.function == "dense_rank" for call in running),
+            () if beside else around.bounds,
+            replace(around, units=units) if beside else None,
+        )
+
+    def _around(self, key: Key, bounds: Mapping[WindowCall, tuple[str, ...] | None]) -> Around | None:
+        """What those of its calls read that look some rows away, or have such bounds; None where it may be all rows."""
+        seeking = [call for call in self.calls if call.seeks is not None]
+        if None in bounds.values() or any(call.call.arguments[0] in key for call in seeking):
+            return None  # a part of the key is null on all rows or on none
+        values: dict[str, int] = {}
+        for call in seeking:
+            (name,) = call.call.arguments
+            values[name] = max(values.get(name, 0), 2 * (call.seeks or 0))
+        return Around(
+            units=2 * max(call.reach or 0 for call in self.calls),
+            values=tuple(values.items()),
+            with_ties=any(call.reads_peers for call in (*seeking, *bounds)),
+            bounds=tuple(dict.fromkeys(name for names in bounds.values() for name in names or ())),
+        )
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """Those of the input, then ``#wi`` of each call."""

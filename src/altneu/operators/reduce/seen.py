@@ -22,13 +22,16 @@ class Seen:
     def called(self, needed: Needed) -> Needed:
         """Rows that are needed, in the names of the arrangement."""
         names = dict(zip(self.layout.values, self.names, strict=True))
+        if isinstance(needed, Around | Within | Suffix):
+            wide, bounds = _named(needed.sums_of_wide, names), _named(needed.bounds, names)
+            needed = replace(needed, sums_of_wide=wide, bounds=bounds)
         if isinstance(needed, Around):
-            return replace(needed, sums_of_wide=_named(needed.sums_of_wide, names))
-        if isinstance(needed, Within):
-            return Within(_named(needed.bounds, names), _named(needed.sums_of_wide, names))
+            return replace(needed, values=tuple((names[column], units) for column, units in needed.values))
         if isinstance(needed, Suffix):
             extremes = tuple((names[column], greatest) for column, greatest in needed.extremes)
-            return replace(needed, sums_of_wide=_named(needed.sums_of_wide, names), extremes=extremes)
+            beside = None if needed.beside is None else self.called(needed.beside)
+            assert isinstance(beside, Around | None)
+            return replace(needed, extremes=extremes, beside=beside)
         return needed
 
     def groups(self, groups: Groups) -> Groups:
