@@ -178,6 +178,8 @@ class CountOfSpec(CountedSpec):
 class ThresholdSpec(CountedSpec):
     """Each row as often as ``function`` says for its count; a row whose count is zero is not asked about."""
 
+    looks_ahead = False  # as of any function in Python
+
     rows: pa.Schema
     function: Callable[[int], int]
 
