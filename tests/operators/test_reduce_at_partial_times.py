@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from altneu.columnar.hashing import hash_bits
 from altneu.columnar.rows import Rows
-from altneu.operators.reduce import along
+from altneu.operators.reduce import along, along_epochs
 from altneu.operators.reduce.accumulable import AggregatesSpec, CountOfSpec, DistinctSpec, ThresholdSpec, counter
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.any_lattice import reduce_at_any
@@ -286,6 +286,16 @@ def test_longer_histories_and_few_rows_at_once_and_collisions(case, monkeypatch)
             check(lattice, name, updates, reduce, seed, by)
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 8])
+def test_groups_that_look_few_or_many_rounds_ahead(rounds, monkeypatch):
+    monkeypatch.setattr(along_epochs, "AHEAD_ROUNDS", rounds)
+    monkeypatch.setattr(along_epochs, "AHEAD_ROWS", 12)  # of some groups, and not of others
+    rng = random.Random(rounds)
+    for seed, name in enumerate([*REDUCERS] * 6):
+        rows = [((rng.choice([0, 0, 1]), rng.randrange(3)), (rng.randrange(4), rng.randrange(10))) for _ in range(25)]
+        check(Rounds(E, 1), name, [(*row, rng.choice([1, 1, 2, -1])) for row in rows], reduce_in_round, seed, "epoch")
+
+
 # cost -----------------------------------------------------------------------------------------------------------------
 
 
@@ -298,6 +308,21 @@ def _stepped(lattice, name, columns, times, reduce=reduce_in_round):
         rows = Rows.from_pydict({"k": np.zeros(count, np.int64), "v": values}, SCHEMA)
         engine.step(Updates(rows, part, np.ones(count, np.int64)))
     return engine.made
+
+
+@pytest.mark.parametrize(("rounds", "visits"), [(3, [0, 2]), (40, [0, 2, 11, 20, 29, 38])])
+def test_a_group_is_looked_at_again_where_something_comes_of_a_change_and_not_at_each_of_its_rounds(rounds, visits):
+    """Each round has brought a row behind the others; one that comes before all of them takes the second's place."""
+    visited = []
+
+    def reduce(arranged, now, *given):
+        visited.append(*now)
+        return reduce_in_round(arranged, now, *given)
+
+    old = np.stack([np.zeros(rounds, np.int64), 1 + np.arange(rounds)])
+    made = _stepped(Rounds(E, 1), "top_k", -np.arange(rounds), [old, np.array([[1], [0]])], reduce)
+    assert visited[rounds:] == visits
+    assert [len(one.oks) for one in made[rounds:]] == [1, 1] + [0] * (len(visits) - 2)
 
 
 LONG = 30_000

@@ -7,7 +7,7 @@ import altneu as an
 
 STEPS = 40
 MOST_CALLS = 1_550  # of Python functions and built-in ones, in a step of a filter and a count with its insert
-MOST_CALLS_IN_A_LOOP = 6_500  # the same, of replacing an edge of a graph that is searched: some three rounds
+MOST_CALLS_IN_A_LOOP = 4_300  # the same, of replacing an edge of a graph that is searched: some three rounds
 
 
 def counting(number):

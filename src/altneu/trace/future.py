@@ -15,6 +15,7 @@ from altneu.columnar.rows import Ints
 from altneu.order import Antichain, Lattice, epochs, fixed, lifted_frontier, parted, placed
 from altneu.trace.update import Updates, consolidate
 
+_FEW = 64  # updates whose rounds are looked at one by one
 MERGED_BYTES = 1 << 30  # runs are not merged to more: the texts of one Arrow column end at 2 GiB
 
 
@@ -70,12 +71,14 @@ class Run:
     def due(self, upper: Antichain) -> int:
         """The number of updates that are due: not at or beyond ``upper``."""
         if upper.least is not None:
-            return int(np.searchsorted(self.times[0], upper.least))
+            return int(self.times[0].searchsorted(upper.least))
         return len(self) - int(np.count_nonzero(upper.less_equal(self.times)))
 
     def split(self, upper: Antichain) -> tuple[Updates, Run]:
         """The due updates, which are not at or beyond ``upper``, and a run of the rest."""
         cut = self.due(upper)
+        if cut == len(self):
+            return self.updates(), Run(self.whole, len(self.whole))
         if upper.least is None and upper.less_equal(self.times[:, :cut]).any():
             # In a partial order what is due need not come first.
             beyond = upper.less_equal(self.times)
@@ -181,6 +184,8 @@ class FutureRuns:
         if not len(updates):
             return self
         new = Run.of(updates, self.lattice, settled=settled)
+        if not self.runs:
+            return FutureRuns(self.schema, self.lattice, (new,)) if len(new) else self
         start = self._merged_from(new, most)
         if start < len(self.runs):
             parts = [*(run.updates() for run in self.runs[start:]), new.whole]
@@ -283,6 +288,13 @@ class FutureUpdates:
         if len(updates) == 1 or (lines == lines[:, :1]).all():
             yield tuple(lines[:, 0].tolist()), outer
             return
+        if len(updates) <= _FEW:
+            places: dict[Rounds, list[int]] = {}
+            for i, rounds in enumerate(zip(*lines.tolist(), strict=True)):
+                places.setdefault(rounds, []).append(i)
+            for rounds in sorted(places):
+                yield rounds, outer.take(np.array(places[rounds]))
+            return
         order = np.lexsort(lines[::-1])
         lines = lines.take(order, axis=1)
         starts = np.flatnonzero((lines[:, 1:] != lines[:, :-1]).any(axis=0)) + 1
@@ -304,8 +316,7 @@ class FutureUpdates:
     def _inside(self, updates: Updates, rounds: Rounds) -> Updates:
         if not rounds:
             return updates
-        lines = np.empty((len(rounds), len(updates)), np.int64)
-        lines[:] = np.array(rounds)[:, None]
+        lines = np.array(rounds, np.int64)[:, None].repeat(len(updates), axis=1)
         return Updates(updates.rows, placed(self.lattice, updates.times, lines), updates.diffs)
 
     def _bound(self, upper: Antichain) -> Antichain:

@@ -33,6 +33,7 @@ from altneu.trace.batch import Arranged, Batch, Block, hit_blocks, matches_of, r
 from altneu.trace.update import Updates
 
 Search = Callable[[Sequence[Batch], Hashes, Rows], Iterator[tuple[Block, Ints, Ints]]]
+_ONE = np.arange(2)  # where the only row of a block starts and ends
 FEW_PAIRS = 16  # of a key, that are made rather than looked at for what cancels
 FEW_PROBES = 4096  # that are looked up in all blocks at once
 FEW_ROWS = 1 << 14  # of several blocks, that are brought together before they are matched
@@ -157,7 +158,7 @@ class Matcher:
         starts, ends, keys = _probes(block)
         if not len(starts):
             return
-        hashes = block.key_hash[starts]
+        hashes = block.key_hash if len(starts) == len(block) else block.key_hash[starts]
         is_columnwise = self.spec.lattice.is_columnwise
         runs = _value_runs(block, None) if is_columnwise else None
         for other, counts, rows in (search or few_together)(batches, hashes, keys):
@@ -330,9 +331,10 @@ class _Gathered(Block):
 
 def _probes(block: Block) -> tuple[Ints, Ints, Rows]:
     """Where the runs of equal key start and end, and what the keys are; null keys never match and are left out."""
-    starts = block.run_starts()
-    ends = np.append(starts[1:], len(block))
-    keys = block.keys if len(starts) == len(block) else block.keys.take(starts)
+    count = len(block)
+    starts = _ONE[:1] if count == 1 else block.run_starts()
+    ends = _ONE[1:] if count == 1 else np.append(starts[1:], count)
+    keys = block.keys if len(starts) == count else block.keys.take(starts)
     if any(c.null_count for c in keys.columns):
         valid = np.logical_and.reduce([np.asarray(c.is_valid()) for c in keys.columns])
         return starts[valid], ends[valid], keys.filter(valid)

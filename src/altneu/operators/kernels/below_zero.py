@@ -46,14 +46,15 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
     values, words, times, diffs = given.new.updates_by_key()
     suspect = np.zeros(keys.count, np.bool_)
     suspect[number[diffs < 0]] = True
-    known = [batch for batch in known if len(batch)]
+    known = [batch for batch in known if batch.count]
     if known:
         suspect[find_in(known, hashes, keys).probe] = True
-    some = np.flatnonzero(suspect[number])
+    some = suspect[number].nonzero()[0]
     if not len(some):
         return Updates.empty(layout.key_schema, layout.lattice.width)
-    number, values, words, times, diffs = number[some], values.take(some), words[some], times[:, some], diffs[some]
-    result = Located.of([b for b in given.old if len(b)], hashes, keys)
+    if len(some) < len(number):
+        number, values, words, times, diffs = number[some], values.take(some), words[some], times[:, some], diffs[some]
+    result = Located.of_new(given)
     old = matches_of(result.with_rows(number, words, values, layout), result.used, layout)
     both = Rows.concat([old.values, values], layout.value_schema)
     group = np.concatenate([old.probe, number])
@@ -80,6 +81,8 @@ def _at_epochs(layout: Layout, old: Matches, row: Ints, new: tuple[Rows, Ints, I
     which, at, change, overflow = _changes(row[order], is_new, both.take(order, axis=1), all_diffs[order])
     if overflow:
         raise DiffOverflowError(_LEFT)
+    if not len(at):
+        return Updates.empty(layout.key_schema, layout.lattice.width)
     outer, rounds = parted(layout.lattice, times[:, :1])
     then, at_rounds = np.zeros((len(outer), len(at)), np.int64), np.repeat(rounds, len(at), axis=1)
     then[0] = at

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 
@@ -31,6 +32,7 @@ MOST_KEYS = 256  # of a step: many are no queue
 MOST_GAPS = 64  # of a key
 BEHIND = 1 << 64  # all words
 _NAME = "#dead rows"
+_COUNT = attrgetter("count")
 
 Gap = tuple[int, int, int]
 """From one word on, before another, and from an event time on; where there are none, from 0 on."""
@@ -46,7 +48,7 @@ class DeadRows:
     @classmethod
     def of(cls, given: Arranged) -> DeadRows:
         """What is known of the old batches; nothing, where others came since it was noted."""
-        largest = max(given.old, key=len)
+        largest = max(given.old, key=_COUNT)
         known: DeadRows | None = largest.__dict__.get(_NAME)
         if known is None or known.upper not in (given.old[-1].description.upper, given.new.description.upper):
             known = largest.__dict__[_NAME] = cls(given.old[-1].description.upper)

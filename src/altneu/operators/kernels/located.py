@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_o
 
 _TIED = 256  # rows that share a word with a new one and are not compared with it
 _READ_FOR = 64  # rows that are read rather than to find the place of another
+_LOCATED = "#located"
 SMALL = 64  # groups of so many old updates are read whole
 LAST_WORD = np.uint64(2**64 - 1)
 ONE = np.uint64(1)
@@ -48,13 +50,24 @@ class Located:
     hits: Ints
     used: Sequence[Block]
     batch: Ints
-    words: Ints
 
     @classmethod
     def of(cls, batches: Sequence[Batch], hashes: Words, keys: Rows) -> Located:
         """Look keys up."""
-        hits, used, batch = chains_of(batches, hashes, keys)
-        return cls(hits, used, batch, np.array([b.addresses[0, 0] for b in used], np.int64))
+        return cls(*chains_of(batches, hashes, keys))
+
+    @classmethod
+    def of_new(cls, given: Arranged) -> Located:
+        """The keys that have something new, in the old batches; remembered, as several operations may look them up."""
+        known: Located | None = given.__dict__.get(_LOCATED)
+        if known is None:
+            known = given.__dict__[_LOCATED] = cls.of(given.old, *given.new.distinct_keys())
+        return known
+
+    @cached_property
+    def words(self) -> Ints:
+        """Of each block."""
+        return np.array([b.addresses[0, 0] for b in self.used], np.int64)
 
     def words_of(self, block: int, start: int, stop: int) -> list[int]:
         """The words of some rows of a block."""
@@ -63,6 +76,9 @@ class Located:
 
     def with_rows(self, number: Ints, words: Words, values: Rows, layout: Layout) -> Ints:
         """The rows that equal a value of their key, as runs, and some that share its word; keys ``number`` ascend."""
+        runs = _word_runs(self.hits, self.words, number, words)
+        if not len(runs) or (runs[:, 3] - runs[:, 2]).max() <= _TIED:
+            return runs
         return self._runs(self.spans_of(number, words, values, layout), number)
 
     def spans_of(self, number: Ints, words: Words, values: Rows, layout: Layout) -> Ints:
@@ -92,7 +108,7 @@ class Located:
 
     def with_words(self, number: Ints, words: Words) -> Ints:
         """The rows that have the word of a value of their key, as runs; keys ``number`` ascend."""
-        return self._runs(_word_spans(self.hits, self.words, number, words), number)
+        return _word_runs(self.hits, self.words, number, words)
 
 
 @dataclass(frozen=True)
@@ -100,7 +116,8 @@ class OldRows:
     """The old updates of some keys, of which a part is read.
 
     Shape:  of K keys ``size`` (K,) how many updates each has, and ``whole`` (K,) which have to be read whole, because
-            nothing less is sure to be enough: those that have a row whose count is below zero.
+            nothing less is sure to be enough: those that have a row whose count is below zero. Where all keys have few
+            updates these are read anyway, and nobody asks.
     """
 
     given: Arranged
@@ -115,9 +132,11 @@ class OldRows:
         Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
                 below zero, arranged by the key.
         """
-        located = Located.of(given.old, hashes, keys)
-        size = np.zeros(keys.count, np.int64)
-        np.add.at(size, located.hits[:, 0], located.hits[:, 3] - located.hits[:, 2])
+        is_new = keys is given.new.distinct_keys()[1]
+        located = Located.of_new(given) if is_new else Located.of(given.old, hashes, keys)
+        size = _sizes(located.hits, keys.count)
+        if size.max(initial=0) <= SMALL:
+            return cls(given, located, size, np.ones(keys.count, np.bool_))
         return cls(given, located, size, _has_below_zero(negative, hashes, keys))
 
     def in_step(self) -> Ints:
@@ -277,6 +296,15 @@ def null_starts(located: Located, hits: Ints, column: str) -> Ints:
 
 
 @compiled
+def _sizes(hits: Ints, count: int) -> Ints:
+    """How many rows each key has in runs."""
+    sizes = np.zeros(count, np.int64)
+    for h in range(len(hits)):
+        sizes[hits[h, 0]] += hits[h, 3] - hits[h, 2]
+    return sizes
+
+
+@compiled
 def _last_words(hits: Ints, addresses: Ints) -> Ints:
     """Where, in each run, the rows begin that have the last of all words."""
     starts = np.empty(len(hits), np.int64)
@@ -351,6 +379,22 @@ def _word_spans(hits: Ints, addresses: Ints, number: Ints, words: Words) -> Ints
             count += 1
             h += 1
     return out[:count].copy()
+
+
+@compiled
+def _word_runs(hits: Ints, addresses: Ints, number: Ints, words: Words) -> Ints:
+    """The rows with some words, as runs by key and block, those that overlap or meet as one."""
+    spans = _word_spans(hits, addresses, number, words)
+    count = 0
+    for s in range(len(spans)):
+        if spans[s, 2] < spans[s, 3]:
+            spans[count, 0], spans[count, 1] = number[spans[s, 0]], hits[spans[s, 1], 1]
+            spans[count, 2], spans[count, 3] = spans[s, 2], spans[s, 3]
+            count += 1
+    order = np.arange(count)
+    for column in (2, 1, 0):
+        order = order[np.argsort(spans[:count, column][order], kind="mergesort")]
+    return _merge_runs(spans[order])
 
 
 def joined_runs(runs: Ints) -> Ints:

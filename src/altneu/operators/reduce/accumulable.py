@@ -183,6 +183,8 @@ class ThresholdSpec(CountedSpec):
     A row whose count is zero is not asked about.
     """
 
+    looks_ahead = False  # as of any function in Python
+
     rows: pa.Schema
     function: Callable[..., int]
     with_row: bool = False

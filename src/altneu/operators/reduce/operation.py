@@ -185,7 +185,9 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         arranged = here.arranged()
         if not arranged.layout.lattice.is_total:
             result = step_in_round(arranged, here, self.spec, self._first_rows(arranged, here))
-            return [None, None] if result is None else self.finished(result.oks, result.errs)
+            if result is None or not (len(result.oks) or len(result.errs)):
+                return [None, None]
+            return self.finished(result.oks, result.errs)
         if not len(arranged.new):
             return [None, None]
         result = self.spec.reduce(self._read(arranged, here), here.label)

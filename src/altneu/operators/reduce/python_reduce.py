@@ -52,6 +52,8 @@ class PythonSpec(ReduceSpec):
     rows are so many first ones, ties decided by the whole row.
     """
 
+    looks_ahead = False  # a function is called for nothing that is not there in the end
+
     key: tuple[str, ...]
     function: Callable[[Any, list[tuple[Any, int]]], Iterable[Any]]
     result: pa.Schema

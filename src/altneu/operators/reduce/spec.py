@@ -22,6 +22,8 @@ class ReduceSpec(ABC):
     """
 
     kind: ClassVar[Kind] = "reduce"
+    looks_ahead: ClassVar[bool] = True
+    """Whether it may be asked for groups as they are by now at rounds that are not complete."""
     schema: pa.Schema
 
     @abstractmethod

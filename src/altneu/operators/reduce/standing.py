@@ -5,9 +5,9 @@ it at all of these times, less all that is taken away of it at any of them. Rows
 front of a group leave no room among the first k for those behind them, whatever else happens to any row.
 
 A round looks at the times of its own round and, where something is new at an earlier one, of the round before. A group
-must be looked at again at the later rounds of the rows that were read, and at no others: until then no row that is
-read comes or goes, so the same units stand. Inside several loops two rounds may meet at a third, at which only rows
-change that neither has read; there a group is read whole once it has been looked at in a step
+must be looked at again at the later rounds of the rows that were read, one after the other, and at no others: until
+then no row that is read comes or goes, so the same units stand. Inside several loops two rounds may meet at a third, at
+which only rows change that neither has read; there a group is read whole once it has been looked at in a step
 (docs/formalism.md, "The first rows of a group").
 """
 
@@ -60,25 +60,26 @@ class Touched:
     rounds: slice | list[int]
 
 
-def first_rows(arranged: Arranged, needed: FirstRows, touched: Touched) -> Matches:
-    """The old updates of some groups, by key, that decide what is made of their first rows.
+def first_rows(arranged: Arranged, needed: FirstRows, touched: Touched) -> tuple[Matches, bool]:
+    """The old updates of some groups, by key, that decide what is made of their first rows; whether that is all.
 
     Cost:   O((k + d) log n) rows for d updates of this step, k needed, and the rows before these that do not stand:
             those of later rounds and event times, and those that come and go.
     Law:    a function of the first and last rows makes the same of it as of the whole groups
             (tests/operators/test_ends_at_partial_times.py).
     """
-    dead, new = DeadRows.of(arranged), _new_rows(arranged, touched)
-    result = _read(arranged, needed, touched, new, dead)
-    dead.close(arranged, touched.keys, new.number, new.words)
-    return result
-
-
-def _read(arranged: Arranged, needed: FirstRows, touched: Touched, new: NewRows, dead: DeadRows) -> Matches:
-    """The same; what is ``dead`` of the old batches is passed over, and noted."""
     old = OldRows.of(arranged, needed.negative, touched.hashes, touched.keys)
-    if old.whole_up_to().all():
-        return old.all()
+    dead, is_whole = DeadRows.of(arranged), bool(old.whole_up_to().all())
+    result = old.all() if is_whole else _read(arranged, needed, touched, old, dead)
+    if dead.gaps:
+        words = arranged.new.updates_by_key()[1] if len(arranged.new) else np.empty(0, np.uint64)
+        dead.close(arranged, touched.keys, touched.number, words)
+    return result, is_whole
+
+
+def _read(arranged: Arranged, needed: FirstRows, touched: Touched, old: OldRows, dead: DeadRows) -> Matches:
+    """The same of groups that are not all read whole; what is ``dead`` of them is passed over, and noted."""
+    new = _new_rows(arranged, touched)
     start, nobody = start_of(arranged), np.zeros(touched.keys.count, np.bool_)
     runs = old.in_step() if len(touched.at) else old.located.hits[:0]
     if not len(runs) and len(touched.at) < 2:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +43,8 @@ class History:
     Shape:  ``keys`` K rows; n updates: ``group``, ``times`` (width, n), ``values`` n rows, ``hashes``, ``diffs``;
             the first ``arrived`` of them are older than this round. ``within`` says which are of ``at`` or of rounds
             before, ``known`` which earlier steps have dealt with. ``seeds`` are groups and times of what is new at
-            ``at`` and of what is to be looked at again; ``first`` (width, K) is <= all seeds of a group.
+            ``at`` and of what is to be looked at again; ``first`` (width, K) is <= all seeds of a group. If it
+            ``is_whole``, it has all that the groups ever received.
 
     In a loop what arrived in earlier rounds of this step is not known: its epochs tell it from what is. There the old
     history must be folded to epochs before this step. Elsewhere what is old is known, however far it is folded.
@@ -59,6 +61,7 @@ class History:
     hashes: Hashes
     diffs: Ints
     arrived: int
+    is_whole: bool
 
     @cached_property
     def known(self) -> Mask:
@@ -81,43 +84,33 @@ class History:
         layout, new = arranged.layout, arranged.new
         hashes, keys = new.distinct_keys()
         number = number_new(arranged)
-        owners, seen = [number], [block.times for block in new.blocks]
+        nothing = np.empty((layout.lattice.width, 0), np.int64)
+        mine = (number, *new.updates_by_key()) if len(new) else None
+        seeds = number, nothing if mine is None else np.ascontiguousarray(mine[3])
         if len(again):
             both = Rows.concat([keys, again.rows], layout.key_schema)
             hashes = np.concatenate([hashes, hash_rows(again.rows)])
             which, some = group_rows(both, np.zeros((0, both.count), np.int64), hashes)
-            number, keys, hashes = which[number], both.take(some), hashes[some]
-            owners = [number, which[both.count - len(again) :]]
-            seen.append(again.times)
-        seeds = np.concatenate(owners), np.concatenate(seen, axis=1)
+            looked, number = which[both.count - len(again) :], which[number]
+            keys, hashes = both.take(some), hashes[some]
+            mine = None if mine is None else (number, *mine[1:])
+            seeds = np.concatenate([number, looked]), np.concatenate([seeds[1], again.times], axis=1)
         first, at = _least_of(*seeds, keys.count), np.array(rounds, np.int64)[:, None]
-        parts = [(number, new.updates_by_key())] if len(new) else []
-        arrived = 0
-        if any(len(batch) for batch in arranged.old):
+        theirs, is_whole = None, True
+        if any(batch.count for batch in arranged.old):
             if needed is None:
                 old = find_in(arranged.old, hashes, keys)
             else:
-                looked = np.zeros(keys.count, np.bool_)
-                looked[seeds[0][len(new) :]] = True
+                again_at = np.zeros(keys.count, np.bool_)
+                again_at[seeds[0][len(new) :]] = True
                 columns = round_columns(layout.lattice)
-                old = first_rows(arranged, needed, Touched(hashes, keys, number, at, first, looked, columns))
-            parts.insert(0, (old.probe, (old.values, old.value_hash, old.times, old.diffs)))
-            arrived = len(old)
-        values, value_hash, times, diffs = zip(*(columns for _, columns in parts), strict=True)
-        together = Rows.concat(values, layout.value_schema)
-        return cls(
-            layout,
-            keys,
-            at,
-            seeds,
-            first,
-            np.concatenate([g for g, _ in parts]),
-            np.concatenate(times, axis=1),
-            together,
-            hash_rows(together) if layout.order else np.concatenate(value_hash),
-            np.concatenate(diffs),
-            arrived,
-        )
+                touched = Touched(hashes, keys, number, at, first, again_at, columns)
+                old, is_whole = first_rows(arranged, needed, touched)
+            theirs = old.probe, old.values, old.value_hash, old.times, old.diffs
+        arrived = 0 if theirs is None else len(theirs[0])
+        group, values, words, times, diffs = _behind(theirs, mine, layout)
+        value_hash = hash_rows(values) if layout.order else words
+        return cls(layout, keys, at, seeds, first, group, times, values, value_hash, diffs, arrived, is_whole)
 
     def parts(self) -> Iterator[tuple[int, Ints]]:
         """The updates that a run over rounds <= ``at`` has, and for each set of loops those with lesser rounds there.
@@ -154,6 +147,21 @@ class History:
         starts = np.flatnonzero(fresh)
         least = np.minimum.reduceat(meet.take(order, axis=1), starts, axis=1) if len(starts) else meet
         return Updates(self.keys.take(group[order[starts]]), least, np.ones(len(starts), np.int64))
+
+
+_Columns: TypeAlias = tuple[Ints, Rows, Hashes, Ints, Ints]
+"""Of some updates the groups, the values, their words, the times and the diffs."""
+
+
+def _behind(old: _Columns | None, new: _Columns | None, layout: Layout) -> _Columns:
+    """Old updates and behind them new ones, of which there may be none."""
+    if old is None or new is None:
+        some = new if old is None else old
+        assert some is not None  # else there is no group
+        return some[0], some[1], some[2], np.ascontiguousarray(some[3]), some[4]
+    words, times = np.concatenate([old[2], new[2]]), np.concatenate([old[3], new[3]], axis=1)
+    values = Rows.concat([old[1], new[1]], layout.value_schema)
+    return np.concatenate([old[0], new[0]]), values, words, times, np.concatenate([old[4], new[4]])
 
 
 class _Chosen(Groups):
