@@ -18,7 +18,8 @@ import numpy as np
 from altneu.columnar.columns import Mask
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.located import NewRows, OldRows, Ranked, next_batch, places_in, put_run, ranked, twice
+from altneu.operators.kernels.in_order import in_order
+from altneu.operators.kernels.located import NewRows, OldRows, Ranked, next_batch, places_in, put_run, twice
 from altneu.operators.reduce.node import Around
 from altneu.trace.batch import Layout, Matches
 
@@ -62,10 +63,8 @@ class _Points:
     @classmethod
     def of(cls, new: NewRows, layout: Layout) -> _Points:
         """Of new updates."""
-        rank, owner = ranked(new.values, new.number, layout)
-        at = np.empty(len(owner), np.int64)
-        at[rank] = np.arange(len(rank))
-        return cls(owner, at)
+        _, first = in_order(new.values, new.number, layout.order, new.words)
+        return cls(new.number[first], first)
 
 
 @dataclass
@@ -96,7 +95,7 @@ class _Read:
 
     def short(self, units: int) -> Mask:
         """In which groups too few rows were read beside some point that stay whatever is new."""
-        staying = np.where(self.ranked.is_new, 0, np.clip(self.ranked.copies, 0, units))
+        staying = np.where(self.ranked.is_touched, 0, np.clip(self.ranked.copies, 0, units))
         upto = np.concatenate([[0], np.cumsum(staying)])
         before = upto[self.at] - upto[np.minimum(self.low + 1, self.at)]
         after = upto[np.maximum(self.high, self.at + 1)] - upto[self.at + 1]
@@ -112,7 +111,7 @@ class _Read:
         starts, stops = (np.searchsorted(owner, self.points.owner, side=side) for side in ("left", "right"))
         np.add.at(edges, np.maximum(self.low + 1, starts), 1)
         np.add.at(edges, np.minimum(self.high, stops), -1)
-        return self.ranked.chosen(np.cumsum(edges)[:-1] > 0, whole)
+        return self.ranked.chosen((np.cumsum(edges)[:-1] > 0) | whole[owner])
 
 
 @compiled
