@@ -174,13 +174,13 @@ def read_for(change, layout, spine, needed):
 
 
 def count_rows_read(monkeypatch):
-    """A list with a number, to which the old updates that are gathered from now on are added; more may be appended."""
-    read, found = [0], located.matches_of
+    """A list with a number, to which the old updates that are read from now on are added; more may be appended."""
+    read, found = [0], located.matches_in
 
     def counted(*parts):
         made = found(*parts)
         read[-1] += len(made)
         return made
 
-    monkeypatch.setattr(located, "matches_of", counted)
+    monkeypatch.setattr(located, "matches_in", counted)
     return read

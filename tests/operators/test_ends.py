@@ -121,6 +121,17 @@ def test_what_is_read_does_not_grow_with_the_group(k, monkeypatch):
             assert many <= few <= 4 * (k + 2 * len(change)) + 8
 
 
+@pytest.mark.parametrize("k", [1, 10])
+def test_a_step_that_only_adds_rows_reads_as_many_however_many_it_adds(k, monkeypatch):
+    read = count_rows_read(monkeypatch)
+    group = loaded(20_000, (("v", False, True),))
+    for some in (Ends(first=k), Ends(first=k, last=k, valued=True), Ends(first=k, with_ties=True)):
+        for many in (1, 300):
+            read.append(0)
+            read_for([((0, 7 * i, "new"), 2, 1) for i in range(many)], *group, some)
+        assert 0 < read[-1] <= read[-2] <= 8 * some.rows + 8
+
+
 def test_a_queue_costs_the_same_however_much_was_taken_from_it(monkeypatch):
     """Each step takes the first row away; the updates that cancel lie in different batches for long."""
     gathered = count_rows_read(monkeypatch)

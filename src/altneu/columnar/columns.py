@@ -370,6 +370,12 @@ class Stack:
             return self._stacked(column).take(pa.array(index))
         return _gather((kind, width, table, nullable), self.starts, index, dtype)
 
+    def take_column(self, column: int, index: Ints) -> pa.Array:
+        """One column of the rows at ``index``."""
+        if self.total <= FEW:
+            return taken(self._stacked(column), positions_of(index))
+        return self._take(column, index)
+
     def encode(self, index: Ints) -> list[bytes]:
         """One canonical byte string per row: equal exactly when the rows are equal; their order is the tie-break."""
         return encode(self.take(index))

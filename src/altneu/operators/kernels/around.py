@@ -26,6 +26,7 @@ from altneu.columnar.columns import Mask, valid_mask
 from altneu.columnar.ranking import Order, Words
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.in_order import in_order
 from altneu.operators.kernels.located import (
     LAST_WORD,
     NewRows,
@@ -34,7 +35,6 @@ from altneu.operators.kernels.located import (
     next_batch,
     places_in,
     put_run,
-    ranked,
     twice,
 )
 from altneu.operators.kernels.within import farthest
@@ -83,10 +83,8 @@ class _Points:
     @classmethod
     def of(cls, new: NewRows, layout: Layout) -> _Points:
         """Of new updates."""
-        rank, owner = ranked(new.values, new.number, layout)
-        at = np.empty(len(owner), np.int64)
-        at[rank] = np.arange(len(rank))
-        return cls(owner, at)
+        _, first = in_order(new.values, new.number, layout.order, new.words)
+        return cls(new.number[first], first)
 
 
 @dataclass
@@ -134,7 +132,7 @@ class _Read:
         starts, stops = (np.searchsorted(owner, self.points.owner, side=side) for side in ("left", "right"))
         np.add.at(edges, np.maximum(self.low + 1, starts), 1)
         np.add.at(edges, np.minimum(self.high, stops), -1)
-        return self.ranked.chosen(np.cumsum(edges)[:-1] > 0, whole)
+        return self.ranked.chosen((np.cumsum(edges)[:-1] > 0) | whole[owner])
 
 
 @dataclass(frozen=True)
@@ -154,10 +152,8 @@ class _Some:
     @classmethod
     def of(cls, ranked: Ranked, around: Around, order: Sequence[Order], far: Words | None) -> _Some:
         """Half of the units are of rows that change, half of what these are made of."""
-        staying = np.where(ranked.is_new, 0, np.maximum(ranked.copies, 0))
-        one = np.empty(len(ranked.owner), np.int64)
-        one[ranked.ranks] = np.arange(len(ranked.ranks))
-        valid = [valid_mask(ranked.rows.column(name))[one] for name, _ in around.values]
+        staying = np.where(ranked.is_touched, 0, np.maximum(ranked.copies, 0))
+        valid = [valid_mask(ranked.rows.column_at(name, ranked.first)) for name, _ in around.values]
         units = [around.units // 2, *(units // 2 for _, units in around.values)]
         counted = [staying, *(np.where(some, staying, 0) for some in valid)]
         upto = [np.append(0, np.cumsum(np.minimum(n, most))) for n, most in zip(counted, units, strict=True)]

@@ -1,14 +1,15 @@
 """The rows of a group that decide what a function of its first or last rows makes of it: few, however large the group.
 
 Let N be the new updates of a group, and P rows from the front of its order, as far as k units of multiplicity come from
-rows that N does not touch. Whatever N does at any of its times, these k units are there; so no row behind P is among
-the first k at any of them. A function of the first k rows then makes of P, N and the old updates of the rows of N what
-it makes of the group. Where rows that are equal in the order to one of the first are needed too, P has all that are
-equal to its last; where the first k distinct places are, rows that N does not touch have k of them. That holds where
-no row's count is below zero: groups that have such a row are read whole.
+rows of which N takes none away. Whatever N does at any of its times, these k units are there; so no row behind P is
+among the first k at any of them. A function of the first k rows then makes of P, N and the old updates of the rows from
+which N takes what it makes of the group: of other rows of N that are behind P, it does not matter how often they are
+there. Where rows that are equal in the order to one of the first are needed too, P has all that are equal to its last;
+where the first k distinct places are, rows from which N does not take have k of them. That holds where no row's count
+is below zero: groups that have such a row are read whole.
 
 Where times are not totally ordered, rows are counted as often as they stand at all times at which the step computes the
-group (``Standing``).
+group (``Standing``), and the old updates of all rows of N are read.
 
 Each batch has its rows of a group in order. So many are read from the front (or the back) of every batch that the rows
 before the least place at which a batch was left are enough; where they are not, as where updates of several batches
@@ -28,7 +29,17 @@ from altneu.columnar.columns import Mask, encode, valid_mask
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.dead_rows import BEHIND, LEAST, MOST_KEYS, DeadRows
-from altneu.operators.kernels.located import NewRows, OldRows, Ranked, next_batch, null_ends, null_starts, places_in
+from altneu.operators.kernels.located import (
+    NewRows,
+    OldRows,
+    Ranked,
+    by_key,
+    joined_runs,
+    next_batch,
+    null_ends,
+    null_starts,
+    places_in,
+)
 from altneu.operators.reduce.node import Ends
 from altneu.trace.batch import Layout, Matches
 
@@ -58,24 +69,24 @@ def ends_of(
     Without ``standing`` times are totally ordered, and rows stand that are not touched. With it the caller knows what
     is ``dead`` of the old batches, and closes its gaps at what is new.
 
-    Cost:   O((k + d) log n) rows for d new updates of a group of n, k needed; and once what cancels at its ends.
+    Cost:   O((k + d) log n) rows for d retractions from a group of n, k needed; and once what cancels at its ends.
     Law:    a function of the first and last rows makes the same of it as of the whole groups
             (tests/operators/test_ends.py).
     """
     if standing is not None and dead is not None:
-        return _read(ends, new, old, dead, standing)
+        return _read(ends, new, old, dead, standing, np.ones(len(new.diffs), np.bool_))
     dead = DeadRows.of(old.given)
-    result = _read(ends, new, old, dead, _Untouched())
+    result = _read(ends, new, old, dead, _Untouched(), new.diffs < 0)
     dead.close(old.given, new.keys, new.number, new.words)
     return result
 
 
 class _Untouched:
-    """The rows that are there before a step and are not touched by it."""
+    """The rows that are there before a step and from which it does not take."""
 
     def units(self, ranked: Ranked) -> Sequence[tuple[Units, Mask]]:
         """At the one time there is."""
-        return [(np.where(ranked.is_new, 0, ranked.copies), np.ones(1, np.bool_))]
+        return [(np.where(ranked.is_touched, 0, ranked.copies), np.ones(1, np.bool_))]
 
     def dead(self, ranked: Ranked) -> tuple[Mask, Ints]:
         """Those whose updates cancel."""
@@ -86,9 +97,10 @@ class _Untouched:
         """There are none."""
 
 
-def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows, standing: Standing) -> Matches:
+def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows, standing: Standing, touching: Mask) -> Matches:
+    """The same; the old updates are read of the rows of those new ones that are ``touching``."""
     count, located = new.keys.count, old.located
-    take = max(ends.first, ends.last) + np.bincount(new.number, minlength=count)
+    take = max(ends.first, ends.last) + np.bincount(new.number[touching], minlength=count)
     whole = old.whole_up_to(_MORE * take)
     if whole.all():
         return old.all()
@@ -99,20 +111,22 @@ def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows, standing: Stan
         back_hits = _before_nulls(old, hits)
     elif ends.valued:
         front_hits = _behind_nulls(old, hits)
-    some = ~whole[new.number]
-    touched = located.with_rows(new.number[some], new.words[some], new.values.take(np.flatnonzero(some)), old.layout)
+    mine = new.some(np.flatnonzero(touching))
+    looked_up = mine.some(np.flatnonzero(~whole[mine.number]))
+    touched = located.with_rows(looked_up.number, looked_up.words, looked_up.values, old.layout)
     while True:
         front, fronts = _cut_ends(front_hits, located.batch, np.where(whole, 0, take if ends.first else 0), False)
         back, backs = _cut_ends(back_hits, located.batch, np.where(whole, 0, take if ends.last else 0), True)
-        runs = old.with_whole(np.concatenate([front, back, touched]), whole)
-        read = _Read.of(Ranked.of(old.read(runs), new, old.layout), count, old.layout, ends)
+        runs = joined_runs(np.concatenate([front, back, touched]))
+        read = _Read.of(Ranked.of(old.read(runs), mine, old.layout), count, old.layout, ends)
         read.leave(ends, places_in(runs, fronts), places_in(runs, backs))
         short = read.short(ends, standing.units(read.ranked)) & ~whole
         if not short.any():
             if read.is_long():
                 named = [(key, name) for key, name in enumerate(names) if not whole[key]]
                 read.note(dead, named, *standing.dead(read.ranked))
-            return read.ranked.chosen(read.ranked.is_new | read.front | read.back, whole)
+            some = read.ranked.chosen((read.ranked.is_touched | read.front | read.back) & ~whole[read.ranked.owner])
+            return by_key(some, old.read(located.hits[whole[located.hits[:, 0]]]))
         take = np.where(short, _MORE * take, take)
         whole |= take >= old.size
 
@@ -142,7 +156,7 @@ class _Read:
         many = len(ranked.owner)
         some, peers = np.ones(many, np.bool_), np.arange(many)
         if ends.valued:
-            some[ranked.ranks] = valid_mask(ranked.rows.column(layout.order[0][0]))
+            some = valid_mask(ranked.rows.column_at(layout.order[0][0], ranked.first))
         if ends.with_ties:
             peers = ranked.peers(layout.order)
         nothing, nobody = np.zeros(many, np.bool_), np.zeros(count, np.bool_)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from altneu.columnar.hashing import Hashes
+from altneu.columnar.hashing import Hashes, hash_rows
 from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, PlanError
@@ -100,6 +100,22 @@ class Groups:
     def keys_of(self, groups: Ints) -> Rows:
         """The keys of some groups."""
         return self.keys.take(groups)
+
+
+class AllNew(Groups):
+    """Groups to which all updates are new; values are hashed only where that is asked for."""
+
+    def __init__(self, layout: Layout, keys: Rows, group: Ints, values: Rows, times: Ints, diffs: Ints) -> None:
+        nothing = np.empty(0, np.int64)
+        attributes = {"layout": layout, "keys": keys, "new_group": group, "new_values": values, "new_times": times}
+        attributes |= {"new_diffs": diffs, "old_start": np.zeros(keys.count + 1, np.int64), "old_diffs": nothing}
+        attributes |= {"old_values": Rows.empty(layout.value_schema), "old_hashes": nothing.view(np.uint64)}
+        self.__dict__.update(attributes | {"skipped": None})
+
+    @cached_property
+    def new_hashes(self) -> Hashes:
+        """Of the values."""
+        return hash_rows(self.new_values)
 
 
 class Picked(NamedTuple):
@@ -262,7 +278,7 @@ def _moments(groups: Ints, times: Ints, order: Ints) -> Ints:
 
 
 @compiled
-def sort_by(positions: Ints, words: Ints) -> None:
+def sort_by(positions: Ints, words: Ints | Hashes) -> None:
     """Sort positions by the words at them, in place; equal ones stay in order."""
     if len(positions) > _FEW:
         positions[:] = positions[np.argsort(words[positions], kind="mergesort")]

@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.columns import Mask, Stack
-from altneu.columnar.lookup import first_at
+from altneu.columnar.gathered import Gathered
+from altneu.columnar.lookup import expand, first_at, gather_words, renumber
 from altneu.columnar.ranking import Order, Words, sort_lines, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.in_order import in_order
 from altneu.order import Rounds
 from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_of, find_in, matches_of, reaches
 
@@ -38,6 +40,13 @@ class NewRows:
     values: Rows
     words: Words
     diffs: Ints
+
+    def some(self, index: Ints) -> NewRows:
+        """Some of the updates, in order; keys stay as they are."""
+        if len(index) == len(self.number):
+            return self
+        some = self.number[index], self.values.take(index), self.words[index], self.diffs[index]
+        return NewRows(self.hashes, self.keys, *some)
 
 
 @dataclass(frozen=True)
@@ -166,12 +175,25 @@ class OldRows:
         return joined_runs(np.concatenate([runs, hits[whole[hits[:, 0]]]]))
 
     def read(self, runs: Ints) -> Matches:
-        """The updates in some runs."""
-        return matches_of(runs, self.located.used, self.layout)
+        """The updates in some runs; of their values a column is gathered when it is read."""
+        return matches_in(runs, self.located.used, self.layout)
 
     def all(self) -> Matches:
         """All of them."""
         return self.read(self.located.hits)
+
+
+def matches_in(runs: Ints, used: Sequence[Block], layout: Layout) -> Matches:
+    """What ``matches_of`` gives; of the values a column is gathered when it is read."""
+    if len(runs) <= 1:  # one run of one block: nothing to gather
+        return matches_of(runs, used, layout)
+    if len(runs) < len(used):  # of a long run few rows may be wanted, and a block costs more than its rows
+        runs = runs.copy()
+        used = [used[i] for i in renumber(runs, len(used)).tolist()]
+    values = Stack([b.values for b in used], layout.value_schema)
+    probes, rows = expand(runs, values.starts)
+    control = gather_words(np.array([b.addresses for b in used]), values.starts, rows)
+    return Matches(probes, Gathered(values, rows), control[0].view(np.uint64), control[2:], control[1])
 
 
 def no_matches(layout: Layout) -> Matches:
@@ -184,6 +206,21 @@ def no_matches(layout: Layout) -> Matches:
 def column_of(block: Block, name: str) -> pa.Array:
     """A column of a block, of its keys or values."""
     return (block.keys if name in block.layout.key else block.values).column(name)
+
+
+def by_key(one: Matches, other: Matches) -> Matches:
+    """The updates of both, by key."""
+    if not len(one) or not len(other):
+        return one if len(one) else other
+    order = np.argsort(np.concatenate([one.probe, other.probe]), kind="stable")
+    both = Matches(
+        np.concatenate([one.probe, other.probe]),
+        Gathered.both(one.values, other.values),
+        np.concatenate([one.value_hash, other.value_hash]),
+        np.concatenate([one.times, other.times], axis=1),
+        np.concatenate([one.diffs, other.diffs]),
+    )
+    return chosen(both, order)
 
 
 def chosen(matches: Matches, index: Ints) -> Matches:
@@ -224,7 +261,8 @@ class Ranked:
     """The distinct rows of old updates that were read and of what is new, ranked by group and order.
 
     Shape:  ``rank`` of each of the ``old``; of each rank its group ``owner``, its ``word``, what its old updates sum up
-            to, ``copies``, and whether it ``is_new``. ``rows`` are the old ones and then the new ones, with ``ranks``.
+            to, ``copies``, whether it ``is_touched`` by what is new, and its ``first`` row. ``rows`` are the old ones
+            and then the new ones, with ``ranks``.
     """
 
     old: Matches
@@ -232,49 +270,37 @@ class Ranked:
     owner: Ints
     word: Words
     copies: Ints
-    is_new: Mask
+    is_touched: Mask
     rows: Rows
     ranks: Ints
+    first: Ints
 
     @classmethod
     def of(cls, old: Matches, new: NewRows, layout: Layout) -> Ranked:
-        """Rank what was read."""
+        """Rank what was read, and what is new and touches it."""
         group = np.concatenate([old.probe, new.number])
-        both = Rows.concat([old.values, new.values], layout.value_schema)
-        rank, owner = ranked(both, group, layout)
-        mine, many = rank[: len(old)], len(owner)
-        word = np.empty(many, np.uint64)
-        word[rank] = np.concatenate([old.value_hash, new.words])
-        copies, is_new = np.zeros(many, np.int64), np.zeros(many, np.bool_)
+        words = np.concatenate([old.value_hash, new.words])
+        both = Gathered.both(old.values, new.values)
+        rank, first = in_order(both, group, layout.order, words)
+        mine, many = rank[: len(old)], len(first)
+        copies, is_touched = np.zeros(many, np.int64), np.zeros(many, np.bool_)
         np.add.at(copies, mine, old.diffs)
-        is_new[rank[len(old) :]] = True
-        return cls(old, mine, owner, word, copies, is_new, both, rank)
+        is_touched[rank[len(old) :]] = True
+        return cls(old, mine, group[first], words[first], copies, is_touched, both, rank, first)
 
     def peers(self, order: Sequence[Order]) -> Ints:
         """For each rank the first of its group that is equal to it in an order by which they are ranked."""
-        some, fresh = np.empty(len(self.owner), np.int64), np.ones(len(self.owner), np.bool_)
-        some[self.ranks] = np.arange(len(self.ranks))
+        fresh = np.ones(len(self.owner), np.bool_)
         lines = [self.owner]
         for name, descending, nulls_first in order:
-            column = self.rows.column(name)
-            lines += [line[some] for line in sort_lines(column, descending=descending, nulls_first=nulls_first)]
+            column = self.rows.column_at(name, self.first)
+            lines += sort_lines(column, descending=descending, nulls_first=nulls_first)
         fresh[1:] = np.logical_or.reduce([line[1:] != line[:-1] for line in lines])
         return np.maximum.accumulate(np.where(fresh, np.arange(len(fresh)), 0))
 
-    def chosen(self, ranks: Mask, whole: Mask) -> Matches:
-        """The old updates of some ranks, and those of groups that were read ``whole``."""
-        return chosen(self.old, np.flatnonzero(ranks[self.rank] | whole[self.old.probe]))
-
-
-def ranked(rows: Rows, group: Ints, layout: Layout) -> tuple[Ints, Ints]:
-    """The rank of each row among the distinct rows of all groups, by group and order; and the group of each rank."""
-    lines = [*whole_order(rows, layout.order)[::-1], group]
-    place = np.lexsort(lines)
-    fresh = np.ones(len(place), np.bool_)
-    fresh[1:] = np.logical_or.reduce([line[place[1:]] != line[place[:-1]] for line in lines])
-    rank = np.empty(len(place), np.int64)
-    rank[place] = np.cumsum(fresh) - 1
-    return rank, group[place[fresh]]
+    def chosen(self, ranks: Mask) -> Matches:
+        """The old updates of some ranks."""
+        return chosen(self.old, np.flatnonzero(ranks[self.rank]))
 
 
 def null_ends(located: Located, hits: Ints, column: str) -> Ints:

@@ -18,14 +18,15 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from altneu.columnar.hashing import hash_rows
+from altneu.columnar.gathered import Gathered
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.operators.kernels.changes import state_text
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.grouping import group_rows
-from altneu.operators.kernels.groups import Groups, ReduceOutput, key_errors, number_new, output
+from altneu.operators.kernels.groups import AllNew, Groups, ReduceOutput, key_errors, number_new, output
+from altneu.operators.kernels.in_order import GroupsInOrder
 from altneu.operators.kernels.located import NewRows, no_matches
 from altneu.operators.reduce.accumulable import AggregatesSpec, empty_group_row
 from altneu.operators.reduce.aggregates import NEGATIVE
@@ -92,12 +93,13 @@ class _Input:
         layout, touched = self.given.layout, self.touched
         group = np.concatenate([old.probe, self.new.number])
         order = np.argsort(group, kind="stable")
-        both = Rows.concat([old.values, self.new.values], layout.value_schema).take(order)
+        values = Gathered.both(old.values, self.new.values).take(order)
         when = np.concatenate([np.full(len(old), touched.before), self.times])[order]
         counts = np.concatenate([old.diffs, self.new.diffs])[order]
-        nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
-        starts = np.zeros(touched.keys.count + 1, np.int64)
-        return Groups(layout, touched.keys, group[order], both, hash_rows(both), when, counts, starts, *nothing)
+        if not layout.order:
+            return AllNew(layout, touched.keys, group[order], values, when, counts)
+        words = np.concatenate([old.value_hash, self.new.words])[order]
+        return GroupsInOrder(layout, touched.keys, (group[order], values, words, when, counts), no_matches(layout))
 
 
 @dataclass(frozen=True)

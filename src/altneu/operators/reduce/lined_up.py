@@ -20,7 +20,6 @@ from altneu.errors import DiffOverflowError, StepFailedError
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import Contents
 from altneu.operators.kernels.exact_sum import bump
-from altneu.operators.kernels.grouping import order_within_groups
 from altneu.operators.reduce.aggregates import DATA, NEGATIVE
 
 MOST_PLACES = 1 << 21  # that are computed at once; a line that has more is computed by itself
@@ -134,23 +133,15 @@ class Ordered:
     @classmethod
     def of(cls, held: Contents, order: Sequence[Order]) -> Ordered:
         """Put values in order. Within a group all values of a key column are equal."""
-        key = held.groups.layout.key
-        lines: list[Ints] = []
+        key, count = held.groups.layout.key, held.values.count
+        row, starts = held.in_order(order)
+        lines = [held.group[row]]
         for name, descending, nulls_first in order:
             if name not in key:
-                lines += sort_lines(held.values.column(name), descending=descending, nulls_first=nulls_first)
-        named = {name for name, _, _ in order}
-        rest = [
-            line
-            for name in held.values.schema.names
-            if name not in named
-            for line in sort_lines(held.values.column(name), descending=False, nulls_first=True)
-        ]
-        count = held.values.count
-        row, starts = order_within_groups([*lines, *rest] or [np.zeros(count, np.int64)], held.group, len(held.groups))
-        differs = np.append(True, held.group[row][1:] != held.group[row][:-1])[:count]
-        for line in lines:
-            differs[1:] |= line[row][1:] != line[row][:-1]
+                column = held.values.column_at(name, row)
+                lines += sort_lines(column, descending=descending, nulls_first=nulls_first)
+        differs = np.ones(count, np.bool_)
+        differs[1:] = np.logical_or.reduce([line[1:] != line[:-1] for line in lines])
         return cls(held, tuple(order), row, np.cumsum(differs), starts)
 
     def column(self, name: str) -> pa.Array:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from altneu.columnar.hashing import hash_rows
 from altneu.operators.kernels.around import around_of
 from altneu.operators.kernels.block_sums import SkippedRows, may_leave_range
 from altneu.operators.kernels.ends import ends_of
 from altneu.operators.kernels.groups import Groups, number_new
+from altneu.operators.kernels.in_order import GroupsInOrder
 from altneu.operators.kernels.located import NewRows, OldRows, no_matches
 from altneu.operators.kernels.quantiles import quantiles_of
 from altneu.operators.kernels.suffix import suffix_of
@@ -29,9 +27,7 @@ def read_needed(given: Arranged, needed: Needed, negative: Arranged, distinct: A
     values, words, times, diffs = given.new.updates_by_key()
     new = NewRows(hashes, keys, number_new(given), values, words, diffs)
     old, skipped = old_rows(given, needed, negative, new, distinct)
-    starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
-    updates = new.number, values, hash_rows(values), times[0], diffs
-    return Groups(layout, keys, *updates, starts, old.values, hash_rows(old.values), old.diffs, skipped)
+    return GroupsInOrder(layout, keys, (new.number, values, words, times[0], diffs), old, skipped)
 
 
 def old_rows(

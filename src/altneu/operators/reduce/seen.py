@@ -36,22 +36,26 @@ class Seen:
 
     def groups(self, groups: Groups) -> Groups:
         """Groups of the arrangement's rows as those of these columns."""
-        at = [groups.layout.values.index(name) for name in self.names]
         old, new = (
-            Rows(self.layout.value_schema, tuple(rows.columns[i] for i in at), rows.count)
+            Rows(self.layout.value_schema, tuple([rows.column(name) for name in self.names]), rows.count)
             for rows in (groups.old_values, groups.new_values)
         )
         skipped = groups.skipped and _SkippedColumns(
             groups.skipped, dict(zip(self.layout.values, self.names, strict=True))
         )
-        return replace(
-            groups,
-            layout=self.layout,
-            new_values=new,
-            new_hashes=hash_rows(new),
-            old_values=old,
-            old_hashes=hash_rows(old),
-            skipped=skipped,
+        return Groups(
+            self.layout,
+            groups.keys,
+            groups.new_group,
+            new,
+            hash_rows(new),
+            groups.new_times,
+            groups.new_diffs,
+            groups.old_start,
+            old,
+            hash_rows(old),
+            groups.old_diffs,
+            skipped,
         )
 
 

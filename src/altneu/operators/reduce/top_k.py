@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.columnar.ranking import Order, whole_order
+from altneu.columnar.ranking import Order
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnknownColumnError
 from altneu.operators.kernels.bitmap import empty_set, following, insert, remove
 from altneu.operators.kernels.changes import state_text
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.contents import Contents, contents
+from altneu.operators.kernels.contents import contents
 from altneu.operators.kernels.exact_sum import bump
-from altneu.operators.kernels.grouping import order_within_groups
 from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
 from altneu.operators.reduce.aggregates import NEGATIVE
 from altneu.operators.reduce.spec import ReduceSpec
@@ -105,7 +104,7 @@ def reduce_top_k(given: Arranged | Groups, spec: TopKSpec, operator: str = "top_
         return output(spec.schema, [], [])
     held = contents(given)
     groups = held.groups
-    ordered, starts = _ordered(held, spec)
+    ordered, starts = held.in_order(spec.order)
     rank = np.empty(len(ordered), np.int64)
     rank[ordered] = np.arange(len(ordered))
     rows_made, errors_made, overflow = _sweep(
@@ -124,13 +123,6 @@ def reduce_top_k(given: Arranged | Groups, spec: TopKSpec, operator: str = "top_
     at, diffs = held.moment_at[errors_made[0]], errors_made[1]
     errs = error_updates(operator, groups, at, diffs, [state_text(NEGATIVE, ())] * len(at))
     return output(spec.schema, [oks], [errs])
-
-
-def _ordered(held: Contents, spec: TopKSpec) -> tuple[Ints, Ints]:
-    """Values by (group, order, whole row), and where each group starts. Within a group the key columns are equal."""
-    order = tuple(o for o in spec.order if o[0] not in spec.key)
-    lines = whole_order(held.values, order)
-    return order_within_groups(lines, held.group, len(held.groups))
 
 
 @compiled
