@@ -14,6 +14,7 @@ import pytest
 
 import altneu as an
 from altneu.columnar.rows import Rows
+from altneu.engine.catalogue import Catalogue
 from altneu.runtime.read import contents, row_count
 from altneu.views import lookup, peek
 from altneu.views.prepared import prepared
@@ -33,6 +34,7 @@ from tests.session.lookup_cases import (
     ranked,
     typed,
 )
+from tests.session.test_step_calls import calls_of
 
 
 def answered(session, text, at=None):
@@ -169,7 +171,7 @@ def test_lookups_beside_a_step_are_of_before_it_and_do_not_wait(durable, tmp_pat
 
         with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as pool:
             patch.setattr(executor, "step", slow)
-            session.insert("orders", [(7, 70)])
+            pool.submit(session.insert, "orders", [(7, 70)]).result()
             stepping = pool.submit(session.advance)
             try:
                 assert begun.wait(60)
@@ -177,6 +179,7 @@ def test_lookups_beside_a_step_are_of_before_it_and_do_not_wait(durable, tmp_pat
                 assert view.get(7) == [(7, 7)]
                 assert session.peek(of_seven).to_pylist() == [{"item": 7, "price": 7}]
                 assert statements.asked_again(text.format(7), settles=False).to_pylist() == [(7,)]
+                assert session.sql(text.format(7)).to_pylist() == [(7,)]
                 with pytest.raises(an.errors.NotYetKnownError):
                     view.get(7, at=1)
                 assert not stepping.done()
@@ -186,6 +189,80 @@ def test_lookups_beside_a_step_are_of_before_it_and_do_not_wait(durable, tmp_pat
         assert sorted(view.get(7)) == sorted(view.get(7, at=1)) == [(7, 7), (7, 70)]
         assert sorted(session.sql(text.format(7)).to_pylist()) == [(7,), (70,)]
         assert len(session.peek(of_seven)) == 2
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_thread_finds_what_it_inserted_though_another_takes_the_step(replaces, monkeypatch):
+    begun, end = threading.Event(), threading.Event()
+    with an.Session() as session, ThreadPoolExecutor(1) as asking, ThreadPoolExecutor(1) as stepping:
+        source = an.source("orders", "item long, price long", keep=True)
+        session.maintain("orders", source.arrange_by("item"))
+        session.insert("orders", [(n, n) for n in range(9)])
+        session.advance()
+        text = "SELECT price FROM orders WHERE item = {}"
+        for n in range(3):
+            session.sql(text.format(n))
+        change = session.replace if replaces else session.insert
+        asking.submit(change, "orders", [(7, 70)]).result()
+        executor = session._engine.executor
+        step = executor.step
+
+        def slow(*given):
+            begun.set()
+            assert end.wait(60)
+            return step(*given)
+
+        monkeypatch.setattr(executor, "step", slow)
+        stepping.submit(session.advance)
+        try:
+            assert begun.wait(60)
+            own = asking.submit(session.sql, text.format(7))
+            assert session.sql(text.format(7)).to_pylist() == [(7,)]
+            with pytest.raises(TimeoutError):
+                own.result(timeout=0.2)
+        finally:
+            end.set()
+        wanted = [(70,)] if replaces else [(7,), (70,)]
+        assert sorted(own.result().to_pylist()) == wanted
+
+
+MOST_CALLS = {
+    "a key": 900,
+    "a join": 2_600,
+    "there": 4_000,
+    "a sum": 4_000,
+}  # of Python functions and built-in ones, for a query that was asked before with another constant
+
+
+def test_a_lookup_makes_few_calls_whatever_a_view_holds(monkeypatch):
+    """Only the rows of the key are computed with: the plan of a query holds for all of its constants."""
+    texts = {
+        "a key": "SELECT total FROM totals WHERE item = {}",
+        "a join": "SELECT o.price, t.total FROM orders o JOIN totals t USING (item) WHERE o.shop = {}",
+        "there": "SELECT * FROM totals t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.shop = {} AND o.item = t.item)",
+        "a sum": "SELECT count(*) AS n, sum(t.total) AS s FROM orders o JOIN totals t USING (item) WHERE o.shop = {}",
+    }
+    lowered, real = [], Catalogue.lowered_alone
+    monkeypatch.setattr(Catalogue, "lowered_alone", lambda *given: lowered.append(1) or real(*given))
+    counts = []
+    for count in (1_000, 100_000):
+        with an.Session() as session:
+            source = an.source("orders", "item long, shop long, price long")
+            session.maintain("orders", source.arrange_by("shop"))
+            session.maintain("totals", source.group_by("item").agg(total="sum(price)"))
+            number = np.arange(count)
+            session.insert("orders", pa.table({"item": number, "shop": number, "price": number}))
+            session.advance()
+            counts.append({})
+            for name, text in texts.items():
+                for n in range(5):
+                    assert len(session.sql(text.format(n)).to_pylist()) == 1
+                del lowered[:]
+                counts[-1][name] = calls_of(lambda n, text=text: session.sql(text.format(n)).to_arrow())
+                assert not lowered
+    for name, most in MOST_CALLS.items():
+        assert abs(counts[1][name] - counts[0][name]) < 200, name  # a large block is packed, which takes a few more
+        assert max(counts[0][name], counts[1][name]) <= most, name
 
 
 def test_a_collection_that_is_asked_again_is_planned_once(monkeypatch):

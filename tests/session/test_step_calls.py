@@ -15,7 +15,7 @@ def counting(number):
     return source.filter("v % 2 = 0").group_by("k").agg("count(*) AS n")
 
 
-def calls_of(session, run):
+def calls_of(run):
     """The median number of calls in some steps: loading a kernel for the first time takes thousands."""
     counts = []
     for i in range(STEPS):
@@ -42,7 +42,7 @@ def one_row(session):
 
     for i in range(STEPS):
         run(i)
-    return calls_of(session, run)
+    return calls_of(run)
 
 
 def test_a_small_step_makes_few_calls():
@@ -85,7 +85,7 @@ def test_an_edge_of_a_search_makes_few_calls_however_large_the_graph():
             session.advance()
             for i in range(STEPS):
                 replace_one(i)
-            result = calls_of(session, replace_one)
+            result = calls_of(replace_one)
             assert len(view.to_pylist()) > nodes // 2
             return result
 

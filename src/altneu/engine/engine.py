@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection
@@ -488,6 +489,7 @@ class Engine(Closing):
             frontier = Antichain.of(self.lattice, now)
             when = now if time is None else time
             stamp = Stamp(source, schema, self.lattice, frontier, when, diff, sign, event, commands)
+            self.pending.threads.add(get_ident())
             if is_spark_frame(data) and self.spark is not None:
                 check_frame(data, stamp)
                 self.pending.frames.setdefault(source, []).append((data, stamp))
@@ -519,6 +521,12 @@ class Engine(Closing):
     def has_pending(self) -> bool:
         """Whether there are inserted rows that no step has processed."""
         return bool(self.pending.updates or self.pending.frames)
+
+    @property
+    def has_own_pending(self) -> bool:
+        """Whether some of them were inserted by this thread."""
+        pending = self.pending  # which another thread replaces when its step is committed
+        return get_ident() in pending.threads and bool(pending.updates or pending.frames)
 
     @property
     def has_open(self) -> bool:

@@ -7,6 +7,7 @@ source's rows, in the driver or on Spark as any other step; nothing of it is com
 from __future__ import annotations
 
 from dataclasses import replace as changed
+from threading import get_ident
 from typing import Any
 
 from altneu.collections.sources import commands_of
@@ -49,6 +50,7 @@ def replace(engine: Engine, source: str, rows: Any, diff: int | str = 1) -> None
         with interrupts.deferred():
             engine.discard(source)  # what was inserted before is replaced too
             engine.pending = engine.pending.and_more(inputs)
+            engine.pending.threads.add(get_ident())
 
 
 # what is refused ------------------------------------------------------------------------------------------------------

@@ -289,10 +289,14 @@ def _may_cast(data_type: pa.DataType, wanted: pa.DataType) -> bool:
 
 @dataclass
 class Inputs:
-    """What was inserted since the last step, by source: updates, and DataFrames each with the stamp that reads it."""
+    """What was inserted since the last step, by source: updates, and DataFrames each with the stamp that reads it.
+
+    ``threads`` are the ids of the threads that inserted it, without those of streams.
+    """
 
     updates: dict[str, list[Updates]] = field(default_factory=dict)
     frames: dict[str, list[tuple[Any, Stamp]]] = field(default_factory=dict)
+    threads: set[int] = field(default_factory=set)
 
     @property
     def sources(self) -> set[str]:
@@ -301,7 +305,8 @@ class Inputs:
 
     def and_more(self, other: Inputs) -> Inputs:
         """Both; neither is changed."""
-        return Inputs(_both(self.updates, other.updates), _both(self.frames, other.frames))
+        updates, frames = _both(self.updates, other.updates), _both(self.frames, other.frames)
+        return Inputs(updates, frames, self.threads | other.threads)
 
 
 def _both(some: dict[str, list[T]], more: dict[str, list[T]]) -> dict[str, list[T]]:

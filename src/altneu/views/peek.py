@@ -240,12 +240,11 @@ def _explained_lookup(
             break
     else:
         return None
-    plan, notes = query.lower(answer.found.node), tuple(map(str, answer.found.lookups))
+    plan, notes = query.lower(query.node_of(answer.found)), tuple(map(str, answer.found.lookups))
     if not analyze:
         return replace(explained_plan(plan, NAME, engine.facts()), notes=notes)
     measured = Measurements()
-    result = computed(plan, answer.found.inputs, time) if answer.computed is None else answer.computed
-    measured.add(plan, result.outcome.measured)
+    measured.add(plan, computed(plan, answer.found.inputs, time).outcome.measured)
     facts = replace(
         engine.facts(), measured=measured.read(), run=f"once, in {seconds_of(clock.perf_counter() - started)}"
     )

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from altneu.collections.collection import Collection
 from altneu.columnar.ranking import Order
-from altneu.columnar.rows import Rows
 from altneu.engine.catalogue import Stored
 from altneu.engine.engine import Engine
 from altneu.engine.reading import ASKED, StateOfViews
 from altneu.expressions.expr import Literal
+from altneu.linear import Filter, Project
 from altneu.operators.base import Region, StepMode
 from altneu.operators.linear.logic import run_logic
 from altneu.order import Antichain
@@ -57,20 +57,23 @@ Lower = Callable[[ir.Node], Plan]
 
 @dataclass(frozen=True)
 class Found:
-    """What a query looked up: its plan over sources that have the rows found, and these."""
+    """What a query looked up, by the names of its readers: the rows found, and what the readers make of them.
 
-    node: ir.Node
+    ``readers`` have their constants.
+    """
+
+    readers: tuple[Reader, ...]
     lookups: tuple[Lookup, ...]
     inputs: Mapping[str, Updates]
+    made: Mapping[str, Updates]
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The rows of a query from lookups; with its plan and what was computed, if it took more than linear logic."""
+    """The rows of a query from lookups."""
 
     table: pa.Table
     found: Found
-    computed: Computed | None
 
 
 @dataclass(frozen=True)
@@ -110,34 +113,43 @@ class Prepared:
             ports = self.stored[view].ports if view in self.stored else state.ports(view)
             if stored_errors(state.table, ports, time).count:
                 return None
-        root, readers = self._with(constants)
-        lookups, inputs, complete = dict[str, Lookup](), dict[str, Updates](), True
-        by_joins: Mapping[str, Values] = {}
+        readers = tuple(reader.with_constants(constants) for reader in self.readers) if constants else self.readers
+        reads = {reader.name: read_of(reader) for reader in readers}
+        lookups, inputs, made, complete = dict[str, Lookup](), dict[str, Updates](), dict[str, Updates](), True
         while len(inputs) < len(readers):
             before = len(inputs)
             for reader in readers:
                 if reader.name in inputs:
                     continue
-                read, view = read_of(reader), self.views[reader.source]
-                if reader.name in by_joins and read.values is not None:
-                    read = read.and_of(by_joins[reader.name])
-                if not (read.is_partial or (self.first is not None and is_row_by_row(root))):
+                read, view = reads[reader.name], self.views[reader.source]
+                if not (read.is_partial or (self.first is not None and is_row_by_row(reader.node))):
                     continue
                 lookup = lookup_of(read, self._title(reader), self.arrangements[view], state.table, self.numbers.get)
                 if lookup is None:
                     continue
                 rows = rows_of(state.table, lookup, times[view], reader.node.input.schema, most)
-                if rows is None:
+                if rows is None or (own := _made(reader, rows[0])) is None:
                     return None
-                lookups[reader.name], inputs[reader.name] = lookup, rows[0]
+                lookups[reader.name], inputs[reader.name], made[reader.name] = lookup, rows[0], own
                 complete &= rows[1]
             if len(inputs) == before:
                 return None
             if len(inputs) < len(readers):
-                at = next(iter(times.values()))
-                by_joins = values_by_joins(root, inputs.keys(), self._keys_of(inputs, at))
-        found = Found(root, tuple(lookups[reader.name] for reader in readers), inputs)
-        return found, complete
+                by_joins = self._by_joins(readers, made, next(iter(times.values())))
+                reads |= {name: reads[name].and_of(v) for name, v in by_joins.items() if reads[name].values is not None}
+        return Found(readers, tuple(lookups[reader.name] for reader in readers), inputs, made), complete
+
+    def _by_joins(self, readers: Sequence[Reader], made: Mapping[str, Updates], at: At) -> dict[str, Values]:
+        """Values that rows of the other sources have if they matter, because of what was found."""
+        by_joins = values_by_joins(self._over_made(readers), made.keys(), self._keys_of(made, at))
+        wanted = dict[str, Values]()
+        for reader in readers:
+            values = by_joins.get(reader.name, {})
+            if _is_plain(reader):  # these are values of what it makes
+                values = {old: values[new] for new, old in reader.node.lineage(0).items() if new in values}
+            if values:
+                wanted[reader.name] = values
+        return wanted
 
     def _title(self, reader: Reader) -> str:
         view = self.views[reader.source]
@@ -162,32 +174,38 @@ class Prepared:
                     notes.append(f"no lookup of {self._title(reader)} by ({by}): the query requires no value of {none}")
         return notes
 
-    def _with(self, constants: Sequence[Literal]) -> tuple[ir.Node, tuple[Reader, ...]]:
-        """The plan with constants for its parameters, and its readers."""
-        if not constants:
-            return self.node, self.readers
-        readers = tuple(reader.with_constants(constants) for reader in self.readers)
-        instead = {old.node.fingerprint: new.node for old, new in zip(self.readers, readers, strict=True)}
-        alone = instead.get(self.node.fingerprint)
-        return (replaced(self.node, instead) if alone is None else alone), readers
+    def node_of(self, found: Found) -> ir.Node:
+        """The plan over sources that have the rows found, with its constants."""
+        return _with_readers(self.node, self.readers, found.readers)
 
-    def _keys_of(self, inputs: Mapping[str, Updates], at: At) -> Callable[[ir.Node, Sequence[str]], Values]:
+    @cached_property
+    def _above(self) -> ir.Node:
+        """The plan over what its plain readers make of rows: only readers have parameters, so it is planned once."""
+        plain = [reader for reader in self.readers if _is_plain(reader)]
+        sources = {reader.node.fingerprint: ir.Source(reader.name, reader.node.schema) for reader in plain}
+        return sources.get(self.node.fingerprint) or replaced(self.node, sources)
+
+    def _over_made(self, readers: Sequence[Reader]) -> ir.Node:
+        """The plan over what readers, with their constants, make of rows."""
+        others = [pair for pair in zip(self.readers, readers, strict=True) if not _is_plain(pair[0])]
+        return _with_readers(self._above, *zip(*others, strict=True)) if others else self._above
+
+    def _keys_of(self, made: Mapping[str, Updates], at: At) -> Callable[[ir.Node, Sequence[str]], Values]:
         def values_of(node: ir.Node, columns: Sequence[str]) -> Values:
             """The distinct values of columns that are not null, of a node whose sources are all found; of a few."""
-            rows = self._rows(node, inputs, at)
+            updates = self._updates(node, made, at)
+            rows = None if updates is None else updates.rows
             plain = [] if rows is None else [name for name in columns if not pt.is_nested(rows.column(name).type)]
             values = {name: rows.column(name).unique().drop_null() for name in plain if rows is not None}
             return {name: among for name, among in values.items() if len(among) <= MOST_KEYS}
 
         return values_of
 
-    def _rows(self, node: ir.Node, inputs: Mapping[str, Updates], at: At) -> Rows | None:
-        """The rows of a node from what was found; None if any of it fails."""
-        if (updates := _row_by_row(node, inputs)) is not None:
-            return updates.rows
-        result = computed(self.lower(node), inputs, at)
-        updates = result.updates(at)
-        return None if updates is None else updates.rows
+    def _updates(self, node: ir.Node, made: Mapping[str, Updates], at: At) -> Updates | None:
+        """The rows of a node from what was found; None if any of it fails, or the rows are wrong."""
+        if isinstance(node, ir.Source):
+            return made[node.name]
+        return computed(self.lower(node), made, at).updates(at)
 
     def answer(
         self, state: StateOfViews, times: Mapping[str, At], at: At, constants: Sequence[Literal] = ()
@@ -211,11 +229,8 @@ class Prepared:
             most = most * _MORE if most * _MORE <= MOST_ROWS else None
 
     def _answered(self, found: Found, at: At) -> Answered | None:
-        if (updates := _row_by_row(found.node, found.inputs)) is not None:
-            return None if _is_wrong(updates) else Answered(table_of(updates), found, None)
-        result = computed(self.lower(found.node), found.inputs, at)
-        updates = result.updates(at)
-        return None if updates is None else Answered(table_of(updates), found, result)
+        updates = self._updates(self._over_made(found.readers), found.made, at)
+        return None if updates is None or _is_wrong(updates) else Answered(table_of(updates), found)
 
 
 def prepared(engine: Engine, collection: Collection, first: First | None = None) -> Prepared | None:
@@ -278,13 +293,25 @@ def _wanted_order(root: ir.Node, first: First | None) -> Order | None:
     return None if column is None else (column, first.descending, first.nulls_first)
 
 
-def _row_by_row(node: ir.Node, inputs: Mapping[str, Updates]) -> Updates | None:
-    """The rows of a plan that is linear logic over one source which cannot fail; None of any other plan."""
-    if not isinstance(node, ir.Linear) or not is_row_by_row(node):
-        return None
-    assert isinstance(node.input, ir.Source)
-    rows, _ = run_logic(node.logic, inputs[node.input.name])
-    return rows
+def _is_plain(reader: Reader) -> bool:
+    """Whether its logic makes a row of a row, or leaves it out."""
+    logic = reader.node.logic
+    return not logic.delay and all(isinstance(step, Filter | Project) for step in logic.steps)
+
+
+def _made(reader: Reader, rows: Updates) -> Updates | None:
+    """What a plain reader makes of rows, and what another one is given; None if a row fails."""
+    if not _is_plain(reader):
+        return rows
+    made, errors = run_logic(reader.node.logic, rows)
+    return None if len(errors) else made
+
+
+def _with_readers(root: ir.Node, old: Sequence[Reader], new: Sequence[Reader]) -> ir.Node:
+    """A plan with other readers in the places of its own."""
+    pairs = [pair for pair in zip(old, new, strict=True) if pair[0] is not pair[1]]
+    instead: dict[str, ir.Node] = {was.node.fingerprint: reader.node for was, reader in pairs}
+    return (instead.get(root.fingerprint) or replaced(root, instead)) if instead else root
 
 
 def _is_wrong(updates: Updates) -> bool:

@@ -111,7 +111,8 @@ class Statements:
     def asked_again(self, text: str, *, settles: bool = True) -> Result | None:
         """The rows of a query that was asked before, perhaps with other constants, if lookups answer it; else None.
 
-        It takes a step for pending rows where ``run`` does, unless it only ``look``s.
+        It takes a step for pending rows where ``run`` does, unless it only ``look``s. While another thread takes one it
+        is answered as of before, unless this thread has inserted rows: a thread always finds what it inserted.
         """
         if self._open or self._failed is not None or not isinstance(text, str):
             return None
@@ -119,7 +120,7 @@ class Statements:
             return None
         settles = settles and _is_of_now(asking.at)
         before = self._engine.before
-        if before is not None and not (settles and self._engine.has_pending):  # else it counts what the step does
+        if before is not None and not (settles and self._engine.has_own_pending):  # else it counts what the step does
             table = asking.answer(before)
             return None if table is None else self._table(table)
         if settles and self._engine.spark is not None:
