@@ -80,6 +80,31 @@ def test_a_view_that_an_earlier_build_stored_keeps_its_errors(tmp_path, monkeypa
         assert rows_of(view) == [READ]
 
 
+def test_what_a_view_shares_with_one_of_an_earlier_build_keeps_its_errors_when_that_is_dropped(tmp_path, monkeypatch):
+    """The errors are one state: a row that goes takes the error with it that it came with."""
+    by_y = NEXT.group_by("y").agg(rows="count(*)")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(journal.Journal, "commit_view", without_errors(journal.Journal.commit_view))
+        with an.Session(path=tmp_path) as session:
+            session.maintain("v", NEXT)
+    with an.Session(path=tmp_path) as session:
+        session.maintain("v", NEXT)
+        view = session.maintain("by y", by_y)
+        session.insert("t", ROWS)
+        session.advance()
+        assert rows_of(view) == [WHOLE]
+        session.drop("v")
+        session.advance()
+    with an.Session(path=tmp_path) as session:
+        view = session.maintain("by y", by_y)
+        session.insert("t", ROWS)
+        session.advance()
+        assert rows_of(view) == [WHOLE]
+        session.retract("t", ROWS, diff=2)
+        session.advance()
+        assert rows_of(view) == []
+
+
 def without_errors(commit_view):
     """``commit_view`` as it was before views said which columns their errors show."""
 

@@ -128,10 +128,17 @@ class Catalogue:
         return released(plan, gone - self._may_wait(plan, known, more or {}))
 
     def _errors_show_all(self, nodes: Mapping[str, ir.Node]) -> frozenset[str]:
-        """The linear nodes of views that earlier builds stored: their errors show all columns that a row came with."""
-        stored = self._journal.views
-        earlier = [node for name, node in nodes.items() if name in stored and "errors" not in stored[name]]
-        return frozenset(below.fingerprint for below in ir.walk(*earlier) if isinstance(below, ir.Linear))
+        """The linear nodes of views that earlier builds stored: their errors show all columns that a row came with.
+
+        They go on to do so in views that share them, also when the earlier views are dropped.
+        """
+        stored = [(self._journal.views[name], node) for name, node in nodes.items() if name in self._journal.views]
+        earlier = _above_sources(*(node for view, node in stored if "errors" not in view))
+        return earlier.union(*(view.get("whole_errors", ()) for view, _ in stored))
+
+    def whole_errors(self, node: ir.Node) -> list[str]:
+        """The linear nodes that a new view shares with views that earlier builds stored."""
+        return sorted(_above_sources(node) & self._errors_show_all(self.nodes))
 
     def releasable(self) -> frozenset[str]:
         """The arrangements that nobody looks up any more, that are still stored, and that may grow.
@@ -450,6 +457,12 @@ def retained_sources(node: ir.Node) -> dict[str, StoredSource]:
     """The records of the stored sources that a view's plan reads, by name."""
     sources = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
     return {source.name: retained_source(source) for source in sources}
+
+
+def _above_sources(*nodes: ir.Node) -> frozenset[str]:
+    """The linear nodes of some plans that read a source."""
+    found = (node for node in ir.walk(*nodes) if isinstance(node, ir.Linear) and isinstance(node.input, ir.Source))
+    return frozenset(node.fingerprint for node in found)
 
 
 def _kept_as(nodes: Iterable[ir.Node], sources: Iterable[ir.Source]) -> set[str]:

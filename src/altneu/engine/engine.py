@@ -314,11 +314,19 @@ class Engine(Closing):
             stored_again = {n: released_name(n) for n in journal.released if n in plan.arrangements}
             encoded = described(plan, name, node)
             arrangements, sources = plan.arrangements_of(name), retained_sources(node)
-            functions = recorded(collection.node)
+            functions, whole_errors = recorded(collection.node), self.catalogue.whole_errors(node)
             interrupts.check()
             with interrupts.deferred():
                 journal.commit_view(
-                    name, node.fingerprint, arrangements, choices, encoded, functions, sources, stored_again
+                    name,
+                    node.fingerprint,
+                    arrangements,
+                    choices,
+                    encoded,
+                    functions,
+                    sources,
+                    stored_again=stored_again,
+                    whole_errors=whole_errors,
                 )
                 self.catalogue.add(name, collection, node, plan)
         if outcome is not None:
@@ -425,7 +433,7 @@ class Engine(Closing):
             how = "static=True, and a step has had its rows" if name in self.catalogue.static else "close_source"
             raise InputError(
                 f"source {name!r} is closed ({how}), so its rows never change; to change them, drop the views that "
-                f"read it, call session.drop_source({name!r}), and declare and fill it again"
+                f"read it, forget it with session.drop_source({name!r}), in SQL DROP, and declare and fill it again"
             )
 
     def release(self) -> None:

@@ -214,12 +214,15 @@ class Journal:
         described: Described,
         functions: list[Recorded],
         sources: Mapping[str, StoredSource] = MappingProxyType({}),
+        *,
         stored_again: Mapping[str, str] = MappingProxyType({}),
+        whole_errors: Sequence[str] = (),
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it.
 
         With it come the sources it is made of whose rows are ``kept`` from now on, as ``kept_sources`` tells them.
         ``stored_again`` are released arrangements that the view needs, each with the state that had its future updates.
+        ``whole_errors`` are linear nodes whose errors show all columns, because a view of an earlier build has them.
         """
         removed = [f"arrangement/{n}/{s}" for waits in stored_again.values() for n, s in self.table.remove(waits)]
         released = self.released - stored_again.keys()
@@ -237,6 +240,8 @@ class Journal:
         }
         if choices.orders:
             view["orders"] = choices.orders
+        if whole_errors:
+            view["whole_errors"] = [*whole_errors]
         if self.table.durable:
             values = self._session(released=sorted(released)) | {f"view/{name}": view}
             values |= {f"kept/{source}": value for source, value in sources.items() if source not in self.kept}

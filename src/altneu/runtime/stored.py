@@ -124,6 +124,7 @@ class StoredView(TypedDict):
     kept: NotRequired[StoredContents]
     functions: NotRequired[list[Recorded]]
     errors: NotRequired[str]
+    whole_errors: NotRequired[list[str]]
     orders: NotRequired[Mapping[str, Mapping[str, Any]]]
     added: NotRequired[int]
 
