@@ -330,10 +330,13 @@ class _Gathered(Block):
 
 def _probes(block: Block) -> tuple[Ints, Ints, Rows]:
     """Where the runs of equal key start and end, and what the keys are; null keys never match and are left out."""
-    starts = block.run_starts()
-    ends = np.append(starts[1:], len(block))
-    keys = block.keys if len(starts) == len(block) else block.keys.take(starts)
-    if any(c.null_count for c in keys.columns):
+    if block.key_hash.size == 1:
+        starts, ends, keys = np.zeros(1, np.int64), np.ones(1, np.int64), block.keys
+    else:
+        starts = block.run_starts()
+        ends = np.append(starts[1:], len(block))
+        keys = block.keys if len(starts) == len(block) else block.keys.take(starts)
+    if any([c.null_count for c in keys.columns]):  # noqa: C419  # a generator takes longer
         valid = np.logical_and.reduce([np.asarray(c.is_valid()) for c in keys.columns])
         return starts[valid], ends[valid], keys.filter(valid)
     return starts, ends, keys

@@ -186,7 +186,7 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         if not arranged.layout.lattice.is_total:
             result = step_in_round(arranged, here, self.spec, self._first_rows(arranged, here))
             return [None, None] if result is None else self.finished(result.oks, result.errs)
-        if not len(arranged.new):
+        if not arranged.new.count:
             return [None, None]
         result = self.spec.reduce(self._read(arranged, here), here.label)
         return self.finished(result.oks, result.errs)
