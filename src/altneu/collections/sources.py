@@ -69,25 +69,36 @@ def _from_frame(data: Any, source: str) -> pa.Table:
         ) from error
 
 
-def _from_python(rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str) -> pa.RecordBatch:
+def python_columns(rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str) -> list[pa.Array]:
+    """Python rows as Arrow columns of a schema's types; columns that it lacks are whole numbers.
+
+    Raises:
+        SchemaError: a value does not fit; names the row and the column.
+    """
     width = len(columns)
     tuples = [
         row if type(row) is tuple and len(row) == width else _as_tuple(row, i, columns, source)
         for i, row in enumerate(rows)
     ]
-    types = dict(zip(schema.names, schema.types, strict=True))
+    names, types = schema.names, schema.types
+    if names != columns:
+        known = dict(zip(names, types, strict=True))
+        types = [known.get(name, _LONG) for name in columns]
     arrays = []
-    for k, name in enumerate(columns):
-        data_type = types.get(name, _LONG)
+    for k, data_type in enumerate(types):
         values = [t[k] for t in tuples]
         try:
             arrays.append(array_of(values, data_type))
         except _CONVERSION:
             i = _first_bad(values, data_type)
             raise SchemaError(
-                f"row {i} for source {source!r} has {values[i]!r} in column {name!r}, which is {named(data_type)}"
+                f"row {i} for source {source!r} has {values[i]!r} in column {columns[k]!r}, which is {named(data_type)}"
             ) from None
-    return pa.RecordBatch.from_arrays(arrays, columns)
+    return arrays
+
+
+def _from_python(rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(python_columns(rows, columns, schema, source), columns)
 
 
 def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str) -> tuple[Any, ...]:

@@ -52,7 +52,7 @@ _FIXED_WIDTH = {
     pa.lib.Type_DATE32: 4, pa.lib.Type_DATE64: 8, pa.lib.Type_TIMESTAMP: 8, pa.lib.Type_TIME32: 4,
     pa.lib.Type_TIME64: 8, pa.lib.Type_DURATION: 8, pa.lib.Type_DECIMAL128: 16,
 }  # fmt: skip
-_KINDS = {code: (Kind.FIXED, width) for code, width in _FIXED_WIDTH.items()} | {
+KINDS = {code: (Kind.FIXED, width) for code, width in _FIXED_WIDTH.items()} | {
     pa.lib.Type_BOOL: (Kind.BITS, 0),
     pa.lib.Type_STRING: (Kind.BYTES, 0),
     pa.lib.Type_BINARY: (Kind.BYTES, 0),
@@ -61,6 +61,7 @@ _KINDS = {code: (Kind.FIXED, width) for code, width in _FIXED_WIDTH.items()} | {
     pa.lib.Type_MAP: (Kind.NESTED, 0),
     pa.lib.Type_NA: (Kind.NULL, 0),
 }
+"""By the code of a type how its columns lie in memory, and their width in bytes when that is fixed."""
 
 
 def kind_of(dtype: pa.DataType) -> tuple[Kind, int]:
@@ -70,7 +71,7 @@ def kind_of(dtype: pa.DataType) -> tuple[Kind, int]:
         TypeMismatchError: rows of this type cannot be arranged; the message says what to cast to.
     """
     try:
-        return _KINDS[dtype.id]
+        return KINDS[dtype.id]
     except KeyError:
         raise TypeMismatchError(
             f"columns of type {dtype} cannot be arranged; cast the column to one of the types of Spark "
@@ -357,8 +358,10 @@ class Stack:
         """The rows at ``index``, in that order, as one run of rows."""
         columns = range(len(self.schema))
         if self.total <= FEW:
+            if not self.parts[1:]:
+                return Rows(self.schema, self.parts[0].take(index).columns, index.size)
             positions = positions_of(index)
-            return Rows(self.schema, tuple([taken(self._stacked(i), positions) for i in columns]), len(index))
+            return Rows(self.schema, tuple([taken(self._stacked(i), positions) for i in columns]), index.size)
         return Rows(self.schema, tuple([self._take(i, index) for i in columns]), len(index))
 
     def _take(self, column: int, index: Ints) -> pa.Array:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from altneu.columnar.columns import (
+    KINDS,
     Kind,
     children,
     is_valid,
@@ -62,6 +63,12 @@ _READ = {
     pa.lib.Type_UINT16: _UINT,
     pa.lib.Type_UINT32: _UINT,
 }
+
+
+_WORDS = {
+    code: (width, _READ.get(code, _INT)) for code, (kind, width) in KINDS.items() if kind in (Kind.FIXED, Kind.BITS)
+}
+"""Of types without offsets or parts, by their codes, the width and how they are read."""
 
 
 class _Setting:
@@ -137,14 +144,19 @@ def hash_rows(rows: Rows, columns: Sequence[str] | None = None) -> Hashes:
 def full_hashes(rows: Rows, columns: Sequence[str] | None = None) -> Hashes:
     """The hash of each row, all 64 bits of it, whatever collisions are tried: for what is decided by it."""
     arrays = rows.columns if columns is None else [rows.column(name) for name in columns]
+    count = rows.count
     if not arrays:
-        hashes = np.full(rows.count, EMPTY_HASH, np.uint64)
-    else:
-        hashes = np.empty(rows.count, np.uint64)
-        first = True
-        for array in arrays:
+        return np.full(count, EMPTY_HASH, np.uint64)
+    hashes, first = np.empty(count, np.uint64), True
+    for array in arrays:
+        word = _WORDS[code] if count < LEAST and (code := array.type.id) in _WORDS else None
+        if word is None:
             _hash_into(array, hashes, first)
-            first = False
+        else:  # as it does, without what a small step would mostly wait for
+            valid, data = array.buffers()
+            places = 0 if data is None else data.address, 0 if valid is None else valid.address
+            _hash_words(*places, array.offset, *word, hashes, first)
+        first = False
     return hashes
 
 

@@ -274,7 +274,7 @@ def settle(rows_in: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sor
     Raises:
         DiffOverflowError: a summed diff leaves the signed 64-bit range.
     """
-    if len(rows_in.diffs) <= SMALL and (few := _settled(rows_in)) is not None:
+    if rows_in.diffs.size <= SMALL and (few := _settled(rows_in)) is not None:
         return few
     if runs is None:
         k, v, order = _sort(rows_in.key_hash, rows_in.value_hash)
@@ -311,11 +311,11 @@ def _settled(rows_in: Unsorted) -> Sorted | None:
         return None
     if same.shape[1]:
         same_key, same_data = same[0], same[0, same[1] == 1]
-        if len(_differing(rows_in.keys, order, k, same_key)):
+        if _differing(rows_in.keys, order, k, same_key).size:
             return None
-        if len(_differing(rows_in.values, order, v, same_data, is_hash=not rows_in.order)):
+        if same_data.size and _differing(rows_in.values, order, v, same_data, is_hash=not rows_in.order).size:
             return None
-    if count < len(order):  # some cancelled; only those whose diff is not 0 are kept
+    if count < order.size:  # some cancelled; only those whose diff is not 0 are kept
         at = np.flatnonzero(diffs)
         return Sorted(order[at], k[at], v[at], times.take(at, axis=1), diffs[at], True)
     return Sorted(order, k, v, times, diffs, True)
@@ -373,10 +373,10 @@ def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[Ints, I
 def _differing(payload: Stack, order: Ints, hashes: Hashes, positions: Ints, *, is_hash: bool = True) -> Ints:
     """The positions whose row differs from the row before, although their hashes (or words) are equal."""
     if is_hash and is_injective(payload.schema):
-        if not len(payload.schema):
+        if not payload.parts[0].columns:
             return positions[:0]
         positions = positions[hashes[positions] == NULL_HASH]
-    if not len(positions):
+    if not positions.size:
         return positions
     return positions[~payload.equal(order[positions - 1], order[positions])]
 

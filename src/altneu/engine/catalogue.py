@@ -200,6 +200,8 @@ class Catalogue:
         Raises:
             StorePlanError: there is such state; the message names it.
         """
+        if not self.unowned:
+            return
         unowned = self.unowned - self.plan.arrangements.keys()
         if waiting:
             unowned &= {name for name, _ in self._journal.table.future}
@@ -414,6 +416,8 @@ class Catalogue:
     @property
     def static(self) -> frozenset[str]:
         """The sources that are closed by the first step that has rows of them."""
+        if not self._journal.kept:
+            return self._static
         stored = [name for name, source in self._journal.kept.items() if "static" in source]
         return self._static.union(stored) if stored else self._static
 

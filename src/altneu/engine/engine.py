@@ -16,7 +16,15 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection
-from altneu.collections.sources import InsertTime, check_frame, commands_of, is_spark_frame, to_table, two_times
+from altneu.collections.sources import (
+    InsertTime,
+    check_frame,
+    commands_of,
+    is_spark_frame,
+    python_columns,
+    to_table,
+    two_times,
+)
 from altneu.engine.before import Before, Mark
 from altneu.engine.catalogue import Catalogue, check_maintained, described, retained_sources
 from altneu.engine.closing import Closing
@@ -75,6 +83,7 @@ from altneu.trace.update import Updates
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_FRONTIERS = 16  # that are remembered
 READ_ROWS = 500_000  # a view with fewer updates is read by the driver
 Placement = Literal["auto", "spark", "driver"]
 
@@ -150,6 +159,8 @@ class Engine(Closing):
         self.catalogue = Catalogue(self.journal, self.lattice, check_functions=self.check_functions)
         self.table.layouts = self.plan.arranged
         self.pending = Inputs()
+        self._frontiers: dict[int, Antichain] = {}
+        self._ordinary = StepMode(self.shards)
         self._adopted = False
         self._call = 0
         self.inspections = Inspections(self.lattice)
@@ -485,26 +496,42 @@ class Engine(Closing):
         with self.lock:
             self.check_open()
             declared = self.source(source)
-            self.refuse_closed(source)
-            commands = commands_of(declared, self.next_call(), kind)
+            if source in self.journal.closed:
+                self.refuse_closed(source)
+            commands = None
+            if kind is not None or declared.commanded_by is not None:
+                commands = commands_of(declared, self.next_call(), kind)
             schema = declared.schema if commands is None else commands.read
-            time, event = two_times(declared, time)
-            now = self.lower
+            event: int | str | None = None
+            if declared.coordinates is not None or isinstance(time, tuple):
+                time, event = two_times(declared, time)
+            now = self.journal.lower
             if isinstance(time, int) and time < now:
                 raise BeforeFrontierError(
                     f"time {time} is closed: the session's lower is {now}; insert at {now} or later"
                 )
-            frontier = Antichain.of(self.lattice, now)
             when = now if time is None else time
-            stamp = Stamp(source, schema, self.lattice, frontier, when, diff, sign, event, commands)
+            stamp = Stamp(source, schema, self.lattice, self._frontier(now), when, diff, sign, event, commands)
             self.pending.threads.add(get_ident())
-            if is_spark_frame(data) and self.spark is not None:
+            if type(data) is list and stamp.is_plain:
+                updates = stamp.of_columns(python_columns(data, schema.names, schema, source), len(data))
+            elif is_spark_frame(data) and self.spark is not None:
                 check_frame(data, stamp)
                 self.pending.frames.setdefault(source, []).append((data, stamp))
+                return
             else:
                 updates = stamp.updates(to_table(data, stamp.columns, schema, source))
-                if len(updates):
-                    self.pending.updates.setdefault(source, []).append(updates)
+            if len(updates.diffs):
+                self.pending.updates.setdefault(source, []).append(updates)
+
+    def _frontier(self, time: int) -> Antichain:
+        """The frontier at a time: the same one while a step and the inserts around it ask for it."""
+        known = self._frontiers.get(time)
+        if known is None:
+            if len(self._frontiers) >= _FRONTIERS:
+                self._frontiers.clear()
+            known = self._frontiers[time] = Antichain.of(self.lattice, time)
+        return known
 
     def source(self, name: str) -> ir.Source:
         """The source of this name.
@@ -601,7 +628,7 @@ class Engine(Closing):
                 raise
 
     def _advance(self, upper: int, streams: Mapping[str, StoredStream]) -> Step:
-        started, before = clock.perf_counter(), self.lower
+        started, before = clock.perf_counter(), self.journal.lower
         self.make_ready()
         received, placements = 0, dict[str, None]()
         self.measured.begin()
@@ -623,11 +650,14 @@ class Engine(Closing):
             if error is caught:
                 raise
             raise error from caught
-        closed = upper > before  # else the last changes are those of an advance before this
-        changed = self.journal.changes() if closed else {}
-        changes = {name: changed.get(ports.contents, 0) for name, ports in self.plan.views.items()}
-        seconds = clock.perf_counter() - started
-        return self.past.add(Step(before, upper, seconds, received, changes, ", ".join(placements), self.table.total))
+        views = self.catalogue.plan.views
+        changes = dict.fromkeys(views, 0)
+        if upper > before:  # else the last changes are those of an advance before this
+            changed = self.journal.changes()
+            if changed:
+                changes = {name: changed.get(ports.contents, 0) for name, ports in views.items()}
+        seconds, total = clock.perf_counter() - started, self.journal.table.total
+        return self.past.add(Step(before, upper, seconds, received, changes, ", ".join(placements), total))
 
     def _became_of_step(self, *, committed: bool) -> str:
         """The message of an interrupt, about the step that it stopped."""
@@ -641,26 +671,27 @@ class Engine(Closing):
 
         The first step processes all inputs, also those at times that a later step closes.
         """
-        started = clock.monotonic()
+        started, journal = clock.monotonic(), self.journal
         end = -1
         while end < upper:
-            lower, steps = self.lower, self.journal.steps
-            end = step_limit(self.table, self.pending, lower, upper, self.shards)
+            lower, steps = journal.lower, journal.steps
+            end = step_limit(journal.table, self.pending, lower, upper, self.shards)
             closed = "" if lower == before else f", closed up to {lower}"
             try:
                 with self.past.watch(f"closing times {before} to {upper}{closed}", started):
                     outcome = self._step(lower, end, streams, further=lower != before)
             finally:
-                if self.journal.steps != steps:  # committed, even if an interrupt came right after
+                if journal.steps != steps:  # committed, even if an interrupt came right after
                     self.pending = Inputs()
-            self.measured.add(self.plan, outcome.measured)
-            self.journal.tidy()
-            self.inspections.add(self.plan, outcome.inspected)
-            times = [end] if end < upper else []  # the last step also shows updates of times that are not closed yet
-            self.inspections.show(Antichain.of(self.lattice, *times), self.lower)
+            self.measured.add(self.catalogue.plan, outcome.measured)
+            journal.tidy()
+            if outcome.inspected or self.inspections.is_waiting:
+                self.inspections.add(self.plan, outcome.inspected)
+                times = [end] if end < upper else []  # the last step also shows updates of times not closed yet
+                self.inspections.show(Antichain.of(self.lattice, *times), self.lower)
             interrupts.check()
             streams = {}
-            self.subscribers.deliver(f"the step is committed, lower is {self.lower}")
+            self.subscribers.deliver(f"the step is committed, lower is {journal.lower}")
             yield outcome
 
     def _step(self, before: int, upper: int, streams: Mapping[str, StoredStream], *, further: bool) -> Outcome:
@@ -668,31 +699,34 @@ class Engine(Closing):
 
         A step from a time to the same time closes none: it stores the inputs as future updates.
         """
+        journal, plan = self.journal, self.catalogue.plan
         since, events = self.since_after(upper), self._events_after(upper)
         # The rounds of a loop come back to history that earlier ones have written: none of it may be compacted yet.
-        inside = min(since, max(before - 1, 0)) if self.plan.loops else since
+        inside = min(since, max(before - 1, 0)) if plan.loops else since
         region = self.region(before, upper, inside, events, compacted=since)
         try:
-            with self.journal.undoing(step=True) as states:
-                self._mark = Mark(states, self.table.layouts, self.retained, self.journal.began)
+            with journal.undoing(step=True) as states:
+                self._mark = Mark(states, journal.table.layouts, self.retained, journal.began)
                 try:
-                    outcome = self.executor.step(self.plan, self.table, self.pending, region, StepMode(self.shards))
+                    outcome = self.executor.step(plan, journal.table, self.pending, region, self._mode)
                 finally:
                     self._mark = None
                 if inside != since:
                     compact(outcome.states, region.final)
-                self.journal.take(outcome)
-                self._forget_changes(since)
-                contents = self.plan.contents
-                new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in contents}
+                journal.take(outcome)
+                if plan.changes_only:  # drop the changes that are no longer retained
+                    journal.table.forget_before(plan.changes_only, since)
+                new = {
+                    n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in plan.contents
+                }
                 filled = {*self.pending.updates, *self.pending.frames}
                 info = {"placement": outcome.placement}
                 announced = new if upper > before else None
                 interrupts.check()
                 static = self.catalogue.static
-                closes = static.intersection(filled | self.journal.filled) if static else ()
+                closes = static.intersection(filled | journal.filled) if static else ()
                 with interrupts.deferred():
-                    self.journal.commit_step(
+                    journal.commit_step(
                         upper, since, events, filled, announced, info, streams, further=further, closes=closes
                     )
                     self.pending = Inputs()
@@ -712,10 +746,12 @@ class Engine(Closing):
             ) from error
         return outcome
 
-    def _forget_changes(self, since: int) -> None:
-        """Drop the stored changes of views without contents that are no longer retained."""
-        if self.plan.changes_only:
-            self.table.forget_before(self.plan.changes_only, since)
+    @property
+    def _mode(self) -> StepMode:
+        """The mode of an ordinary step, the same one each time."""
+        if self._ordinary.shards != self.shards:
+            self._ordinary = StepMode(self.shards)
+        return self._ordinary
 
     def make_ready(self) -> None:
         """Ensure what a step needs: that all views of the store are maintained, and the requested number of shards."""
@@ -753,15 +789,17 @@ class Engine(Closing):
         ``compacted`` is the least that is retained after it, if that is another.
         """
         after = since if compacted is None else compacted
-        at = {time: Antichain.of(self.lattice, time) for time in {lower, upper, since, after}}
-        return Region(at[lower], at[upper], at[since], compacted=at[after], events=events)
+        at = self._frontier
+        return Region(at(lower), at(upper), at(since), compacted=at(after), events=events)
 
     def since_after(self, upper: int) -> int:
         """The least time that is retained after a step, for ``retain`` and for readers."""
         if self.retain == "all":
             return self.journal.since
-        requested = (least_since(self.journal.store.leases()), self.subscribers.since)
-        since = min((upper - 1 - (self.retain or 0), *(time for time in requested if time is not None)))
+        since = upper - 1 - (self.retain or 0)
+        for requested in (least_since(self.journal.store.leases()), self.subscribers.since):
+            if requested is not None and requested < since:
+                since = requested
         return max(self.journal.since, since)
 
     def _events_after(self, upper: int) -> int:

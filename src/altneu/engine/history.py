@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from altneu.columnar.immutable import immutable
 from altneu.runtime.progress import watch
 
 KEPT = 1000  # steps
@@ -31,7 +31,7 @@ class Step:
     state_rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Past:
     """A completed step.
 
@@ -52,7 +52,7 @@ class Failed:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Doing:
     """The present activity, and its start by ``time.monotonic``."""
 
@@ -111,15 +111,33 @@ class History:
         for function in self._listeners:
             function()
 
-    @contextmanager
-    def watch(self, text: str, started: float | None = None) -> Iterator[None]:
+    def watch(self, text: str, started: float | None = None) -> Watched:
         """A context that shows its activity to readers, and on a terminal if slow; ``started`` is as in ``Doing``."""
-        if self.doing is not None:
-            yield
-            return
-        self.doing = Doing(text, time.monotonic() if started is None else started)
-        try:
-            with watch(f"altneu: {text}", started):
-                yield
-        finally:
-            self.doing = None
+        return Watched(self, text, started)
+
+
+class Watched:
+    """The context of an activity; inside another one it is a part of that."""
+
+    __slots__ = ("_history", "_is_outermost", "_is_shown", "_started", "_text")
+
+    def __init__(self, history: History, text: str, started: float | None) -> None:
+        self._history, self._text, self._started = history, text, started
+        self._is_outermost = self._is_shown = False
+
+    def __enter__(self) -> None:
+        if self._history.doing is None:
+            started = time.monotonic() if self._started is None else self._started
+            try:
+                self._is_outermost = True
+                self._history.doing = Doing(self._text, started)
+                self._is_shown = watch.begin(f"altneu: {self._text}", started)
+            except BaseException:
+                self.__exit__()
+                raise
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
+            watch.end()
+        if self._is_outermost:
+            self._history.doing = None

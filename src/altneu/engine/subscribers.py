@@ -41,7 +41,7 @@ class Subscribers:
     def __init__(self) -> None:
         self._pushed: list[Subscriber] = []
         self._pulled: WeakSet[Subscriber] = WeakSet()
-        self._delivering = self._again = False
+        self._delivering = self._again = self._has_pulled = False
 
     def add(self, subscription: Subscriber) -> None:
         """Take one up."""
@@ -49,11 +49,12 @@ class Subscribers:
             self._pushed.append(subscription)
         else:
             self._pulled.add(subscription)
+            self._has_pulled = True
 
     @property
     def since(self) -> int | None:
         """The time after which any of them needs history; None when there is none."""
-        if not self._pushed and not self._pulled:
+        if not self._pushed and not self._has_pulled:
             return None
         return min((s.since for s in (*self._pushed, *self._pulled) if not s.closed), default=None)
 
@@ -63,6 +64,8 @@ class Subscribers:
         One that raises stays where it is, and the others get theirs; then the first error is raised, with a note. What
         a function closes itself, by a step that it takes, is given when what came before it has been.
         """
+        if not self._pushed:
+            return
         self._again = True
         if self._delivering:
             return

@@ -164,11 +164,22 @@ class Expr:
 
     def computed(self, scope: Scope) -> Vector:
         """The values on all rows of a scope, in canonical form, with the failures; values that failed are arbitrary."""
-        with np.errstate(all="ignore"):  # kernels check the numbers themselves; those under a null are arbitrary
+        if self._is_quiet:
             vector = self.vector(scope)
+        else:
+            with np.errstate(all="ignore"):  # kernels check the numbers themselves; those under a null are arbitrary
+                vector = self.vector(scope)
         if vector.constant:
             vector = vector.expand(scope.count)
         return _canonical(vector) if self._may_vary else vector
+
+    @cached_property
+    def _is_quiet(self) -> bool:
+        """Whether NumPy has nothing to warn of: whole numbers are compared, and truths combined."""
+        parts: list[Expr] = []
+        walk(self, parts.append)
+        calls = [part for part in parts if isinstance(part, Call)]
+        return all(c.name in _QUIET for c in calls) and all(part.type.id in _WHOLE for part in parts)
 
     @cached_property
     def _may_vary(self) -> bool:
@@ -177,6 +188,10 @@ class Expr:
 
     def __repr__(self) -> str:
         return f"<{self.sql}: {T.type_name(self.type)}>"
+
+
+_QUIET = frozenset(("=", "!=", "<", "<=", ">", ">=", "<=>", "and", "or", "not", "isnull", "isnotnull"))
+_WHOLE = frozenset(t.id for t in (T.BOOLEAN, T.BYTE, T.SHORT, T.INT, T.LONG, T.DATE, T.TIMESTAMP))
 
 
 def _canonical(vector: Vector) -> Vector:

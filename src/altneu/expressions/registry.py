@@ -163,6 +163,10 @@ class Function:
             TooWideError, ArrowException: the values of several rows are together; evaluate fewer at a time.
         """
         try:
+            inputs = self.inputs
+            if inputs.style == "lazy":
+                lazy: Vector = self.kernel(call, scope)
+                return lazy
             return self._evaluated(call, scope)
         except (TooWideError, pa.ArrowException) as error:
             if scope.count != 1 or not overflows(error):
@@ -172,12 +176,14 @@ class Function:
 
     def _evaluated(self, call: Call, scope: Scope) -> Vector:
         inputs = self.inputs
-        if inputs.style == "lazy":
-            lazy: Vector = self.kernel(call, scope)
-            return lazy
         vectors = [a.vector(scope) for a in call.args]
-        failures = _argument_failures(vectors, inputs.strict, self.right_first)
-        constant = all(v.constant for v in vectors)
+        failures: Failures = ()
+        constant = True
+        for vector in vectors:
+            if vector.failures and not failures:
+                failures = _argument_failures(vectors, inputs.strict, self.right_first)
+            if not vector.constant:
+                constant = False
         if inputs.constants and not all(vectors[i].constant for i in inputs.constants if i < len(vectors)):
             return self._by_distinct(call, vectors, scope.count, failures)
         return self._apply(call, vectors, 1 if constant else scope.count, scope.count, failures, constant)
@@ -193,7 +199,9 @@ class Function:
         valid: Mask | None = None
         if inputs.strict:
             for vector in vectors:
-                valid = both_valid(valid, vector.valid)
+                own_valid = vector.valid
+                if own_valid is not None:
+                    valid = own_valid if valid is None else valid & own_valid
         if inputs.wants_count:
             arguments.insert(0, count)
         values = self.kernel(call, *arguments) if inputs.wants_call else self.kernel(*arguments)
@@ -322,7 +330,7 @@ def _numpy_result(
     bounds: Bounds | None,
 ) -> Vector:
     """The vector of a NumPy result, repeated where it was computed from constants alone."""
-    if len(values) != count:
+    if values.size != count:
         values = np.repeat(values, count)
     if valid is not None and len(valid) != count:
         valid = np.repeat(valid, count)

@@ -38,13 +38,17 @@ _DTYPES: dict[pa.DataType, np.dtype[Any]] = {
     T.DAY_TIME: np.dtype(np.int64),
     T.YEAR_MONTH: np.dtype(np.int64),
 }
+_BY_CODE = {t.id: dtype for t, dtype in _DTYPES.items() if not hasattr(t, "unit")}
+"""Those of types without parameters by their codes: the hash of a type is that of its text."""
 _SMALL_DECIMAL = 18
 _LOW = (1 << 64) - 1
 
 
 def dtype_of(data_type: pa.DataType) -> np.dtype[Any]:
     """The NumPy type of a type's values; a decimal's are unscaled: int64 up to 18 digits, Python's beyond."""
-    dtype = _DTYPES.get(data_type)
+    dtype = _BY_CODE.get(data_type.id)
+    if dtype is None:
+        dtype = _DTYPES.get(data_type)
     if dtype is not None:
         return dtype
     if pa.types.is_decimal128(data_type):
@@ -54,7 +58,7 @@ def dtype_of(data_type: pa.DataType) -> np.dtype[Any]:
 
 def has_numpy(data_type: pa.DataType) -> bool:
     """Whether values of a type are held in NumPy buffers."""
-    return data_type in _DTYPES or pa.types.is_decimal128(data_type)
+    return data_type.id in _BY_CODE or data_type in _DTYPES or pa.types.is_decimal128(data_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,9 @@ def both_valid(left: Mask | None, right: Mask | None) -> Mask | None:
     return left if right is None else left & right
 
 
+_PLAIN = {code: dtype for code, dtype in _BY_CODE.items() if code not in (T.BOOLEAN.id, T.YEAR_MONTH.id)}
+
+
 def validity(array: pa.Array) -> Mask | None:
     """True where an array is not null; None when no value is null."""
     if not array.null_count:
@@ -217,8 +224,11 @@ def _unpack(bitmap: pa.Buffer, offset: int, count: int) -> Mask:
 
 def _to_numpy(array: pa.Array) -> tuple[Values, Mask | None]:
     count, offset, data_type = len(array), array.offset, array.type
-    dtype = dtype_of(data_type)
     bitmap, data = array.buffers()
+    plain = _PLAIN.get(data_type.id)
+    if plain is not None and data is not None and (bitmap is None or not array.null_count):
+        return np.frombuffer(data, plain, count, offset * plain.itemsize), None
+    dtype = dtype_of(data_type)
     valid = _unpack(bitmap, offset, count) if bitmap is not None and array.null_count else None
     if data is None or count == 0:
         return np.zeros(count, dtype), valid

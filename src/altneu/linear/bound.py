@@ -110,7 +110,7 @@ class BoundLogic:
         """Whether a function of the user's is called."""
         return any(isinstance(s, FunctionStep) for s in self.steps)
 
-    @property
+    @cached_property
     def expands(self) -> bool:
         """Whether a table function is in it, so that a few rows may become more than there is memory for."""
         return any(isinstance(step, GenerateSeries | Unnest) for step in self.steps)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from types import MappingProxyType
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from altneu.columnar.immutable import immutable
+from altneu.columnar.immutable import immutable, lazy
 from altneu.linear import BoundLogic
 from altneu.operators.linear.logic import run_logic
 from altneu.order import AltNeu, Antichain, Lattice, Product, Rounds, fixed, lifted_frontier, parted
@@ -68,7 +68,7 @@ class Region:
             known = self._inside[id(lattice)] = lattice, description
         return known[1]
 
-    @cached_property
+    @lazy
     def _inside(self) -> dict[int, tuple[Lattice, Description]]:
         return {}  # by the identity of the lattice: a hash takes longer
 
@@ -78,7 +78,7 @@ class Region:
         other.__dict__.update(self.__dict__, _inside=self._inside, rounds=rounds)  # nothing cached depends on them
         return other
 
-    @cached_property
+    @lazy
     def final(self) -> Region:
         """The same with history compacted as far as where no round of a loop comes back to it."""
         since = self.compacted
@@ -91,6 +91,9 @@ class Region:
         least = self.upper.least
         if lattice is self.upper.lattice and least is not None:
             for part in parts:
+                if part.diffs.size == 1:
+                    (arrived if part.times[0, 0] < least else later).append(part)
+                    continue
                 due = part.times[0] < least
                 if np.count_nonzero(due) == len(due):
                     arrived.append(part)
@@ -149,7 +152,8 @@ class ArrangementState:
     @property
     def rows(self) -> int:
         """The number of its updates."""
-        return self.spine.rows + len(self.future)
+        future = self.future
+        return self.spine.rows + len(future) if future.buckets else self.spine.rows
 
     @classmethod
     def empty(cls, layout: Layout) -> ArrangementState:

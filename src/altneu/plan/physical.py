@@ -95,11 +95,13 @@ _OUTPUTS = 3  # at most, of any node: rows, errors, and errors of the logic that
 class Resolved(NamedTuple):
     """A node as a stage runs it: its methods, its ports, and of each of these the readers in its stage.
 
-    ``in_pieces`` is None where it gives none; ``frees`` are the ports that nobody reads after it.
+    ``in_pieces`` is None where it gives none, ``wire`` the port of its only input, if that is one of its stage;
+    ``frees`` are the ports that nobody reads after it.
     """
 
     step: Callable[[Here], Outputs]
     in_pieces: Callable[[Here], Iterator[Pieces] | None] | None
+    wire: Port | None
     ports: tuple[Port, ...]
     readers: tuple[tuple[int, ...], ...]
     frees: tuple[Port, ...]
@@ -185,7 +187,12 @@ class Plan:
         read = looped | {port.node for i in looped for port in self.nodes[i].inputs}
         return frozenset(i for i in read if isinstance(self.nodes[i].operation, ArrangeOp))
 
-    @property
+    @cached_property
+    def is_one_stage(self) -> bool:
+        """Whether all of it is one stage, with the session's times: nothing waits for another stage or round."""
+        return self.schedule == ((0,),) and len(self.scopes) == 1
+
+    @cached_property
     def loops(self) -> bool:
         """Whether anything is computed round by round."""
         return any(s.kind == "loop" for s in self.scopes)
@@ -470,7 +477,10 @@ class Plan:
     def _resolved(self, i: int) -> Resolved:
         operation, ports = self.nodes[i].operation, tuple(Port(i, output) for output in range(_OUTPUTS))
         readers = tuple(self.readers.get(port, ()) for port in ports)
-        return Resolved(operation.step, operation.in_pieces if operation.flows else None, ports, readers, self.frees[i])
+        wires = self.wires[i]
+        wire = wires[0][0] if len(wires) == 1 and wires[0][1] is None else None
+        in_pieces = operation.in_pieces if operation.flows else None
+        return Resolved(operation.step, in_pieces, wire, ports, readers, self.frees[i])
 
     @cached_property
     def contents(self) -> frozenset[str]:
@@ -483,12 +493,12 @@ class Plan:
         return frozenset(ports.contents for ports in self.views.values() if ports.changes_only)
 
     @cached_property
-    def listeners(self) -> tuple[tuple[int, ...], ...]:
+    def listeners(self) -> tuple[frozenset[int], ...]:
         """The nodes that read each channel."""
-        by_channel: list[tuple[int, ...]] = [() for _ in self.channels]
+        by_channel: list[set[int]] = [set() for _ in self.channels]
         for (node, _), channel in self.inlets.items():
-            by_channel[channel] = (*by_channel[channel], node)
-        return tuple(by_channel)
+            by_channel[channel].add(node)
+        return tuple(map(frozenset, by_channel))
 
     @cached_property
     def outlets(self) -> dict[Port, tuple[int, ...]]:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heappushpop
 from itertools import chain
 from time import perf_counter
 from typing import Any
@@ -147,28 +147,35 @@ class _Stage:
         self.gathered: dict[int, Gathered] = {}
         self._ready: dict[int, Pieces] = {}  # what a table function or a join made, where it was little
         self._queue: list[int] = []  # nodes that are to run, as a heap
-        self._awake: set[int] = set()  # these, and those that have run
+        self._awake: dict[int, None] = {}  # these, and those that have run
+        self._description: Description | None = None  # in the session's times
 
-    def sent(self) -> Iterator[Sending]:
+    def sent(self) -> Iterator[Sending]:  # noqa: C901, PLR0912  # one loop: calls would cost more than what they do
         """Run the nodes that have anything to do, in topological order: each wakes those that read what it made.
 
         The messages that they send; when all are taken, ``outcome`` has the rest.
         """
-        before, resolved = perf_counter(), self.plan.resolved
-        queue, values, awake = self._queue, self.values, self._awake
+        before, plan = perf_counter(), self.plan
+        resolved, nodes = plan.resolved, plan.nodes
+        queue, values, awake, counts = self._queue, self.values, self._awake, self.outcome.measured.counts
+        here = _Here(self, -1)
         for node in self._woken():
             self._wake(node)
-        while queue:
-            i = heappop(queue)
+        following = heappop(queue) if queue else -1  # the node whose turn it is, -1 where the queue knows
+        while following >= 0 or queue:
+            i = following if not queue else heappop(queue) if following < 0 else heappushpop(queue, following)
+            following = -1
             self.rows_in = self.rows_out = failed = 0
-            step, in_pieces, ports, readers, frees = resolved[i]
-            here = _Here(self, i)
+            step, in_pieces, wire, ports, readers, frees = resolved[i]
+            here._number, here._node, here._wire = i, nodes[i], wire
             if in_pieces is not None and (flowing := in_pieces(here)) is not None:
                 yield from self._stream(i, flowing)
-            for output, value in enumerate(step(here)):
+            output = -1
+            for value in step(here):
+                output += 1
                 if value is None:
                     continue
-                rows = value.new.count if isinstance(value, Arranged) else len(value.diffs)
+                rows = value.new.count if isinstance(value, Arranged) else value.diffs.size
                 if rows:
                     values[ports[output]] = value
                     if output:
@@ -176,15 +183,23 @@ class _Stage:
                     else:
                         self.rows_out += rows
                     for reader in readers[output]:
-                        if reader not in awake:
-                            self._wake(reader)
+                        if reader in awake:
+                            continue
+                        awake[reader] = None
+                        if following < 0:
+                            following = reader
+                        else:
+                            heappush(queue, reader)
             for port in frees:  # the rounds of a load make much of them
-                values.pop(port, None)
+                if port in values:
+                    del values[port]
             after = perf_counter()
-            if self.rows_in or self.rows_out or failed:
+            if i in counts:
                 self._measure(i, self.rows_in, self.rows_out, failed, after - before)
+            elif self.rows_in or self.rows_out or failed:
+                counts[i] = [self.rows_in, self.rows_out, failed, after - before]
             before = after
-        if self.plan.channels:
+        if plan.channels:
             for port, value in values.items():
                 yield from self._send(port, value)
 
@@ -193,7 +208,7 @@ class _Stage:
         result: set[int] = set()
         for channel, messages in self.inbox.items():
             if messages:
-                result.update(self.plan.listeners[channel] if channel >= 0 else (-1 - channel,))
+                result |= self.plan.listeners[channel] if channel >= 0 else {-1 - channel}
         rounds, upper, waiting = self.region.rounds, self.region.upper, self.snapshot.waiting
         takers = self.plan.takers.get(self.stage, ()) if waiting is None or waiting else ()
         for name, node in takers:
@@ -208,7 +223,7 @@ class _Stage:
     def _wake(self, node: int) -> None:
         """Have a node run when it is its turn."""
         if node not in self._awake:
-            self._awake.add(node)
+            self._awake[node] = None
             heappush(self._queue, node)
 
     def _measure(self, i: int, *counts: float) -> None:
@@ -312,22 +327,26 @@ class _Stage:
 
     def description(self, lattice: Lattice) -> Description:
         """The region in the times of a scope."""
-        if lattice == self.plan.lattice:
-            return Description(self.region.lower, self.region.upper, self.region.since)
+        if lattice is self.plan.lattice or lattice == self.plan.lattice:
+            if self._description is None:
+                self._description = Description(self.region.lower, self.region.upper, self.region.since)
+            return self._description
         return self.region.inside(lattice)
 
 
 class _Here:
     """A node in a stage that is being run: what its operation is given, as ``operators.base.Here`` has it.
 
-    With a ``piece`` that is all that has come in.
+    With a ``piece`` that is all that has come in. A stage has one for all of its nodes, which it puts to each in turn;
+    ``_wire`` is the port of the node's only input, if that is one of this stage.
     """
 
-    __slots__ = ("_node", "_number", "_piece", "_stage", "mode", "region", "shard")
+    __slots__ = ("_node", "_number", "_piece", "_stage", "_wire", "mode", "region", "shard")
 
     def __init__(self, stage: _Stage, number: int, piece: Updates | None = None) -> None:
         self._stage, self._number, self._piece = stage, number, piece
         self._node = stage.plan.nodes[number]
+        self._wire: Port | None = None
         self.shard, self.region, self.mode = stage.shard, stage.region, stage.mode
 
     @property
@@ -355,6 +374,12 @@ class _Here:
         if self._piece is not None:
             return [self._piece]
         stage = self._stage
+        if (wire := self._wire) is not None and not stage.flowed:
+            one = stage.values.get(wire)
+            if not isinstance(one, Updates):
+                return []
+            stage.rows_in += one.diffs.size
+            return [one]
         results: list[Updates] = []
         for port, channel in stage.plan.wires[self._number]:
             values: Sequence[Message | None]
@@ -372,12 +397,18 @@ class _Here:
 
     def one(self) -> Updates | None:
         parts = self.received()
-        if len(parts) < 2:
+        if not parts[1:]:
             return parts[0] if parts else None
         return Updates.concat(parts, parts[0].schema, self.lattice.width)
 
     def arranged(self, place: int = 0) -> Arranged:
         stage, port = self._stage, self._node.inputs[place]
+        if port is self._wire:
+            one = stage.values.get(port)
+            if isinstance(one, Arranged):
+                stage.rows_in += one.new.rows_at_most
+                return one
+            return stage._quiet(port)
         channel = stage.plan.inlets.get((self._number, port))
         values = (stage.values.get(port),) if channel is None else stage.inbox.get(channel, ())
         for value in values:
@@ -388,7 +419,7 @@ class _Here:
 
     def inserted_rows(self) -> list[Updates]:
         parts = [m for m in self._stage.inbox.get(-1 - self._number, []) if isinstance(m, Updates)]
-        self._stage.rows_in = sum(map(len, parts))
+        self._stage.rows_in = sum([part.diffs.size for part in parts])
         return parts
 
     # what goes out otherwise than by a port
@@ -396,7 +427,8 @@ class _Here:
     def summed(self, result: Updates | None, *, settle: bool = False) -> Updates | None:
         if self._piece is not None or (settle and self._number not in self._stage.plan.overlapping):
             return result
-        result = self._stage._with_gathered(self._number, result)
+        if self._stage.gathered:
+            result = self._stage._with_gathered(self._number, result)
         if not settle or result is None or len(result) <= FEW:
             return result
         return consolidate(result, self.lattice)
@@ -451,14 +483,20 @@ class _Here:
 
 def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, merging: Merging | None = None) -> Spine:
     """The spine of an arrangement with what a step has made of it; ``merging`` as for ``Spine.insert``."""
-    if not len(new) or name in plan.released:
+    if not new.count or name in plan.released:
         return spine
-    lattice = spine.layout.lattice
-    since = region.inside(lattice).since if plan.arrangements[name] in plan.revisited else _final(region, lattice)
-    if spine.layout.changes_only:
+    layout = spine.layout
+    is_revisited = plan.arrangements[name] in plan.revisited
+    if layout.lattice is region.lower.lattice:
+        since = region.since if is_revisited else region.final.since
+    else:
+        since = region.inside(layout.lattice).since if is_revisited else _final(region, layout.lattice)
+    if layout.changes_only:
         spine, new = spine.from_time(uncompacted_from(since)), _uncompacted(new, since, merging or merge)
         return spine.insert(_after(spine, new), since, merging=merging) if len(new) else spine
-    return spine.insert(_after(spine, _compacted(new, since, merging or merge)), since, merging=merging)
+    if new.count >= COMPACT_ROWS:
+        new = _compacted(new, since, merging or merge)
+    return spine.insert(_after(spine, new), since, merging=merging)
 
 
 def _final(region: Region, lattice: Lattice) -> Antichain:
@@ -473,10 +511,10 @@ def _final(region: Region, lattice: Lattice) -> Antichain:
 
 def _after(spine: Spine, batch: Batch) -> Batch:
     """A batch that may follow what a spine has: rounds come back to times that other rounds have covered."""
-    description = batch.description
-    if spine.upper is None or spine.upper.less_equal_frontier(description.lower):
+    description, upper = batch.description, spine.upper
+    if upper is None or upper is description.lower or upper.less_equal_frontier(description.lower):
         return batch
-    return batch.described(replace(description, lower=spine.upper, upper=spine.upper.join(description.upper)))
+    return batch.described(replace(description, lower=upper, upper=upper.join(description.upper)))
 
 
 def _compacted(new: Batch, since: Antichain, merging: Merging) -> Batch:
@@ -484,9 +522,7 @@ def _compacted(new: Batch, since: Antichain, merging: Merging) -> Batch:
 
     Its readers in this step see it as it was.
     """
-    if len(new) < COMPACT_ROWS or all(
-        _is_compacted(new.between(*part), since) for part in ranges(new.nbytes, _LOOK_BYTES)
-    ):
+    if all(_is_compacted(new.between(*part), since) for part in ranges(new.nbytes, _LOOK_BYTES)):
         return new
     return merging((new,), since)
 

@@ -22,6 +22,7 @@ from altneu.trace.update import Updates
 from altneu.types import normalise_type, type_name
 
 T = TypeVar("T")
+_BEYOND = 2**63
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,18 @@ class Stamp:
         if self.event is not None:
             given.append(("event", self.event))
         for what, value in given:
+            if type(value) is int and -_BEYOND < value < _BEYOND:
+                continue
             if not isinstance(value, str):
                 number = whole_number(value, what, " nor the name of a column")
                 object.__setattr__(self, what, number)  # NumPy's whole numbers are not `int`
-                if abs(number) >= 2**63:
+                if abs(number) >= _BEYOND:
                     raise TimeRangeError(f"{what}={value} is beyond 64 bits")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all rows have one time and one diff, so that the source's columns are all that is read."""
+        return type(self.time) is int and type(self.diff) is int and self.event is None and self.commands is None
 
     @property
     def columns(self) -> list[str]:
@@ -142,22 +150,45 @@ class Stamp:
             BeforeFrontierError: a row's time is closed already.
         """
         rows = conform(table, self.schema, self.source)
+        if self.is_plain:
+            return self._plain(rows)
         times = self._times(table, rows.count)
         diffs = self._integers(table, self.diff, rows.count, "diff")
         diffs = difference.negate(diffs) if self.sign < 0 else diffs
         same = isinstance(self.time, int)  # one time for all rows is looked at once
-        late = ~self.lower.less_equal(times[:1, :1] if same else times[:1])
+        self._refuse_late(times[:1, :1] if same else times[:1])
+        updates = Updates(rows, times, diffs)
+        if self.commands is not None:
+            updates = self.commands.of(updates, table, self.source)
+        some = self.diff != 0 if isinstance(self.diff, int) else diffs.all()
+        return updates if some else updates.filter(diffs != 0)
+
+    def of_columns(self, columns: Sequence[pa.Array], count: int) -> Updates:
+        """The same from columns of the schema's names and types, of a stamp that is plain."""
+        return self._plain(_in_one_form(tuple(columns), self.schema, self.source, count))
+
+    def _plain(self, rows: Rows) -> Updates:
+        """Rows at the one time and with the one diff."""
+        times, diffs = np.empty((1, rows.count), np.int64), np.empty(rows.count, np.int64)
+        times[:] = self.time
+        diffs[:] = self.diff
+        least = self.lower.least
+        if least is None or self.time < least:  # type: ignore[operator]  # of a plain stamp it is a number
+            self._refuse_late(times[:1, :1])
+        if self.sign < 0:
+            diffs = difference.negate(diffs)
+        updates = Updates(rows, times, diffs)
+        return updates if self.diff != 0 else updates.filter(diffs != 0)
+
+    def _refuse_late(self, times: Ints) -> None:
+        """Refuse times that are closed."""
+        late = ~self.lower.less_equal(times)
         if np.count_nonzero(late):
             i = int(np.flatnonzero(late)[0])
             raise BeforeFrontierError(
                 f"row {i} of the insert into {self.source!r} has time {self.lattice.format(times[:1, i : i + 1])}, "
                 f"but times before {self.lattice.format(self.lower.elements[:, :1])} are closed; give it a later time"
             )
-        updates = Updates(rows, times, diffs)
-        if self.commands is not None:
-            updates = self.commands.of(updates, table, self.source)
-        some = self.diff != 0 if isinstance(self.diff, int) else diffs.all()
-        return updates if some else updates.filter(diffs != 0)
 
     def _times(self, table: pa.Table | pa.RecordBatch, count: int) -> Ints:
         time = self._integers(table, self.time, count, "time")
@@ -224,16 +255,39 @@ def conform(table: pa.Table | pa.RecordBatch, schema: pa.Schema, source: str) ->
         table = table.select(names)
     parts = zip(table.columns, schema, strict=True)
     columns = tuple([_conform_column(as_array(column), field, source) for column, field in parts])
-    if any(map(varies, schema.types)):
+    return _in_one_form(columns, schema, source, table.num_rows)
+
+
+def _in_one_form(columns: tuple[pa.Array, ...], schema: pa.Schema, source: str, count: int) -> Rows:
+    """Columns of a schema's types as rows, every value in its one form; nulls only where the schema allows them."""
+    required, may_vary = _facts(schema)
+    for place in required:
+        _refuse_null(columns[place], schema.field(place), source)
+    if may_vary:
         columns = tuple(map(canonical, columns))
-        for name, column in zip(names, columns, strict=True):
+        for name, column in zip(schema.names, columns, strict=True):
             if (twice := repeated_keys(column)).any():
                 row = int(np.flatnonzero(twice)[0])
                 raise SchemaError(
                     f"column {name!r} of source {source!r} has a map with a repeated key in row {row}; keep one of the "
                     "two entries"
                 )
-    return Rows(schema, columns, table.num_rows)
+    return Rows(schema, columns, count)
+
+
+_MOST_FACTS = 1024
+_FACTS: dict[int, tuple[pa.Schema, tuple[tuple[int, ...], bool]]] = {}  # by the identity of their schema
+
+
+def _facts(schema: pa.Schema) -> tuple[tuple[int, ...], bool]:
+    """The places of the columns that have no nulls, and whether a value of any may have several forms."""
+    known = _FACTS.get(id(schema))
+    if known is None or known[0] is not schema:
+        if len(_FACTS) >= _MOST_FACTS:
+            _FACTS.clear()
+        required = tuple(i for i, f in enumerate(schema) if not f.nullable)
+        known = _FACTS[id(schema)] = schema, (required, any(map(varies, schema.types)))
+    return known[1]
 
 
 def _require_columns(names: Sequence[str], there: Sequence[str], source: str) -> None:
@@ -262,10 +316,14 @@ def _conform_column(column: pa.Array, f: pa.Field, source: str) -> pa.Array:
             raise SchemaError(
                 f"column {f.name!r} of source {source!r} is {wanted}, and a value of the data does not fit: {error}"
             ) from None
+    _refuse_null(column, f, source)
+    return column
+
+
+def _refuse_null(column: pa.Array, f: pa.Field, source: str) -> None:
     if not f.nullable and column.null_count:
         row = column.is_null().index(True).as_py()
         raise SchemaError(f"column {f.name!r} of source {source!r} is NOT NULL, but row {row} has a null there")
-    return column
 
 
 def _may_cast(data_type: pa.DataType, wanted: pa.DataType) -> bool:

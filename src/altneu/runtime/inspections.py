@@ -24,6 +24,11 @@ class Inspections:
         self.lattice = lattice
         self._waiting: dict[str, tuple[InspectOp, FutureRuns]] = {}  # by logical node, which a later plan has too
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is anything to be shown yet."""
+        return bool(self._waiting)
+
     def add(self, plan: Plan, inspected: Mapping[int, list[Updates]]) -> None:
         """Take what the taps of a plan saw in a step."""
         for number, parts in inspected.items():

@@ -13,8 +13,8 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from threading import get_ident
 from time import monotonic
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -46,6 +46,7 @@ class _Watch:
     def deliver(self, frame: FrameType | None = None) -> None:
         """Have the handler before this one do what it does."""
         self._waiting_since = None
+        _state.filters = True
         logging.getLogger().addFilter(_is_wanted)
         try:
             self.previous(self.number, frame)
@@ -67,45 +68,61 @@ def _is_wanted(record: logging.LogRecord) -> bool:
 
 
 class _State:
-    """What the main thread is at."""
+    """What the main thread, of the number ``main``, is at; ``filters`` says that records of its log are left out."""
 
+    main = threading.main_thread().ident
     deferring = 0
     watches: tuple[_Watch, ...] = ()
+    filters = False
 
 
 _state = _State()
 
 
-def _is_main() -> bool:
-    return threading.get_ident() == threading.main_thread().ident
+def _forked() -> None:
+    """In a process that was forked, the thread that forked it is the main one."""
+    _state.main = get_ident()
 
 
-@contextmanager
-def deferred() -> Iterator[None]:
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+class _Deferred:
+    """The context of ``deferred``, the same one each time: what is inside is counted."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        if get_ident() == _state.main:
+            _state.deferring += 1
+
+    def __exit__(self, *_: object) -> None:
+        if get_ident() == _state.main:
+            _state.deferring -= 1
+
+
+_deferred = _Deferred()
+
+
+def deferred() -> _Deferred:
     """Inside, a Ctrl-C waits; it is raised by the next ``check``, or when the lock is given back.
 
     One that is sent again ``PATIENCE`` seconds later is raised at once.
     """
-    if not _is_main():
-        yield
-        return
-    _state.deferring += 1
-    try:
-        yield
-    finally:
-        _state.deferring -= 1
+    return _deferred
 
 
 def check() -> None:
     """Raise the interrupt that something on the way here has swallowed, or that has waited."""
-    if _is_main() and not _state.deferring:
+    if get_ident() == _state.main and not _state.deferring:
         for watch in _state.watches:
             watch.check()
 
 
 def original(error: BaseException) -> BaseException:
     """The interrupt that an error comes of, or else the error."""
-    if _is_main() and not isinstance(error, KeyboardInterrupt):
+    if get_ident() == _state.main and not isinstance(error, KeyboardInterrupt):
         for watch in _state.watches:
             if watch.raised is not None:
                 return watch.raised
@@ -138,7 +155,7 @@ class Lock:
         return self._lock._is_owned()  # type: ignore[attr-defined]
 
     def __enter__(self) -> Self:
-        if not _is_main():
+        if get_ident() != _state.main:
             self._lock.acquire()
             return self
         if not self._depth:
@@ -157,7 +174,7 @@ class Lock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not _is_main():
+        if get_ident() != _state.main:
             self._lock.release()
             return
         self._depth -= 1
@@ -165,14 +182,15 @@ class Lock:
         if self._depth:
             return
         watches = self._let_go()
-        if not isinstance(error, KeyboardInterrupt):
+        if error is None or not isinstance(error, KeyboardInterrupt):
             for watch in watches:
                 if watch.raised is not error or error is None:
                     watch.check()
 
     def _let_go(self) -> tuple[_Watch, ...]:
         watches, _state.watches = _state.watches, self._around
-        if not _state.watches:
+        if _state.filters and not _state.watches:
+            _state.filters = False
             logging.getLogger().removeFilter(_is_wanted)
         for watch in watches:
             _signal.signal(watch.number, watch.previous)
@@ -182,8 +200,11 @@ class Lock:
 def _watching() -> tuple[_Watch, ...]:
     """Watch signals that have handlers in Python; others end the process, or are ignored."""
     # `signal` has the same functions, but looks numbers up in an enumeration, which takes four times as long.
-    handlers = [(number, _signal.getsignal(number)) for number in _SIGNALS]
-    watches = tuple(_Watch(number, previous) for number, previous in handlers if callable(previous))
+    watches: tuple[_Watch, ...] = ()
+    for number in _SIGNALS:
+        previous = _signal.getsignal(number)
+        if callable(previous):
+            watches = (*watches, _Watch(number, previous))
     for watch in watches:
         _signal.signal(watch.number, watch)
     return watches

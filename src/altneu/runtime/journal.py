@@ -93,23 +93,21 @@ class Journal:
         self._views_to_describe: set[str] = set()  # views of which the next commit tells more than the last one did
         self._sources_to_describe: set[str] = set()  # and kept sources
 
-    @contextmanager
-    def undoing(self, *, step: bool = False) -> Iterator[tuple[Any, ...]]:
+    def undoing(self, *, step: bool = False) -> Undoing:
         """Undo what happens to the state inside, if it raises: a step that failed never happened. Gives the mark."""
-        mark, number, commits = self.table.mark(), self.store.number, self.commits
-        try:
-            yield mark
-        except BaseException:
-            with interrupts.deferred():
-                if self.commits != commits:
-                    pass  # all of it has happened, and what came after it failed
-                elif self.store.number == number:
-                    self.table.restore(mark)
-                else:  # cut between the commit and here: what is on disk has happened
-                    self._recall()
-                    self.table.committed()
-                    self.commits, self.steps = self.commits + 1, self.steps + step
-            raise
+        return Undoing(self, step)
+
+    def undo(self, mark: tuple[Any, ...], number: int | None, commits: int, *, step: bool) -> None:
+        """Go back to a mark, unless what came after it is committed; ``number`` and ``commits`` are as of then."""
+        with interrupts.deferred():
+            if self.commits != commits:
+                pass  # all of it has happened, and what came after it failed
+            elif self.store.number == number:
+                self.table.restore(mark)
+            else:  # cut between the commit and here: what is on disk has happened
+                self._recall()
+                self.table.committed()
+                self.commits, self.steps = self.commits + 1, self.steps + step
 
     def existing(self) -> set[str]:
         """Arrangements that hold state, or belong to a view or source and have had nothing to hold so far."""
@@ -144,14 +142,16 @@ class Journal:
         A ``further`` step of an advance adds its updates to those of the steps before it. A step that closes no time
         has none (``new`` is None): those of the last advance stay.
         """
-        sources = self.filled | set(filled)
+        sources = self.filled if self.filled.issuperset(filled) else self.filled | set(filled)
         began = self.began if further or new is None else self.lower
         is_open = new is None and (self.is_open or bool(filled))
         closed = self.closed if new is None or self.closed.issuperset(closes) else self.closed | set(closes)
-        values = self._session(
-            since=since, events=events, filled=sorted(sources), began=began, open=is_open, closed=sorted(closed)
-        )
-        values |= {f"stream/{name}": value for name, value in streams.items()}
+        values: dict[str, object] = {}
+        if self.table.durable:
+            values = self._session(
+                since=since, events=events, filled=sorted(sources), began=began, open=is_open, closed=sorted(closed)
+            )
+            values |= {f"stream/{name}": value for name, value in streams.items()}
         stale: list[str] = []
         if new is None:
             new = self._new
@@ -438,6 +438,24 @@ class Journal:
     def _opened(self, layout: Layout, batches: Iterable[Batch | StoredBatch]) -> Iterator[Batch]:
         for batch in batches:
             yield batch if isinstance(batch, Batch) else batch_from_json(layout, batch, self.table.open_data)
+
+
+class Undoing:
+    """The context of what happens to the state wholly or not at all."""
+
+    __slots__ = ("_commits", "_is_step", "_journal", "_mark", "_number")
+
+    def __init__(self, journal: Journal, is_step: bool) -> None:
+        self._journal, self._is_step = journal, is_step
+
+    def __enter__(self) -> tuple[Any, ...]:
+        journal = self._journal
+        self._mark, self._number, self._commits = journal.table.mark(), journal.store.number, journal.commits
+        return self._mark
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._journal.undo(self._mark, self._number, self._commits, step=self._is_step)
 
 
 def stored_outputs(store: Store, name: str, lower: int) -> list[StoredBatch]:

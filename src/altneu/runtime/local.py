@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from altneu.operators.base import ArrangementState, Message, Region, Snapshot, StepMode
 from altneu.plan.physical import Plan, ViewPorts
+from altneu.runtime.base import begin
 from altneu.runtime.batch_writer import BatchWriter
 from altneu.runtime.execution import no_spark
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.memory import shares
 from altneu.runtime.outcome import Outcome, Sent
-from altneu.runtime.parts import Inbox, StageRun
+from altneu.runtime.parts import Inbox, StageRun, apart, put_in
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting, parted_states
 from altneu.runtime.schedule import Inbox as Waiting
@@ -25,6 +26,7 @@ from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.spark.wire import open_message, rows_in
 from altneu.runtime.state import StateTable
 from altneu.runtime.stored import MessageRef
+from altneu.trace.update import Updates
 
 
 class ShardView(Snapshot):
@@ -41,6 +43,8 @@ class ShardView(Snapshot):
     @property
     def waiting(self) -> Collection[str]:
         """The names of the states that have future updates."""
+        if not self.table.holding:
+            return ()
         return {name for name, shard in self.table.holding if shard == self.shard}
 
     def __getitem__(self, name: str) -> ArrangementState:
@@ -143,12 +147,39 @@ class LocalExecutor:
         self.jobs = Jobs()  # which stays empty
         self.batch_writer = BatchWriter() if memory is None else BatchWriter(shares(memory)[0])
 
+        self._mode = self._apart = StepMode()
+
     def step(self, plan: Plan, table: StateTable, inputs: Inputs, region: Region, mode: StepMode) -> Outcome:
         """Run a step; there is no Spark, so there are no DataFrames to read."""
         whole = mode.shards == 1 and self.batch_writer.room is None  # else stages are what is parted
-        step = Run(plan.in_one_shard if whole else plan, table, region, mode)
+        if whole:
+            plan = plan.in_one_shard
+            if plan.is_one_stage and not (mode.hydrating or mode.given or mode.anew):
+                return self._in_one_stage(plan, table, inputs.updates, region, mode)
+        step = Run(plan, table, region, mode)
         step.insert(inputs.updates)
         return step.run(lambda segment: run_here(step, segment, batch_writer=self.batch_writer))
+
+    def _in_one_stage(
+        self, plan: Plan, table: StateTable, inputs: Mapping[str, list[Updates]], region: Region, mode: StepMode
+    ) -> Outcome:
+        """A step that is one stage of one shard: nothing waits for another, and nothing is laid over the table."""
+        if mode is not self._mode:
+            self._mode, self._apart = mode, apart(mode, mode.future_bytes)
+        inbox: dict[int, list[Message]] = {}
+        received: dict[str, int] = {}
+        for name, parts in inputs.items():
+            received[name] = sum([part.diffs.size for part in parts])
+            if name in plan.sources:
+                inbox[-1 - plan.sources[name]] = [*parts]
+        running = begin(plan, 0, 0, ShardView(table, 0), inbox, region, self._apart)
+        outcome = running.outcome
+        outcome.received = received
+        outcome.sent = [*running.sent()]
+        del running, inbox  # what operators made on the way goes before batches are merged
+        put_in(plan, 0, outcome, region)
+        outcome.retain_new(plan.contents)
+        return outcome
 
     def reshard(self, plan: Plan, table: StateTable, parting: Parting) -> Outcome:
         """Part the state of every shard."""

@@ -93,13 +93,16 @@ class Measurements:
         self.steps += 1
         nodes, total, rounds = plan.nodes, self._total, counted.rounds
         for node, (rows_in, rows_out, errors, seconds) in counted.counts.items():
-            known = total.setdefault(nodes[node].identity, [0, 0, 0, 0.0, 0, 0])
+            name = nodes[node].identity
+            if name not in total:
+                total[name] = [0, 0, 0, 0.0, 0, 0]
+            known = total[name]
             known[0] += rows_in
             known[1] += rows_out
             known[2] += errors
             known[3] += seconds
             known[4] += 1
-            known[5] += rounds.get(node, 1)
+            known[5] += rounds.get(node, 1) if rounds else 1
 
     def keep(self, plan: Plan) -> None:
         """Forget what a plan no longer has."""

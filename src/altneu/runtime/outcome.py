@@ -73,7 +73,7 @@ class Outcome:
 
     def retain_new(self, names: Collection[str]) -> None:
         """Forget the new batches of all arrangements but these: they are in their spines."""
-        for name in self.new.keys() - names:
+        for name in [name for name in self.new if name not in names]:
             del self.new[name]
 
     # from a task to the driver --------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from altneu.runtime.spark.wire import whole_of
 from altneu.runtime.spill import BUCKETS, Cut, Spill, bytes_of, hashes_of
 from altneu.trace.batch import Arranged, Batch, Layout
 from altneu.trace.future import FutureUpdates
-from altneu.trace.spine import Spine
+from altneu.trace.spine import Merging, Spine
 from altneu.trace.update import Updates
 
 _RUNS = 16  # runs of future updates that are more than this part of the room are kept apart
@@ -202,32 +202,20 @@ class StageRun:
     # all at once ----------------------------------------------------------------------------------------------------
 
     def _whole(self) -> Iterator[Sending]:
-        mode = _apart(self.mode, self._future_bytes)
+        mode = apart(self.mode, self._future_bytes)
         inbox = self.inbox.all()
         running = begin(self.plan, self.stage, self.shard, self.snapshot, inbox, self.region, mode)
         outcome = self.outcome = running.outcome
         yield from running.sent()
         del running, inbox  # what operators made on the way goes before batches are merged
-        for name, (new,) in outcome.new.items():
-            assert isinstance(new, Batch)
-            state = outcome.states[name, self.shard]
-            state = ArrangementState(self._inserted(name, state.spine, new), state.future)
-            outcome.states[name, self.shard] = state
-            if self.take is not None:
-                self.take(name, state)
-            if len(new) >= MANY_ROWS:
-                give_back()
+        put_in(self.plan, self.shard, outcome, self.region, self._merging, self.take)
+
+    @property
+    def _merging(self) -> Merging | None:
+        return self.batch_writer.merged if self.batch_writer.at_once else None
 
     def _inserted(self, name: str, spine: Spine, new: Batch) -> Spine:
-        """A spine with what is new to it, which takes its arrangement some time more."""
-        before = perf_counter()
-        merging = self.batch_writer.merged if self.batch_writer.at_once else None
-        result = inserted(self.plan, name, spine, new, self.region, merging)
-        node = self.plan.arrangements[name]
-        measured = self.outcome.measured.counts
-        if node in measured:
-            measured[node][SECONDS] += perf_counter() - before
-        return result
+        return inserted(self.plan, name, spine, new, self.region, self._merging)
 
     # in parts -------------------------------------------------------------------------------------------------------
 
@@ -302,8 +290,36 @@ class StageRun:
         return Arranged(layout, (), whole_of(state, self.region.inside(layout.lattice).since))
 
 
+def put_in(
+    plan: Plan,
+    shard: int,
+    outcome: Outcome,
+    region: Region,
+    merging: Merging | None = None,
+    take: Callable[[str, ArrangementState], None] | None = None,
+) -> None:
+    """Put what a stage that ran as a whole made of its arrangements into their spines, which takes these more time."""
+    counts, before = outcome.measured.counts, perf_counter()
+    for name, (new,) in outcome.new.items():
+        assert isinstance(new, Batch)
+        key = name, shard
+        state = outcome.states[key]
+        state = outcome.states[key] = ArrangementState(
+            inserted(plan, name, state.spine, new, region, merging), state.future
+        )
+        if take is not None:
+            take(name, state)
+        if new.count >= MANY_ROWS:
+            give_back()
+        node, after = plan.arrangements[name], perf_counter()
+        if node in counts:
+            counts[node][SECONDS] += after - before
+        before = after
+
+
 @lru_cache(maxsize=16)
-def _apart(mode: StepMode, room: int) -> StepMode:
+def apart(mode: StepMode, room: int) -> StepMode:
+    """The mode of a stage whose caller puts what is new into the spines."""
     return replace(mode, apart=True, future_bytes=room)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from numba.core import event
 
@@ -33,24 +32,28 @@ class Watch:
         self.round: tuple[Sequence[str], int] | None = None  # the loop that runs, by its variables, and its round
         self._thread: threading.Thread | None = None
         self._line, self._ended = threading.Lock(), threading.Event()
+        self._known: tuple[TextIO, bool] | None = None  # where lines would go, and whether that is a terminal
 
-    @contextmanager
-    def __call__(self, text: str, started: float | None = None) -> Iterator[None]:
+    def __call__(self, text: str, started: float | None = None) -> _Watched:
         """Watch what happens inside; ``text`` says what it is, ``started`` since when, by ``time.monotonic``."""
+        return _Watched(self, text, started)
+
+    def begin(self, text: str, started: float | None = None) -> bool:
+        """Watch what happens until ``end``, which is called if the answer is yes."""
         if not self._is_shown or self.current is not None:
-            yield
-            return
+            return False
         if self._thread is None:
             self._thread = threading.Thread(target=self._look, name="altneu progress", daemon=True)
             self._thread.start()
         self.current = (text, time.monotonic() if started is None else started)
-        try:
-            yield
-        finally:
-            self.current = None
-            self._ended.set()
-            with self._line:
-                """The line is gone."""
+        return True
+
+    def end(self) -> None:
+        """It is over."""
+        self.current = None
+        self._ended.set()
+        with self._line:
+            """The line is gone."""
 
     @cached_property
     def console(self) -> Console | None:
@@ -63,7 +66,11 @@ class Watch:
 
     @property
     def _is_shown(self) -> bool:
-        return self.console is not None and self.console.is_terminal
+        """Whether there is a terminal: standard error is looked at again where it is another one."""
+        error = sys.stderr
+        if self._known is None or self._known[0] is not error:
+            self._known = error, self.console is not None and self.console.is_terminal
+        return self._known[1]
 
     def _look(self) -> None:
         pause = threading.Event()
@@ -96,6 +103,22 @@ class Watch:
             if result and result[1] >= MANY_ROUNDS
             else ""
         )
+
+
+class _Watched:
+    """The context of what is watched."""
+
+    __slots__ = ("_is_begun", "_parts", "_watch")
+
+    def __init__(self, watch: Watch, text: str, started: float | None) -> None:
+        self._watch, self._parts = watch, (text, started)
+
+    def __enter__(self) -> None:
+        self._is_begun = self._watch.begin(*self._parts)
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_begun:
+            self._watch.end()
 
 
 class Compiling(event.Listener):

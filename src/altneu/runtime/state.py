@@ -304,7 +304,8 @@ class StateTable:
         key = (name, shard)
         self.total += state.rows - self._rows(key)
         self.live[key] = state
-        self._note_future(key, state)
+        if state.future.buckets or key in self.future:
+            self._note_future(key, state)
         if self.durable:
             self.fresh.add(key)
 

@@ -22,10 +22,10 @@ def step_limit(table: StateTable, pending: Inputs, lower: int, upper: int, shard
     Cost:   O(number of holds), nothing opened, as long as there are few; else O(log n) looks at every run.
     """
     room = STEP_ROWS * shards
-    if not table.future and sum([len(updates) for parts in pending.updates.values() for updates in parts]) <= room:
+    rows = sum([updates.diffs.size for parts in pending.updates.values() for updates in parts])
+    if not table.future and rows <= room:
         return upper
     inserted = [updates.times[0] for parts in pending.updates.values() for updates in parts]
-    rows = sum(map(len, inserted))
     if rows <= room and not table.is_due(Antichain.of(table.lattice, upper), room - rows):
         return upper
     times = np.sort(np.concatenate(inserted)) if inserted else np.empty(0, np.int64)

@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from altneu.errors import StoreError
@@ -155,8 +155,10 @@ def least_commit(leases: Iterable[Lease]) -> int | None:
     return min((lease.commit for lease in leases if lease.commit is not None), default=None)
 
 
-def least_since(leases: Iterable[Lease]) -> int | None:
+def least_since(leases: Sequence[Lease]) -> int | None:
     """The least time after which any of the leases needs changes."""
+    if not leases:
+        return None
     return min((lease.since for lease in leases if lease.since is not None), default=None)
 
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from altneu.columnar.columns import Stack
+from altneu.columnar.columns import FEW, Stack
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
-from altneu.columnar.immutable import immutable
+from altneu.columnar.immutable import immutable, lazy
 from altneu.columnar.lookup import by_probe, expand, find_few, gather_words, locate, locate_all, renumber, rows_of_hits
 from altneu.columnar.narrow import WORD, Narrow, bytes_of, narrow_rows, narrowed
 from altneu.columnar.ranking import Order, order_words
 from altneu.columnar.rows import Ints, Rows
-from altneu.columnar.sorting import Sorted, Unsorted, settle
+from altneu.columnar.sorting import SMALL, Sorted, Unsorted, settle
 from altneu.columnar.threads import LEAST
 from altneu.errors import StoreCorruptError, TooWideError, TypeMismatchError
 from altneu.order import Antichain, Lattice
@@ -32,6 +31,8 @@ _COLLISIONS = b"altneu.collisions"
 _LARGEST_SUM = 1 << 62
 LARGEST_HASH = (1 << 64) - 1
 _LARGEST_COUNTED = 1 << 32  # a diff; there may be 2^31 rows
+_FEW_RUNS = 8  # that are sliced and put together, in less time than kernels gather them
+_FEW_BLOCKS = 64  # that are listed in less time than one of them is looked for
 _NO_INTS = np.empty(0, np.int64)
 _ONE_BLOCK = np.zeros(1, np.int64)
 
@@ -60,22 +61,22 @@ class Layout:
     order: tuple[Order, ...] = ()
     changes_only: bool = False
 
-    @cached_property
+    @lazy
     def values(self) -> tuple[str, ...]:
         """The columns that are not key columns, in schema order."""
         return tuple(name for name in self.schema.names if name not in self.key)
 
-    @cached_property
+    @lazy
     def key_schema(self) -> pa.Schema:
         """The key columns, in key order."""
         return pa.schema([self.schema.field(name) for name in self.key])
 
-    @cached_property
+    @lazy
     def value_schema(self) -> pa.Schema:
         """The value columns, in schema order."""
         return pa.schema([self.schema.field(name) for name in self.values])
 
-    @cached_property
+    @lazy
     def _places(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Positions in the schema of the key and the value columns, and of every schema column in key + values."""
         both = self.key + self.values
@@ -183,35 +184,36 @@ class Block:
     collision_free: bool
 
     def __len__(self) -> int:
-        return len(self.diffs)
+        return self.diffs.size
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Cached tables hold addresses of this process and must stay in it.
         parts = (self.layout, self.keys, self.values, self.key_hash, self.value_hash, self.times, self.diffs)
         return Block, (*parts, self.collision_free)
 
-    @cached_property
+    @lazy
     def table(self) -> Ints:
         """The block's line for ``lookup.locate``, as (1, 4)."""
         words = self.key_hash.view(np.int64)
-        return np.array([[words.ctypes.data, len(words), words.item(0), words.item(-1)]], np.int64)
+        address = words.__array_interface__["data"][0]
+        return np.array([[address, words.size, words[0], words[-1]]], np.int64)
 
-    @cached_property
+    @lazy
     def addresses(self) -> Ints:
         """Where the value hashes, the diffs and each line of the times are: (columns, 3), as ``Narrow.line``."""
-        base, step = self.times.ctypes.data, self.times.strides[0]
-        times = [(base + step * i, WORD, 0) for i in range(len(self.times))]
-        whole = [(words.ctypes.data, WORD, 0) for words in (self.value_hash, self.diffs)]
+        base, step = self.times.__array_interface__["data"][0], self.times.strides[0]
+        times = [(base + step * i, WORD, 0) for i in range(self.times.shape[0])]
+        whole = [(words.__array_interface__["data"][0], WORD, 0) for words in (self.value_hash, self.diffs)]
         return np.array([*whole, *times], np.int64)
 
-    @cached_property
+    @lazy
     def total(self) -> tuple[int | None, Ints]:
         """The sum of the diffs, or None if it may leave 64 bits; and the latest times, (width, 1)."""
         diffs, most = self.diffs, max(-int(self.diffs.min()), int(self.diffs.max()))
         total = None if most * len(diffs) >= _LARGEST_SUM else int(diffs.sum())
         return total, self.times.max(axis=1, keepdims=True)
 
-    @cached_property
+    @lazy
     def counted(self) -> tuple[int, int]:
         """For kernels: the address of the sums of diffs before each row and of all, or 0 and the diff that all have.
 
@@ -223,7 +225,7 @@ class Block:
             return -1, 0
         return (0, most) if least == most else (self._sums_before.ctypes.data, 0)
 
-    @cached_property
+    @lazy
     def _sums_before(self) -> Ints:
         return np.concatenate([[0], np.cumsum(self.diffs)])
 
@@ -304,7 +306,7 @@ class PackedBlock(Block):
         self.__dict__.update(attributes | {"hashes": hashes, "lines": lines, "collision_free": collision_free})
 
     def __len__(self) -> int:
-        return len(self.key_hash)
+        return self.key_hash.size
 
     @property
     def value_hash(self) -> Hashes:
@@ -329,7 +331,7 @@ class PackedBlock(Block):
     def _times(self) -> tuple[Narrow, ...]:
         return self.lines[-self._width :]
 
-    @cached_property
+    @lazy
     def addresses(self) -> Ints:
         """As of any block."""
         lines = [line.line for line in self.lines]
@@ -410,7 +412,7 @@ class Matches:
     diffs: Ints
 
     def __len__(self) -> int:
-        return len(self.diffs)
+        return self.diffs.size
 
 
 @immutable(frozen=True, eq=False)
@@ -434,10 +436,10 @@ class Batch:
     description: Description
     blocks: tuple[Block, ...]
 
-    @cached_property
+    @lazy
     def count(self) -> int:
         """The number of updates."""
-        return sum([len(block) for block in self.blocks])
+        return sum([block.key_hash.size for block in self.blocks])
 
     def __len__(self) -> int:
         return self.count
@@ -461,17 +463,20 @@ class Batch:
         Raises:
             DiffOverflowError: a summed diff leaves the signed 64-bit range.
         """
-        count = len(updates)
+        count = updates.diffs.size
         if count == 0:
             return cls(layout, description, ())
         if count > BUILT_ROWS:
             return cls(layout, description, _built_in_parts(updates, layout))
-        return cls(layout, description, _built(updates, layout))
+        batch = cls(layout, description, _built(updates, layout))
+        if count == 1:  # which is computed lazily otherwise
+            batch.__dict__["count"] = batch.__dict__["rows_at_most"] = 1 if batch.blocks else 0
+        return batch
 
-    @cached_property
+    @lazy
     def table(self) -> Ints:
         """The blocks' lines for ``lookup.locate``, as (blocks, 4)."""
-        if len(self.blocks) == 1:
+        if self.blocks and not self.blocks[1:]:
             return self.blocks[0].table
         return np.concatenate([b.table for b in self.blocks]) if self.blocks else np.empty((0, 4), np.int64)
 
@@ -490,7 +495,7 @@ class Batch:
         """The greatest key hash of a batch that has any."""
         return int(self.blocks[-1].key_hash[-1])
 
-    @cached_property
+    @lazy
     def rows_at_most(self) -> int:
         """No fewer than its updates; known without touching them."""
         return self.count
@@ -524,7 +529,7 @@ class Batch:
     def updates_by_key(self) -> tuple[Rows, Hashes, Ints, Ints]:
         """Values, their hashes, times and diffs of all updates, in batch order."""
         blocks = self.blocks
-        if len(blocks) == 1:
+        if blocks and not blocks[1:]:
             return blocks[0].values, blocks[0].value_hash, blocks[0].times, blocks[0].diffs
         return (
             Rows.concat([b.values for b in blocks], self.layout.value_schema),
@@ -537,11 +542,11 @@ class Batch:
         """Every key once, with its hash, in batch order: probes for other arrangements."""
         return self._distinct_keys
 
-    @cached_property
+    @lazy
     def _distinct_keys(self) -> tuple[Hashes, Rows]:
         if not self.blocks:
             return np.empty(0, np.uint64), Rows.empty(self.layout.key_schema)
-        if len(self) == 1:
+        if self.count == 1:
             return self.blocks[0].key_hash, self.blocks[0].keys
         starts = _run_starts(self.blocks, self.layout)
         if len(self.blocks) == 1 and len(starts) == len(self):
@@ -591,7 +596,7 @@ class LazyBatch(Batch):
         attributes: dict[str, Any] = {"layout": layout, "description": description, "_part": part, "stored": stored}
         self.__dict__.update(attributes | {"rows_at_most": rows, "_size": size} | ({"count": rows} if exact else {}))
 
-    @cached_property
+    @lazy
     def blocks(self) -> tuple[Block, ...]:
         """All of it."""
         read: Sequence[Block] = self.__dict__["_part"](0, LARGEST_HASH + 1)
@@ -672,10 +677,14 @@ def chains_of(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> tuple[I
 
 def matches_of(hits: Ints, used: Sequence[Block], layout: Layout) -> Matches:
     """Gather the rows of runs, which are as ``runs_of`` gives them, or parts of those."""
-    if len(hits) == 1:  # one run of one block: nothing to gather
+    if hits.shape[0] == 1:  # one run of one block: nothing to gather
         probe, number, start, stop = hits[0].tolist()
         block = used[number].slice(start, stop)
         return Matches(np.full(stop - start, probe), block.values.built(), block.value_hash, block.times, block.diffs)
+    if 0 < hits.shape[0] <= _FEW_RUNS:
+        few = hits.tolist()
+        if sum([stop - start for *_, start, stop in few]) <= FEW:
+            return _matches_of_few(few, used, layout)
     if len(hits) < len(used):  # of a long run few rows may be wanted, and a block costs more than its rows
         hits = hits.copy()
         used = [used[i] for i in renumber(hits, len(used)).tolist()]
@@ -686,6 +695,21 @@ def matches_of(hits: Ints, used: Sequence[Block], layout: Layout) -> Matches:
         return Matches(probes, Rows.empty(layout.value_schema), np.empty(0, np.uint64), nothing, rows)
     control = gather_words(np.array([b.addresses for b in used]), stack.starts, rows)
     return Matches(probes, stack.take(rows), control[0].view(np.uint64), control[2:], control[1])
+
+
+def _matches_of_few(hits: list[list[int]], used: Sequence[Block], layout: Layout) -> Matches:
+    """The same of a few runs: slices, put together."""
+    runs = [used[number].slice(start, stop) for _, number, start, stop in hits]
+    values = [run.values.columns for run in runs]
+    columns = tuple([pa.concat_arrays(parts) for parts in zip(*values, strict=True)])
+    diffs = np.concatenate([run.diffs for run in runs])
+    return Matches(
+        np.repeat([probe for probe, *_ in hits], [stop - start for *_, start, stop in hits]),
+        Rows(layout.value_schema, columns, diffs.size),
+        np.concatenate([run.value_hash for run in runs]),
+        np.concatenate([run.times for run in runs], axis=1),
+        diffs,
+    )
 
 
 def hit_blocks(batches: Sequence[Batch], key_hash: Hashes) -> list[Block]:
@@ -717,19 +741,20 @@ def probe(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> Probed:
 class _Blocks:
     """The blocks of several batches, numbered through."""
 
-    __slots__ = ("_batches", "_starts")
-
     def __init__(self, batches: Sequence[Batch]) -> None:
         self._batches = batches
-        self._starts = list(accumulate([len(b.blocks) for b in batches], initial=0))
+
+    @lazy
+    def _starts(self) -> list[int]:
+        return list(accumulate([len(b.blocks) for b in self._batches], initial=0))
 
     def __getitem__(self, index: int) -> Block:
         batch = bisect_right(self._starts, index) - 1
         return self._batches[batch].blocks[index - self._starts[batch]]
 
-    def some(self, numbers: Ints) -> list[Block]:
-        """Some of them; where they are many of all, these are not looked for one by one."""
-        if 8 * len(numbers) < self._starts[-1]:
+    def some(self, numbers: Ints, of: int) -> list[Block]:
+        """Some of them; where they are many ``of`` all, these are not looked for one by one."""
+        if of > _FEW_BLOCKS and 8 * numbers.size < of:
             return [self[i] for i in numbers.tolist()]
         every = [block for batch in self._batches for block in batch.blocks]
         return [every[i] for i in numbers.tolist()]
@@ -741,15 +766,16 @@ class _Blocks:
 
 def _all_blocks(batches: Sequence[Batch]) -> tuple[_Blocks, Ints]:
     batches = [b for b in batches if b.blocks]
-    tables = [b.table for b in batches]
-    return _Blocks(batches), np.concatenate(tables) if tables else np.empty((0, 4), np.int64)
+    if not batches:
+        return _Blocks(batches), np.empty((0, 4), np.int64)
+    return _Blocks(batches), np.concatenate([b.table for b in batches])
 
 
 def _search(
     blocks: _Blocks | tuple[Block, ...], table: Ints, key_hash: Hashes, keys: Rows
 ) -> tuple[Ints, list[Block], Ints]:
     """Runs of rows with the probes' keys, as lines (probe, block, start, stop), the blocks these number, and which."""
-    if len(key_hash) < LEAST:
+    if key_hash.size < LEAST:
         hits, which, has_null = find_few(table, key_hash, NULL_HASH)
     else:
         order, probes = _NO_INTS, key_hash
@@ -759,9 +785,9 @@ def _search(
         hits = locate_all(table, probes)
         which = renumber(hits, len(table))
         hits, has_null = by_probe(hits, order), bool((probes == NULL_HASH).any())
-    if not len(hits):
+    if not hits.size:
         return hits, [], _NO_INTS
-    used = blocks.some(which) if isinstance(blocks, _Blocks) else [blocks[i] for i in which.tolist()]
+    used = blocks.some(which, table.shape[0]) if isinstance(blocks, _Blocks) else [blocks[i] for i in which.tolist()]
     schema = used[0].layout.key_schema
     if not has_null and is_injective(schema):
         return hits, used, which
@@ -800,7 +826,7 @@ def _built(updates: Updates, layout: Layout) -> tuple[Block, ...]:
     """Updates, at least one, sorted and consolidated."""
     keys, values = layout.split(updates.rows)
     key_hash, value_hash = hash_rows(keys), layout.value_hashes(values)
-    if len(updates) == 1:
+    if updates.diffs.size == 1:
         if updates.diffs[0] == 0:
             return ()
         return (Block(layout, keys, values, key_hash, value_hash, updates.times, updates.diffs, True),)
@@ -824,9 +850,10 @@ def _built_in_parts(updates: Updates, layout: Layout) -> tuple[Block, ...]:
 
 def blocks_of(done: Sorted, rows_in: Unsorted, layout: Layout) -> tuple[Block, ...]:
     """Blocks of at most ``BLOCK_ROWS`` rows of what ``settle`` kept; payload in order already is not copied."""
-    count = len(done.index)
-    whole = count <= BLOCK_ROWS and count == rows_in.keys.starts[-1] and len(rows_in.keys.parts) == 1
-    if whole and bool((done.index == np.arange(count)).all()):
+    index, keys_in = done.index, rows_in.keys
+    count = index.size
+    whole = count <= BLOCK_ROWS and count == keys_in.total and not keys_in.parts[1:]
+    if whole and (index.tolist() == [*range(count)] if count < SMALL else bool((index == np.arange(count)).all())):
         keys, values = rows_in.keys.parts[0], rows_in.values.parts[0]
         control = (done.key_hash, done.value_hash, np.ascontiguousarray(done.times), done.diffs)
         return (Block(layout, keys, values, *control, done.collision_free),) if count else ()

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
-from altneu.columnar.immutable import immutable
+from altneu.columnar.immutable import immutable, lazy
 from altneu.errors import BeforeFrontierError
 from altneu.order import Antichain
 from altneu.trace.batch import BLOCK_ROWS, Batch, Description, Layout, reaches
@@ -71,12 +70,17 @@ class Spine:
         """A spine of batches that follow each other in time, oldest first, as they were read from a store."""
         return cls(layout, tuple(b for b in batches if len(b)), batches[-1].description.upper if batches else None)
 
-    @cached_property
+    @lazy
     def batches(self) -> tuple[Batch, ...]:
         """All readable batches, oldest first; none is empty."""
         return tuple(b for node in self.nodes for b in (node.inputs if isinstance(node, Merge) else (node,)))
 
-    @cached_property
+    @lazy
+    def has_merges(self) -> bool:
+        """Whether any merge is in progress."""
+        return any(isinstance(node, Merge) for node in self.nodes)
+
+    @lazy
     def rows(self) -> int:
         """The number of updates."""
         return sum([node.total if isinstance(node, Merge) else node.count for node in self.nodes])
@@ -101,15 +105,20 @@ class Spine:
             DiffOverflowError: a summed diff exceeds the signed 64-bit range.
         """
         rows, nodes = batch.count, self.nodes
-        merges = [node for node in nodes if isinstance(node, Merge)]
+        merges = self.has_merges
         if merges and not merging:
             nodes = _pay(nodes, 2 * rows, effort, since)
-        tidied = self.tidied and len(nodes) == len(self.nodes)  # else a merge has ended
+        tidied = self.tidied and (not merges or len(nodes) == len(self.nodes))  # else a merge has ended
         if rows:
-            nodes = (*nodes, self._following(nodes, batch))
+            lower = batch.description.lower
+            if nodes and lower is self.upper and lower is _described(nodes[-1]).upper:
+                nodes = (*nodes, batch)
+            else:
+                nodes = (*nodes, self._following(nodes, batch))
         if rows and not merges and tidied and not _is_due(nodes, *_group(nodes, len(nodes))):
             result = Spine(self.layout, nodes, batch.description.upper, tidied=True)
-            result.__dict__.update(batches=nodes, rows=self.rows + rows)  # cached: these are all
+            known = result.__dict__  # what is computed lazily: these are all
+            known["batches"], known["rows"], known["has_merges"] = nodes, self.rows + rows, False
             return result
         nodes = _tidy(nodes, since, 0 if merging else AT_ONCE * rows, tidied=tidied)
         while merging and any(isinstance(node, Merge) for node in nodes):
@@ -298,10 +307,12 @@ def _group(nodes: tuple[_Node, ...], stop: int) -> tuple[int, int]:
     newest = nodes[stop - 1]
     if isinstance(newest, Merge):
         return stop - 1, 0
-    start, rows = stop - 1, newest.count
+    start, rows, most = stop - 1, newest.count, 1  # of the class of these rows are up to ``most``
     while start > 0:
+        while most < rows:
+            most *= 2
         older = nodes[start - 1]
-        if isinstance(older, Merge) or ((count := older.count) - 1).bit_length() > (rows - 1).bit_length():  # classes
+        if older.__class__ is Merge or (count := older.count) > most:  # type: ignore[union-attr]
             break
         start, rows = start - 1, rows + count
     return start, rows

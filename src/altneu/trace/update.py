@@ -31,7 +31,7 @@ class Updates:
     diffs: Ints
 
     def __len__(self) -> int:
-        return len(self.diffs)
+        return self.diffs.size
 
     @property
     def schema(self) -> pa.Schema:
@@ -52,11 +52,11 @@ class Updates:
     @classmethod
     def concat(cls, parts: Sequence[Updates], schema: pa.Schema, width: int, apply: Apply = map) -> Updates:
         """Stack updates of one schema; ``apply`` as for ``Rows.concat``."""
-        parts = [p for p in parts if len(p)]
-        if len(parts) == 1:
-            return parts[0]
+        parts = [p for p in parts if p.diffs.size]
         if not parts:
             return cls.empty(schema, width)
+        if not parts[1:]:
+            return parts[0]
         times, diffs = apply(
             lambda arrays: np.concatenate(arrays, axis=-1), ([p.times for p in parts], [p.diffs for p in parts])
         )

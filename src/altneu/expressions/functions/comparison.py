@@ -23,7 +23,7 @@ from altneu.expressions.coercion import (
 from altneu.expressions.functions.conditional import choose
 from altneu.expressions.registry import Group
 from altneu.expressions.rules import Arguments, Typing
-from altneu.expressions.vector import Failures, Mask, Values, Vector, both_valid, has_numpy, restrict
+from altneu.expressions.vector import Failures, Mask, Values, Vector, has_numpy, restrict
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr, Scope
@@ -60,7 +60,9 @@ _ARROW = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, ">": pc.greater, "<="
 
 def compare(symbol: str, left: Vector, right: Vector, count: int) -> tuple[Mask, Mask | None]:
     """Truth and validity of a comparison of two vectors of one type."""
-    valid = both_valid(left.valid, right.valid)
+    valid, other = left.valid, right.valid
+    if other is not None:
+        valid = other if valid is None else valid & other
     if has_numpy(left.type):
         return _NUMPY[symbol](left.values, right.values), valid
     if is_nested(left.type):

@@ -9,7 +9,7 @@ import pyarrow as pa
 from altneu.columnar.ranking import order_text
 from altneu.operators.arrange.retention import EVERY_UPDATE, NOTHING, Retention
 from altneu.operators.base import BY_KEY, CHANGE, MANY_ROWS, ArrangementState, Here, Operation, Outputs
-from altneu.trace.batch import Arranged, Layout
+from altneu.trace.batch import PACKED_ROWS, Arranged, Layout
 from altneu.trace.update import Updates
 
 
@@ -102,11 +102,11 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
         arrived, later = here.region.split(parts, layout.lattice)
         old = state.spine.batches
         new = self.retention.batch(here, [*due, *arrived], old, layout, since)
-        packed = new.packed()
+        packed = new if new.count < PACKED_ROWS else new.packed()
         if later:  # at once, so that the order in which messages arrive leaves no trace
             future = future.add(Updates.concat(later, layout.schema, layout.lattice.width), here.mode.future_bytes)
         here.put(name, ArrangementState(state.spine, future), packed)
-        return [Arranged(layout, old, packed if len(new) >= MANY_ROWS else new)]
+        return [Arranged(layout, old, packed if new.count >= MANY_ROWS else new)]
 
     @property
     def keeps(self) -> tuple[str, Layout]:

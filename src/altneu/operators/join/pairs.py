@@ -331,11 +331,11 @@ class _Gathered(Block):
 
 def _probes(block: Block) -> tuple[Ints, Ints, Rows]:
     """Where the runs of equal key start and end, and what the keys are; null keys never match and are left out."""
-    count = len(block)
+    count = block.key_hash.size
     starts = _ONE[:1] if count == 1 else block.run_starts()
     ends = _ONE[1:] if count == 1 else np.append(starts[1:], count)
     keys = block.keys if len(starts) == count else block.keys.take(starts)
-    if any(c.null_count for c in keys.columns):
+    if any([c.null_count for c in keys.columns]):  # noqa: C419  # a generator takes longer
         valid = np.logical_and.reduce([np.asarray(c.is_valid()) for c in keys.columns])
         return starts[valid], ends[valid], keys.filter(valid)
     return starts, ends, keys

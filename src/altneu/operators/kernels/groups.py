@@ -139,7 +139,7 @@ def touched(given: Arranged | Groups) -> Groups:
     known: Groups | None = given.__dict__.get("#touched")
     if known is None:
         known = _touched(given)
-        if len(known.new_group) + len(known.old_diffs) <= _REMEMBERED:
+        if known.new_group.size + known.old_diffs.size <= _REMEMBERED:
             given.__dict__["#touched"] = known
     return known
 
@@ -149,24 +149,25 @@ def _touched(arranged: Arranged) -> Groups:
     hashes, keys = arranged.new.distinct_keys()
     values, value_hashes, times, diffs = arranged.new.updates_by_key()
     new = (number_new(arranged), values, value_hashes, times[0], diffs)
-    if not any(len(batch) for batch in arranged.old):
+    if not any([batch.blocks for batch in arranged.old]):  # noqa: C419  # a generator takes longer
         nothing = Rows.empty(layout.value_schema), np.empty(0, np.uint64), np.empty(0, np.int64)
         return Groups(layout, keys, *new, np.zeros(keys.count + 1, np.int64), *nothing)
     old = find_in(arranged.old, hashes, keys)
-    starts = np.searchsorted(old.probe, np.arange(keys.count + 1))
+    starts = np.array([0, old.diffs.size]) if keys.count == 1 else np.searchsorted(old.probe, np.arange(keys.count + 1))
     return Groups(layout, keys, *new, starts, old.values, old.value_hash, old.diffs)
 
 
 def is_quiet(given: Arranged | Groups) -> bool:
     """Whether nothing is new."""
-    return not len(given.new if isinstance(given, Arranged) else given.new_group)
+    return not (given.new.count if isinstance(given, Arranged) else given.new_group.size)
 
 
 def number_new(arranged: Arranged) -> Ints:
     """The group of each new update, in batch order; groups are those of ``distinct_keys``."""
     blocks = arranged.new.blocks
-    if len(arranged.new) < 2 or arranged.new.distinct_keys()[1].count < 2:
-        return np.zeros(len(arranged.new), np.int64)
+    count = arranged.new.count
+    if count < 2 or arranged.new.distinct_keys()[1].count < 2:
+        return np.zeros(count, np.int64)
     return _number(blocks)
 
 
@@ -253,7 +254,18 @@ def show_key(names: Sequence[str], row: Sequence[object]) -> str:
 
 def in_time_order(groups: Ints, times: Ints) -> tuple[Ints, Ints]:
     """Positions by (group, time), and where each moment, a run of equal (group, time), starts (one more at the end)."""
+    times = times.copy()  # Numba has another type for those that are read only
     order = np.arange(len(groups)) if _in_order(groups, times) else np.lexsort((times, groups))
+    return order, _moments(groups, times, order)
+
+
+@compiled
+def order_of_moments(groups: Ints, times: Ints) -> tuple[Ints, Ints]:
+    """What ``in_time_order`` gives, for kernels; groups must ascend, as those of new updates do."""
+    order = np.arange(len(groups))
+    if not _in_order(groups, times):
+        order = np.argsort(times, kind="mergesort")
+        order = order[np.argsort(groups[order], kind="mergesort")]
     return order, _moments(groups, times, order)
 
 

@@ -36,7 +36,7 @@ class Spans:
     until: Ints | None = None
 
     def __len__(self) -> int:
-        return len(self.updates)
+        return self.updates.diffs.size
 
     @property
     def rows(self) -> Rows:
@@ -58,7 +58,8 @@ class Spans:
 
     def with_rows(self, rows: Rows) -> Spans:
         """The same times and diffs on other rows (of equal count)."""
-        return Spans(self.updates.with_rows(rows), self.until)
+        updates = self.updates
+        return Spans(Updates(rows, updates.times, updates.diffs), self.until)
 
     def taken_with(self, index: npt.NDArray[np.integer], rows: Rows) -> Spans:
         """The times and diffs at ``index`` on rows that were made of those: the old rows are not moved."""

@@ -20,6 +20,7 @@ from altneu.linear import Extend, Filter, Outputs, Project, Step
 from altneu.operators.kernels.spans import Failures, Mask, Spans
 
 Expressions = Filter | Extend | Project
+FEW_ROWS = 16  # whose marks are counted by Python, as NumPy takes longer
 FEW = 4  # rows are left behind when there are so many times more of them than of those that are left
 
 
@@ -44,16 +45,17 @@ class Frame:
 
     def vector(self, name: str) -> Vector:
         """A column as a vector."""
-        result = self.vectors.get(name)
-        if result is None:
-            result = self.vectors[name] = self._made(name)
+        vectors = self.vectors
+        if name in vectors:
+            return vectors[name]
+        base = self.base
+        if isinstance(base, Rows):
+            array = base.column(name)
+            result = Vector(array.type, arrow=array)
+        else:
+            result = base.vector(name) if self.index is None else base.vector_at(name, self.index)
+        vectors[name] = result
         return result
-
-    def _made(self, name: str) -> Vector:
-        if isinstance(self.base, Rows):
-            array = self.base.column(name)
-            return Vector(array.type, arrow=array)
-        return self.base.vector(name) if self.index is None else self.base.vector_at(name, self.index)
 
     def vector_at(self, name: str, index: Ints) -> Vector:
         """The values of a column at ``index``; of one that was not read yet, only these are made."""
@@ -98,16 +100,17 @@ def run_block(steps: Sequence[Step], spans: Spans, failures: Failures) -> Spans:
 class _Block:
     def __init__(self, spans: Spans, failures: Failures) -> None:
         self.spans, self.failures = spans, failures
-        self.schema = spans.schema
-        self.frame = Frame(len(spans), spans.rows)
+        rows = spans.updates.rows
+        self.schema, self.left = rows.schema, rows.count
+        self.frame = Frame(rows.count, rows)
         self.positions: Ints | None = None  # of the frame's rows among the spans; None: they are the same
         self.alive: Mask | None = None  # rows of the frame that nothing has rejected; None: all of them
-        self.left = len(spans)
 
     def filter(self, step: Filter) -> None:
         """Mark the rows on which the predicate is not true."""
         vector = step.predicate.computed(self.frame.scope)
-        keep: Mask = vector.values if vector.valid is None else vector.values & vector.valid
+        valid = vector.valid
+        keep: Mask = vector.values if valid is None else vector.values & valid
         failed = failed_rows(vector.failures) if vector.failures else None
         if failed is not None:
             keep = keep | failed if step.tolerant else keep & ~failed
@@ -119,7 +122,7 @@ class _Block:
 
     def _keep(self, keep: Mask) -> None:
         alive = keep if self.alive is None else self.alive & keep
-        self.left = int(np.count_nonzero(alive))
+        self.left = alive.tolist().count(True) if alive.size < FEW_ROWS else int(np.count_nonzero(alive))
         self.alive = None if self.left == self.frame.count else alive
 
     def compute(self, outputs: Outputs, *, keep: bool) -> None:
@@ -127,7 +130,9 @@ class _Block:
         results = [(name, self._computed(expression)) for name, expression in outputs]
         if not keep:
             self.frame = Frame(self.frame.count, self.frame)
-        self.frame.vectors.update(results)
+        vectors = self.frame.vectors
+        for name, result in results:
+            vectors[name] = result
 
     def _computed(self, expression: Expr) -> Vector:
         if expression.is_column:
@@ -169,5 +174,6 @@ class _Block:
         """The rows that are left, their columns taken."""
         if self.alive is not None:
             self._leave_behind()
-        rows = Rows(self.schema, tuple(self.frame.column(n) for n in self.schema.names), self.frame.count)
+        frame = self.frame
+        rows = Rows(self.schema, tuple([frame.vector(n).arrow for n in self.schema.names]), frame.count)
         return self.spans.with_rows(rows) if self.positions is None else self.spans.taken_with(self.positions, rows)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -59,17 +58,20 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
             is that of ``CHUNK`` rows.
     Law:    ``run(x + y) = run(x) + run(y)`` (tests/oracle/test_operators.py).
     """
-    width, rows = len(updates.times), updates.rows
+    width, rows = updates.times.shape[0], updates.rows
     if logic.plain_columns is not None:
         columns = tuple([rows.column(name) for name in logic.plain_columns.values()])
         return updates.with_rows(Rows(logic.output(rows.schema), columns, rows.count)), no_errors(width)
     if logic.negates:
         return Updates(rows, updates.times, difference.negate(updates.diffs)), no_errors(width)
-    if logic.is_expressions and len(updates) <= CHUNK:
+    if logic.is_expressions and updates.diffs.size <= CHUNK:
         failures = Failures(kept=logic.has_errors)
-        with suppress(TooWideError, pa.ArrowException):  # then it is evaluated as below, fewer rows at a time
+        try:
             oks = run_block(logic.steps, Spans(updates), failures).closed()
-            if not len(oks):  # the block ends where no row is left, before it has the columns of the output
+        except (TooWideError, pa.ArrowException):
+            pass  # it is evaluated as below, fewer rows at a time
+        else:
+            if not oks.diffs.size:  # the block ends where no row is left, before it has the columns of the output
                 oks = Updates.empty(logic.output(rows.schema), width)
             return oks, Updates.concat(failures.parts, ERROR_SCHEMA, width) if failures.parts else no_errors(width)
     starts = range(0, len(updates), CHUNK)

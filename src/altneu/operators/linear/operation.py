@@ -30,7 +30,7 @@ class LinearOp(RowByRow, tag="LinearOp", kind="linear"):
         if self.logic.expands:
             return here.ready(2)
         updates = here.one()
-        return [None, None] if updates is None else list(run_logic(self.logic, self._read_of(updates)))
+        return [None, None] if updates is None else run_logic(self.logic, self._read_of(updates))
 
     def in_pieces(self, here: Here) -> Iterator[Pieces] | None:
         """What table functions make."""

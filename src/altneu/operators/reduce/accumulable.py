@@ -26,6 +26,7 @@ from altneu.operators.kernels.groups import (
     error_updates,
     in_time_order,
     is_quiet,
+    order_of_moments,
     output,
     require_total,
     touched,
@@ -81,11 +82,10 @@ class AggregatesSpec(AccumulableSpec):
 
     def reduced(self, groups: Groups, operator: str) -> ReduceOutput:
         """One walk through the moments of each group."""
-        accumulator = self.accumulator
-        order, starts = in_time_order(groups.new_group, groups.new_times)
+        accumulator = self.accumulator  # times are copied, as Numba has another type for those that are read only
         changes, overflow = _walk(
-            (order, starts, groups.new_group, _slots(groups.new_values), groups.new_diffs),
-            (groups.old_start, _slots(groups.old_values), groups.old_diffs),
+            (groups.new_group, groups.new_times.copy(), whole(groups.new_values.columns[0]), groups.new_diffs),
+            (groups.old_start, whole(groups.old_values.columns[0]), groups.old_diffs),
             accumulator.kinds,
             accumulator.finishing,
             self.default_row,
@@ -245,10 +245,6 @@ def reduce_accumulable(given: Arranged | Groups, spec: AccumulableSpec, operator
     return spec.reduced(touched(given), operator)
 
 
-def _slots(values: Rows) -> Ints:
-    return whole(values.columns[0])
-
-
 @compiled
 def _finals(
     finishing: Ints,
@@ -278,7 +274,8 @@ def _finals(
 @compiled
 def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, width: int) -> Any:
     """Walk the moments of every group on one dense accumulator; returns the changes and whether a slot overflowed."""
-    order, starts, groups, slots, amounts = new
+    groups, times, slots, amounts = new
+    order, starts = order_of_moments(groups, times)
     old_starts, old_slots, old_amounts = old
     sums, magnitude = np.zeros(width, np.int64), np.zeros(SCRATCH, np.int64)
     lines, shown, final_words = room_for(len(starts) - 1, len(finishing))

@@ -54,7 +54,12 @@ _MOST_SLOTS = 2**15 - 1
 _MOST_FACTORS = 4
 MOST_ARGUMENTS = _MOST_SLOTS // STRIDE
 _WORD = 1 << 32
+_SHORT = pa.int16()
+_NO_INTS = np.empty(0, np.int64)
+_NO_WORDS = np.empty((0, 0), np.int64), np.empty((0, 0), np.int64), np.empty((0, 0), np.bool_)
 _TABLE_SIZE = 1 << 18  # sums that are added up at once: 2 MiB
+
+_SIGNED = {8 * width: np.dtype(f"i{width}") for width in (1, 2, 4, 8)}
 
 Mask = npt.NDArray[np.bool_]
 
@@ -189,20 +194,23 @@ class Accumulator:
         Raises:
             DiffOverflowError: a slot leaves the signed 64-bit range.
         """
-        if not len(updates):
+        count = updates.diffs.size
+        if not count:
             return Updates.empty(self.slot_schema, lattice.width)
         keys = updates.rows.select(self.key)
         groups, first = group_rows(keys, updates.times)
-        size = _range_size(len(first), self._width)
-        order, ranges = np.empty(0, np.int64), np.array([0, len(updates)])
-        if size < len(first):
+        size = max(min(first.size, _TABLE_SIZE // self._width), 1)  # as ``_range_size``
+        order, ranges = _NO_INTS, np.array([0, count])
+        if size < first.size:
             order, ranges = bucket(groups // size, -(-len(first) // size))
         words = self._words(updates.rows)
         which, slots, amounts, overflow = _explode(
-            (groups, len(first), order, ranges), updates.diffs, (self.kinds, self.extra_table, self._width), words
+            (groups, first.size, order, ranges), updates.diffs, (self.kinds, self.extra_table, self._width), words
         )
         if overflow:
             raise DiffOverflowError(_OVERFLOW)
+        if count == 1 and amounts.size == 1:
+            return Updates(self._slots(keys, slots), updates.times, amounts)
         positions = first[which]
         return Updates(self._slots(keys.take(positions), slots), updates.times.take(positions, axis=1), amounts)
 
@@ -238,10 +246,13 @@ class Accumulator:
         return of, places
 
     def _slots(self, keys: Rows, slots: npt.NDArray[np.int16]) -> Rows:
-        return Rows(self.slot_schema, (*keys.columns, pa.array(slots)), keys.count)
+        column = pa.Array.from_buffers(_SHORT, slots.size, [None, pa.py_buffer(slots)], 0)
+        return Rows(self.slot_schema, (*keys.columns, column), keys.count)
 
     def _words(self, rows: Rows) -> tuple[Ints, Ints, Mask]:
         """Low words, high words (decimals only) and validity of the arguments, one line each."""
+        if not self.arguments:
+            return _NO_WORDS
         columns = [rows.column(name) for name in self.arguments]
         low = np.empty((len(columns), rows.count), np.int64)
         high = np.empty((len(columns), rows.count if (self.kinds == DECIMAL).any() else 0), np.int64)
@@ -336,8 +347,11 @@ def valid_of(column: pa.Array) -> Mask:
 
 def whole(column: pa.Array) -> Ints:
     """A signed integer column as int64; the value under a null is undefined."""
-    type_ = np.dtype(f"i{column.type.bit_width // 8}")
-    return _buffer(column, type_).astype(np.int64, copy=False)
+    data, start, count = column.buffers()[1], column.offset, len(column)
+    if data is None:
+        return np.zeros(count, np.int64)
+    type_ = _SIGNED[column.type.bit_width]
+    return np.frombuffer(data, type_, count, start * type_.itemsize).astype(np.int64, copy=False)
 
 
 def words_of(column: pa.Array, kind: int, low: Ints, high: Ints) -> None:

@@ -49,6 +49,7 @@ BIT_AND, BIT_OR, BIT_XOR, MOMENT = range(7, 11)
 EMPTY, DATA, NEGATIVE, OVERFLOW = 0, 1, 2, 3
 
 _MOST_DIGITS = 38
+_FEW = 16  # values whose marks are counted by Python, as NumPy takes longer
 _BIT_COUNTS = moments.PLACE[0, 0]
 
 
@@ -310,9 +311,11 @@ def column_of(type_: pa.DataType, low: Ints, high: Ints, valid: npt.NDArray[np.b
     ... ).to_pylist()
     [Decimal('1.25'), None]
     """
-    count = len(low)
-    missing = count - int(np.count_nonzero(valid))
+    count = low.size
+    missing = valid.tolist().count(False) if count < _FEW else count - int(np.count_nonzero(valid))
     bitmap = pa.py_buffer(np.packbits(valid, bitorder="little")) if missing else None
+    if type_.id == pa.lib.Type_INT64:
+        return pa.Array.from_buffers(type_, count, [bitmap, pa.py_buffer(np.ascontiguousarray(low))], missing)
     words = np.ascontiguousarray(np.stack([low, high], axis=1) if pa.types.is_decimal128(type_) else low)
     if pa.types.is_signed_integer(type_):
         words = words.astype(f"i{type_.bit_width // 8}", copy=False)

@@ -188,7 +188,7 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
             if result is None or not (len(result.oks) or len(result.errs)):
                 return [None, None]
             return self.finished(result.oks, result.errs)
-        if not len(arranged.new):
+        if not arranged.new.count:
             return [None, None]
         result = self.spec.reduce(self._read(arranged, here), here.label)
         return self.finished(result.oks, result.errs)
