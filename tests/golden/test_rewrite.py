@@ -11,6 +11,7 @@ import pytest
 import altneu as an
 from altneu.engine import catalogue
 from altneu.plan import ir, rewrite
+from altneu.plan.rewrite.bound_lists import bound_lists
 from altneu.plan.rewrite.bound_ranks import bound_ranks
 from altneu.plan.rewrite.count_tuples import count_tuples
 from altneu.plan.rewrite.drop_identities import drop_identities
@@ -245,6 +246,20 @@ EXAMPLES = {
         .concat(KEPT_WIDE.join(KEPT_WIDE, on=["k", "a", "b", "c"]).select("a", w="b")),
         "into moments": WIDE.differentiate().join(U.delay_to_neu(), on="k").integrate().select("a", "w"),
         "keys, casts and pads of an outer join": WIDE.join(B, on="k", how="full").select("a", "x"),
+    },
+    bound_lists: {
+        "the first elements of a list": WIDE.group_by("k").agg(some="slice(collect_list(a), 1, 3)"),
+        "the last rows by a column, and the first": WIDE.group_by("k").agg(
+            last="max_by(a, b, 2)", first="min_by(a, b, 1)", n="count(*)"
+        ),
+        "as many as are read of one list": WIDE.group_by("k").agg(
+            one="slice(collect_list(a), 1, 1)", two="slice(collect_list(a), 1, 2)"
+        ),
+        "of all rows, beside what there is of none": WIDE.group_by().agg(last="max_by(a, b, 2)"),
+        "lists that are read to the end": WIDE.group_by("k").agg(
+            some="slice(collect_list(a), 1, 3)", all="size(collect_list(a))", last="slice(collect_list(b), -2, 2)"
+        ),
+        "sets have no such bound": WIDE.group_by("k").agg(some="slice(collect_set(a), 1, 3)"),
     },
     order_groups: {
         "the first rows of each group": WIDE.top_k(2, "c desc", per="k"),

@@ -140,6 +140,10 @@ def test_what_a_group_is_read_for():
     third = call("nth_value", "v", order=order, frame=PEERS, number=3)
     assert WindowFunctions((last, greatest)).needed(SCHEMA, ("k",)) == Suffix(0, extremes=(("v", True),))
     assert WindowFunctions((dense, third)).needed(SCHEMA, ("k",)) == Suffix(6, first=3, peers=True)
+    upto = call("count", order=order, frame=Frame(False, None, "v"))
+    assert WindowFunctions((upto,)).needed(SCHEMA, ("k",)) == Suffix(0, bounds=("v",))
+    framed = Suffix(0, beside=Around(6, with_ties=True, bounds=("v",)))
+    assert WindowFunctions((upto, near)).needed(SCHEMA, ("k",)) == framed
     assert WindowFunctions((runs,)).needed(decimals, ("k",)) == WHOLE
     for whole in (
         call("ntile", order=order, type_=INT, number=4),
@@ -147,7 +151,7 @@ def test_what_a_group_is_read_for():
         call("first", "v", order=order, frame=PEERS, ignore_nulls=True),
         call("nth_value", "v", order=order, frame=PEERS, number=10**6),
         call("count", order=order, frame=Frame(False, None, None)),
-        call("count", order=order, frame=Frame(False, None, "v")),
+        call("count", order=order, frame=Frame(False, None, "s")),
         call("count", order=order, frame=Frame(True, None, 10**6)),
     ):
         assert WindowFunctions((near, whole)).needed(SCHEMA, ("k",)) == WHOLE

@@ -198,8 +198,9 @@ class Grouping(Generic[C]):
 
         Cost:   one exchange by group. For count, sum, avg, stddev and similar functions a few numbers per group are
                 kept, and the cost is proportional to the change. For min, max, percentiles and mode values are kept in
-                order, and a few of them are read. For collect_list and others whose result is as long as the group, and
-                all functions beside them, the rows of each group are kept, and read again when the group changes.
+                order, and a few of them are read; so it is for max_by(a, b, n). For collect_set the distinct values of
+                a group are read again when they change. For collect_list and others whose result is as long as the
+                group, and all functions beside them, the rows of each group are kept, and read again when it changes.
 
         Raises:
             UnsupportedFunctionError: a function is unknown, or depends on the order of rows.

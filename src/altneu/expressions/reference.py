@@ -37,9 +37,10 @@ Use these functions in `window(…)`, and in SQL with `OVER (…)`, like any agg
 _AGGREGATE_COST = (
     "Counts, sums, averages, variances and the related statistics, and the aggregates of bits keep a few numbers for "
     "each group, so the cost of a step is in proportion to the change; and so it is if they are DISTINCT. "
-    "Extremes, `any_value`, `max_by` and percentiles keep the values in order and read a few of them. Lists, sets of "
-    "values and joined texts are as long as their group and are built again from it; `mode`, `max_by(a, b, n)`, "
-    "DISTINCT percentiles and `count` of several arguments read it too, and so do all aggregates beside one of these."
+    "Extremes, `any_value`, `max_by`, `max_by(a, b, n)`, percentiles and `mode` keep the values in order and read a "
+    "few of them; so does `slice(collect_list(a), 1, n)`. Sets of values and joined texts that are DISTINCT are built "
+    "again from the distinct values of their group. Lists and other joined texts are as long as their group and are "
+    "built again from its rows, and so are all aggregates beside one of these."
 )
 
 _TAIL = """\

@@ -11,7 +11,13 @@ from altneu.columnar.ranking import Order
 from altneu.expressions.names import ACCUMULABLE
 
 State = Literal[
-    "sums", "sums of distinct values", "ends", "quantiles", "quantiles of distinct values", "counts of values"
+    "sums",
+    "sums of distinct values",
+    "ends",
+    "quantiles",
+    "quantiles of distinct values",
+    "counts of values",
+    "distinct values",
 ]
 """From what of a group aggregates are computed: sums, or values in an order, and from which of these."""
 
@@ -23,7 +29,7 @@ class Aggregate:
     ``count`` without arguments counts rows. ``distinct`` says that equal values count once. ``options`` are a
     percentile's fraction and whether it is counted from the greatest value on, whether a mode is the greatest of the
     most frequent values, and for each further argument of collect_list, which it is ordered by, (descending, nulls
-    first), and in the end whether the values themselves descend.
+    first), and in the end whether the values themselves descend. A list ends after ``most`` elements if that is not 0.
 
     >>> total = Aggregate("sum", ("#a0",), pa.int64(), distinct=True, text="sum(distinct price * qty)")
     >>> str(total), total.signature
@@ -37,6 +43,7 @@ class Aggregate:
     text: str = field(default="", compare=False, repr=False)
 
     options: tuple[Any, ...] = ()
+    most: int = 0
 
     @property
     def accumulable(self) -> bool:
@@ -54,12 +61,14 @@ class Aggregate:
         """From what of its group it is computed; None for the whole of it."""
         if self.accumulable:
             return "sums"
-        if self.is_extreme:
+        if self.is_extreme or self.most:
             return "ends"
         if self.function in ("percentile", "percentile_disc"):
             return "quantiles of distinct values" if self.distinct else "quantiles"
         if self.function == "mode":
             return "counts of values"
+        if self.function == "collect_set":
+            return "distinct values"
         adds_distinct = self.distinct and len(self.arguments) == 1 and self.of_all.accumulable
         return "sums of distinct values" if adds_distinct else None
 
@@ -75,12 +84,17 @@ class Aggregate:
         return self.function == "mode" and bool(self.options[0])
 
     @property
+    def from_end(self) -> bool:
+        """Whether it is of the last values in ascending order, if it is of the first or last."""
+        return bool(self.options and self.options[-1]) if self.most else self.function == "max"
+
+    @property
     def of_all(self) -> Aggregate:
         """The same of all values, and not of distinct ones."""
         return replace(self, distinct=False)
 
     def __repr__(self) -> str:
-        options = f", options={self.options!r}" * bool(self.options)
+        options = f", options={self.options!r}" * bool(self.options) + f", most={self.most!r}" * bool(self.most)
         return (
             f"Aggregate(function={self.function!r}, arguments={self.arguments!r}, type={self.type!r}, "
             f"distinct={self.distinct!r}{options})"

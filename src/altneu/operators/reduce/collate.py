@@ -107,6 +107,9 @@ class PartSpec(ABC):
     """How some aggregates are computed, those at ``places`` among all, from so many arrangements."""
 
     arrangements: ClassVar[int]
+    is_whole: ClassVar[bool] = False
+    """Whether it is made of all that is kept of a group."""
+
     spec: ReduceSpec
     places: tuple[int, ...]
 
@@ -194,6 +197,13 @@ class DistinctPart(PartSpec):
     def wrong(self, inputs: Sequence[_Input]) -> Groups | None:
         """All numbers of the group."""
         return inputs[1].groups(inputs[1].old())
+
+
+@dataclass(frozen=True)
+class AllValuesPart(DistinctPart):
+    """What is made of all distinct values; the second arrangement has the numbers of values below zero."""
+
+    is_whole = True
 
 
 @dataclass(frozen=True)

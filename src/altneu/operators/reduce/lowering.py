@@ -37,7 +37,15 @@ from altneu.operators.reduce.accumulable import (
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.asked import Asked, asked_of, asked_of_part, kept_columns
 from altneu.operators.reduce.calls import Aggregate, FirstRows, WindowCall
-from altneu.operators.reduce.collate import Collation, DistinctPart, OrderedPart, PartSpec, SumsPart, ValuesPart
+from altneu.operators.reduce.collate import (
+    AllValuesPart,
+    Collation,
+    DistinctPart,
+    OrderedPart,
+    PartSpec,
+    SumsPart,
+    ValuesPart,
+)
 from altneu.operators.reduce.node import Ends, Needed, Part, Quantiles, Reduce, Suffix
 from altneu.operators.reduce.operation import BelowZeroOp, CollateOp, ExplodeOp, NegativeOp, PresentOp, ReduceOp
 from altneu.operators.reduce.python_reduce import PythonSpec
@@ -185,6 +193,9 @@ def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -
             frequent, ports = _frequent(to, narrow, schema, node.key, name, part)
             specs.append(frequent)
             inputs += ports
+        elif part.state == "distinct values":
+            specs.append(AllValuesPart(GeneralSpec(node.key, calls, schema), part.places))
+            inputs += _values(to, narrow, schema, node.key, name)
         else:
             some = Aggregates(tuple(one.of_all for one in calls), ordered=True)
             general = GeneralSpec(node.key, some.calls, schema)
@@ -257,6 +268,13 @@ def _values_in_order(
     state, present, name = _present(to, below, schema, key, origin)
     label = f"{arrange_label(key)}, values in order of {order_text(order)}"
     return Port(to.arrange(present, key, name, label, order)), _negative_of(to, state, schema, key, origin)
+
+
+def _values(to: Lowering, below: Lowered, schema: pa.Schema, key: Key, origin: str) -> tuple[Port, Port]:
+    """The arrangement of distinct values by the key, and of how many values are below zero."""
+    state, present, name = _present(to, below, schema, key, origin)
+    values = to.arrange(present, key, name, f"{arrange_label(key)}, distinct values")
+    return Port(values), _negative_of(to, state, schema, key, origin)
 
 
 def _frequent(

@@ -137,14 +137,21 @@ class CollateOp(Hosting, tag="CollateOp", kind="reduce"):
 
     at_each_time = True
     whole = False
-    bound = CHANGE
 
     collation: Collation
 
     @property
+    def bound(self) -> Bound:
+        """Few rows of a group, but for what is made of all of its distinct values."""
+        return GROUPS if any(part.is_whole for part in self.collation.parts) else CHANGE
+
+    @property
     def cost(self) -> str:
         """What its parts read."""
-        return f"({sum(part.rows for part in self.collation.parts)} + |change|) log n"
+        rows = sum(part.rows for part in self.collation.parts if not part.is_whole)
+        if self.bound is CHANGE:
+            return f"({rows} + |change|) log n"
+        return "distinct values of the groups touched" + f" + ({rows} + |change|) log n" * bool(rows)
 
     def step(self, here: Here) -> Outputs:
         """The changes of the groups' rows."""

@@ -8,12 +8,13 @@ re-reads its group, except to list it and to find its most frequent value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from altneu.columnar.ranking import dense, sort_lines
 from altneu.columnar.rows import Ints, Rows
@@ -32,7 +33,9 @@ from altneu.operators.reduce.extremes import reduce_extremes
 from altneu.operators.reduce.ranked_plan import COLUMN, FACTORS, FIRST, LIST, POINT, WHAT, Plan, Track, plan_of
 from altneu.operators.reduce.ranked_sweep import sweep
 from altneu.operators.reduce.spec import ReduceSpec
+from altneu.order import Epoch
 from altneu.trace.batch import Arranged
+from altneu.trace.update import consolidate
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,9 @@ class GeneralSpec(ReduceSpec):
                     )
 
     def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
-        """The values of each group, ranked."""
-        return reduce_general(given, self, operator)
+        """The values of each group, ranked; of lists that have at most so many elements these."""
+        result = reduce_general(given, self, operator)
+        return _cut(result, self) if any(one.most for one in self.aggregates) else result
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -79,6 +83,16 @@ class GeneralSpec(ReduceSpec):
     def plan(self) -> Plan:
         """What is followed and read."""
         return plan_of(self.aggregates, self.input)
+
+
+def _cut(result: ReduceOutput, spec: GeneralSpec) -> ReduceOutput:
+    """Lists without the elements behind the first: changes of lists that differ only in these are none."""
+    rows, columns = result.oks.rows, list(result.oks.rows.columns)
+    for place, one in enumerate(spec.aggregates, len(spec.key)):
+        if one.most:
+            columns[place] = pc.list_slice(columns[place], 0, one.most, return_fixed_size_list=False)
+    cut = Rows(rows.schema, tuple(columns), rows.count)
+    return replace(result, oks=consolidate(replace(result.oks, rows=cut), Epoch()))
 
 
 @dataclass(frozen=True)

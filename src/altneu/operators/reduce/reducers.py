@@ -122,8 +122,10 @@ class Aggregates(Reducer):
         """Values at fractions; else at the ends, where the last row says if there is any: nulls are of no value."""
         if self._states and self._states[0].state == "quantiles":
             return Quantiles(tuple(dict.fromkeys(call.fraction for call in self.calls)))
-        least, greatest = (any(call.function == function for call in self.calls) for function in ("min", "max"))
-        return Ends(first=int(least), last=1, valued=True, either=least and not greatest)
+        first, last = (
+            max([call.most or 1 for call in self.calls if call.from_end == end], default=0) for end in (0, 1)
+        )
+        return Ends(first=first, last=max(last, 1), valued=True, either=first > 0 and not last)
 
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """The key, then ``#i`` of each call."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 
 from altneu.expressions.names import UPDATE_TIME
 from altneu.plan.ir import Constant, Node, Source, UpdateTime, walk
+from altneu.plan.rewrite.bound_lists import bound_lists
 from altneu.plan.rewrite.bound_ranks import bound_ranks
 from altneu.plan.rewrite.choices import Choices
 from altneu.plan.rewrite.count_tuples import count_tuples
@@ -60,11 +61,12 @@ RULES: tuple[Rule, ...] = (
     bound_ranks,
     use_indexes,
     prune_columns,
+    bound_lists,
     order_groups,
 )
 NEWER: tuple[tuple[Rule, ...], ...] = (
-    (order_groups, bound_ranks, count_tuples),
-    (order_groups, bound_ranks, count_tuples, hoist_bindings, merge_distinct),
+    (order_groups, bound_lists, bound_ranks, count_tuples),
+    (order_groups, bound_lists, bound_ranks, count_tuples, hoist_bindings, merge_distinct),
 )
 """Rules that came after a release, the latest first: views of older stores were computed without them, and have the
 plans of then."""
