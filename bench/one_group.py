@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -22,7 +21,7 @@ from altneu.columnar.columns import Stack
 from altneu.sql import query
 from altneu.trace import batch
 from bench.durable import disk
-from bench.inputs import FOLDER, generator
+from bench.inputs import FOLDER, generator, parquet
 from bench.measure import Steps, milliseconds
 from bench.scale import Scale
 from bench.steps import fill
@@ -45,7 +44,8 @@ class Operator:
     """A query over ``t``, which both altneu and DuckDB understand.
 
     ``columns`` are those of ``t``. New rows come ``last`` in their group where a row in the middle changes all rows
-    after it. ``largest`` queries are also measured on 10,000,000 rows, ``compared`` ones with DuckDB.
+    after it. ``largest`` queries are also measured on 10,000,000 rows, ``compared`` ones with DuckDB, and with Pathway
+    those that have a name in ``pathway_side``.
     """
 
     name: str
@@ -55,6 +55,7 @@ class Operator:
     largest: bool = False
     compared: bool = False
     lookup: bool = False
+    pathway: str = ""
 
     @property
     def names(self) -> list[str]:
@@ -80,23 +81,28 @@ TOP = "SELECT g, id, v, row_number() OVER (PARTITION BY g ORDER BY v DESC, id) A
 RANKED = "SELECT g, id, v, rank() OVER (PARTITION BY g ORDER BY v DESC) AS r FROM t"
 OPERATORS = (
     Operator("count + sum", _grouped("count(*) AS n, sum(v) AS s")),
-    Operator("min + max", _grouped("min(v) AS low, max(v) AS high"), largest=True, compared=True),
-    Operator("top 10", f"SELECT g, id, v FROM ({TOP}) AS ranked WHERE r <= 10", "g id v", compared=True),
+    Operator("min + max", _grouped("min(v) AS low, max(v) AS high"), largest=True, compared=True,
+             pathway="extremes"),
+    Operator("top 10", f"SELECT g, id, v FROM ({TOP}) AS ranked WHERE r <= 10", "g id v", compared=True,
+             pathway="top"),
     Operator("max_by", _grouped("max_by(id, v) AS best"), "g id v"),
     Operator("rank <= 10", f"SELECT g, id, v FROM ({RANKED}) AS ranked WHERE r <= 10", "g id v"),
     Operator("median", _grouped("median(v) AS m"), largest=True, compared=True),
-    Operator("count(DISTINCT)", _grouped("count(DISTINCT w) AS n"), "g w", largest=True, compared=True),
+    Operator("count(DISTINCT)", _grouped("count(DISTINCT w) AS n"), "g w", largest=True, compared=True,
+             pathway="distinct"),
     Operator("count + max + count(DISTINCT)", _grouped("count(*) AS n, max(v) AS m, count(DISTINCT w) AS k"), "g v w"),
     Operator("row_number", _windowed(f"row_number() {OVER})"), "g id", last=True),
     Operator("dense_rank", _windowed(f"dense_rank() {OVER})"), "g id", last=True),
     Operator("first_value", _windowed(f"first_value(v) {OVER})"), "g id v", last=True),
     Operator("running max", _windowed(f"max(v) {OVER})"), "g id v", last=True),
     Operator("running sum", _windowed(f"sum(v) {OVER})"), "g id v", last=True),
-    Operator("lag", _windowed(f"lag(v) {OVER})"), "g id v", largest=True, compared=True),
+    Operator("lag", _windowed(f"lag(v) {OVER})"), "g id v", largest=True, compared=True, pathway="lag"),
     Operator("sum of a range", _windowed(f"sum(v) {OVER} RANGE BETWEEN 20 PRECEDING AND CURRENT ROW)"), "g id v"),
-    Operator("moving average", _windowed(f"avg(v) {OVER} ROWS 10 PRECEDING)"), "g id v", compared=True),
-    Operator("filter + count", "SELECT g, count(*) AS n FROM t WHERE v >= 100 GROUP BY g"),
-    Operator("filter + join", "SELECT t.g, t.v, d.label FROM t JOIN d ON t.g = d.g WHERE t.v >= 100"),
+    Operator("moving average", _windowed(f"avg(v) {OVER} ROWS 10 PRECEDING)"), "g id v", compared=True,
+             pathway="average"),
+    Operator("filter + count", "SELECT g, count(*) AS n FROM t WHERE v >= 100 GROUP BY g", pathway="filter_count"),
+    Operator("filter + join", "SELECT t.g, t.v, d.label FROM t JOIN d ON t.g = d.g WHERE t.v >= 100",
+             pathway="filter_join"),
     Operator("view.get(key)", "SELECT id, g, v FROM t", "g id v", lookup=True),
 )  # fmt: skip
 
@@ -111,6 +117,26 @@ def rows_of(operator: Operator, size: int, groups: int) -> pa.Table:
         "w": lambda: pa.array([f"w{i}" for i in range(size // 2)]).take(pa.array(rng.integers(0, size // 2, size))),
     }
     return pa.table({name: made[name]() for name in operator.names})
+
+
+def files(size: int) -> dict[str, Path]:
+    """The inputs as Parquet files, ``id`` as ``o``: in one group, with the one row that it is joined with."""
+
+    def make(_: np.random.Generator) -> dict[str, Any]:
+        rows = rows_of(Operator("", "", "g id v w"), size, 1)
+        return dict(zip(("g", "o", "v", "w"), rows.columns, strict=True))
+
+    one = np.zeros(1, np.int64)
+    return {"t": parquet(f"one-group-{size}", make), "d": parquet("one-group-d", lambda _: {"g": one, "label": one})}
+
+
+def bytes_without_order(operator: Operator, size: int) -> float:
+    """Bytes that an arrangement by the group without any order keeps, for each row of the table."""
+    with an.Session() as session:
+        names = ", ".join(f"{name} {TYPES[name]}" for name in operator.names)
+        session.maintain("view", an.source("t", names).arrange_by("g"))
+        fill(session, "t", rows_of(operator, size, 1))
+        return sum(kept for _, kept in session._engine.table.sizes().values()) / size
 
 
 @dataclass
@@ -175,6 +201,14 @@ class Group:
         """Bytes kept for each row of the table, in all arrangements."""
         return sum(size for _, size in self.session._engine.table.sizes().values()) / self.size
 
+    @property
+    def in_order(self) -> float:
+        """Bytes kept for each row of the table, in the arrangement in an order that has the most of them; or 0."""
+        table = self.session._engine.table
+        return (
+            max((kept for name, (_, kept) in table.sizes().items() if table.layouts[name].order), default=0) / self.size
+        )
+
     def read(self) -> int:
         """Rows of arrangements that a step reads: the median of a few steps, which are not timed."""
         take, matches, timed = Stack.take, batch.Matches, self.steps
@@ -235,6 +269,7 @@ def measure(scale: Scale) -> Findings:
             "p50 in turns of an empty loop",
             f"rows read, {SIZES[0]:,} / most rows",
             "bytes kept a row",
+            "bytes a row in order / without order",
         ],
     )
     main.notes.append(
@@ -248,7 +283,8 @@ def measure(scale: Scale) -> Findings:
     )
     main.notes.append(
         f"Rows read: of arrangements, the median of {COUNTED_STEPS} further steps. Bytes kept: of all arrangements of "
-        f"the view together, its contents among them, for each of the {middle:,} rows."
+        f"the view together, its contents among them, for each of the {middle:,} rows. In order: of the "
+        "largest arrangement in an order; without: of an arrangement by the group of the same rows, without one."
     )
     anew = Table(
         f"q. one row into a group of {middle:,} rows, and DuckDB, which computes the query anew",
@@ -257,10 +293,7 @@ def measure(scale: Scale) -> Findings:
             "In turns in one process, DuckDB with as many threads as it likes. In the end the answers are the same."
         ],
     )
-    if importlib.util.find_spec("pathway") is None:
-        anew.notes.append("Pathway is not installed.")
-    else:
-        anew.notes.append("Pathway is installed, but not measured in this case.")
+    anew.notes.append("`--pathway` measures Pathway on the same rows, in a table of its own.")
     findings = Findings([main, anew])
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
@@ -289,6 +322,7 @@ def measure(scale: Scale) -> Findings:
                 f"{same.p50 / 1e3 / turns:,.0f}",
                 f"{first.read():,} / {last.read():,}",
                 f"{same.kept:.0f}",
+                f"{same.in_order:.1f} / {bytes_without_order(operator, middle):.1f}" if same.in_order else "",
             )
             what = "lookup" if operator.lookup else "one-row step"
             text = f"q: {operator.name}, a {what} in {last.size:,} rows within {GROWTH_LIMIT:.0f}x of {SIZES[0]:,}"

@@ -1,4 +1,4 @@
-"""Pathway on cases a, b, c, g and j, in an environment of its own: its dependencies and altneu's need not agree."""
+"""Pathway on cases a, b, c, g, j and q, in an environment of its own: its dependencies and altneu's need not agree."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bench import one_group
 from bench.graphs import large
 from bench.inputs import FOLDER, grouped, side
 from bench.measure import MIB
@@ -19,6 +20,7 @@ from bench.streams import dimension, stream
 from bench.tables import Findings, Table
 from bench.triangles import graph_of, random_edges
 
+ONE_GROUP_STEPS = 50  # rows that come, and go again
 SIDE = Path(__file__).with_name("pathway_side.py")
 
 
@@ -52,7 +54,7 @@ def _checked(command: list[str]) -> str:
 
 def measure(cases: Iterable[str], scale: Scale, ours: Mapping[str, float]) -> Findings:
     """Pathway's figures, each beside altneu's in memory of the same run (``ours``) where that was measured."""
-    wanted = [c for c in cases if c in ("a", "b1", "b10", "c", "g", "j")]
+    wanted = [c for c in cases if c in ("a", "b1", "b10", "c", "g", "j", "q")]
     if not wanted:
         return Findings()
     try:
@@ -71,6 +73,9 @@ def measure(cases: Iterable[str], scale: Scale, ours: Mapping[str, float]) -> Fi
     for case in wanted:
         print(f"{case}. Pathway")
         try:
+            if case == "q":
+                side.one_group(table)
+                continue
             runs = {"c": side.streams, "g": side.loops}
             table.rows += runs[case](scale) if case in runs else side.first(case, scale)
         except PathwayError as error:
@@ -131,6 +136,27 @@ class Side:
             what = f"g: {query}, {edges:,} edges, s"
             rows.append(self._seconds(what, result["seconds"], f"g {query}", 1, result["peak"]))
         return rows
+
+    def one_group(self, table: Table) -> None:
+        """Case q: one-row steps on one group, for the queries that Pathway can express; each may fail for itself."""
+        size = one_group.SIZES[-1]
+        files = one_group.files(size)
+        ranges = [1, size, one_group.VALUES, size]
+        for operator in (operator for operator in one_group.OPERATORS if operator.pathway):
+            name = f"q: {operator.name}, {size:,} rows in one group, one-row step p50, ms"
+            try:
+                steps = self.run(
+                    mode="steps", query=operator.pathway, files=files, ranges=ranges, changes=2 * ONE_GROUP_STEPS
+                )
+            except PathwayError as error:
+                table.notes.append(f"q: {operator.name}: Pathway failed: {error}")
+                continue
+            one = float(np.median(steps["one_by_one"]))
+            table.rows.append(self._seconds(name, one, f"q {operator.name}", 1e3, steps["peak"]))
+        table.notes.append(
+            "In q, Pathway sorts the whole group for the top 10, as it has no reducer of the first rows. It has none "
+            "of percentiles either, so the median is left out."
+        )
 
     def streams(self, scale: Scale) -> list[list[str]]:
         """Case c."""

@@ -1,7 +1,7 @@
 """One measurement of Pathway. Runs in Pathway's own environment: imports nothing of altneu, writes JSON to stdout.
 
-Called with a JSON object: ``query`` (groups, join, triangles, bfs, components, count, lookup), ``files`` by source,
-``mode`` (first, changes, stream), and what the mode asks for.
+Called with a JSON object: ``query`` (groups, join, triangles, bfs, components, count, lookup, one of ``ONE_GROUP``),
+``files`` by source, ``mode`` (first, changes, steps, stream), and what the mode asks for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 
 JOB: dict[str, Any] = json.loads(sys.argv[1])
 SECOND = JOB.get("keys") if JOB["query"] == "triangles" else 1000  # values of the second column
-PATIENCE = 60.0  # seconds after which a change that nothing answers is an error
+PATIENCE = 600.0  # seconds after which a change that nothing answers is an error
+TOP, BEFORE = 10, 10  # rows of the first ones, and rows before a row of which the mean is taken with it
 
 
 class _Ident(pw.Schema):
@@ -31,6 +32,7 @@ SCHEMAS = {
     "updates": _Ident | pw.schema_from_types(k=int, v=int),
     "a": _Ident | pw.schema_from_types(k=int, a=int),
     "edges": _Ident | pw.schema_from_types(src=int, dst=int),
+    "t": _Ident | pw.schema_from_types(g=int, o=int, v=int, w=str),
 }
 
 
@@ -92,8 +94,74 @@ def _least(edges: pw.Table, start: pw.Table, more: int) -> pw.Table:
     return pw.iterate(further, state=pw.iterate_universe(start), edges=edges, start=start).state
 
 
+def extremes(t: pw.Table) -> pw.Table:
+    """Case q: min and max."""
+    return t.groupby(t.g).reduce(t.g, low=pw.reducers.min(t.v), high=pw.reducers.max(t.v))
+
+
+def top(t: pw.Table) -> pw.Table:
+    """Case q: the greatest values. Pathway has no such reducer: all are sorted, and the first ones taken."""
+    every = t.groupby(t.g).reduce(t.g, all=pw.reducers.sorted_tuple(-t.v))
+    return every.select(every.g, first=pw.apply(lambda values: values[:TOP], every.all))
+
+
+def distinct(t: pw.Table) -> pw.Table:
+    """Case q: count(DISTINCT), by two groupings, of which each is kept right row by row."""
+    values = t.groupby(t.g, t.w).reduce(t.g, t.w)
+    return values.groupby(values.g).reduce(values.g, n=pw.reducers.count())
+
+
+def _in_order(t: pw.Table) -> pw.Table:
+    """With pointers to the rows before and after."""
+    return t + t.sort(key=t.o, instance=t.g)
+
+
+def lag(t: pw.Table) -> pw.Table:
+    """Case q: the value of the row before."""
+    rows = _in_order(t)
+    return rows.select(rows.g, rows.o, r=rows.ix(rows.prev, optional=True).v)
+
+
+def average(t: pw.Table) -> pw.Table:
+    """Case q: the mean of a row and those before it, which are followed one by one."""
+    rows = _in_order(t)
+    reached = rows.select(rows.g, rows.o, at=rows.prev, total=rows.v, n=1)
+    for _ in range(BEFORE):
+        found = rows.ix(reached.at, optional=True)
+        reached = reached.select(
+            reached.g,
+            reached.o,
+            at=found.prev,
+            total=reached.total + pw.coalesce(found.v, 0),
+            n=reached.n + pw.if_else(reached.at.is_none(), 0, 1),
+        )
+    return reached.select(reached.g, reached.o, r=reached.total / reached.n)
+
+
+def filter_count(t: pw.Table) -> pw.Table:
+    """Case q: filter and count."""
+    large = t.filter(t.v >= 100)
+    return large.groupby(large.g).reduce(large.g, n=pw.reducers.count())
+
+
+def filter_join(t: pw.Table) -> pw.Table:
+    """Case q: filter and join."""
+    large, d = t.filter(t.v >= 100), static("d")
+    return large.join(d, large.g == d.g).select(large.g, large.v, d.label)
+
+
+ONE_GROUP = {
+    "extremes": extremes,
+    "top": top,
+    "distinct": distinct,
+    "lag": lag,
+    "average": average,
+    "filter_count": filter_count,
+    "filter_join": filter_join,
+}
 # The query, what changes in it, and the columns of that.
 QUERIES = {
+    **{name: (query, "t", ["g", "o", "v", "w"]) for name, query in ONE_GROUP.items()},
     "groups": (groups, "events", ["g", "v"]),
     "join": (lambda a: join(a, static("b")), "a", ["k", "a"]),
     "triangles": (triangles, "edges", ["src", "dst"]),
@@ -117,9 +185,9 @@ def lookup(events: pw.Table, dimension: pw.Table) -> pw.Table:
 class Changes(pw.io.python.ConnectorSubject):
     """Rows that come and go again, each alone, then all in one commit; waits until the view has answered."""
 
-    def __init__(self, columns: list[str], keys: int, number: int) -> None:
+    def __init__(self, columns: list[str], ranges: list[int], number: int, warm: int, turns: int) -> None:
         super().__init__()
-        self.columns, self.keys, self.number = columns, keys, number
+        self.columns, self.ranges, self.number, self.warm, self.turns = columns, ranges, number, warm, turns
         self.answered = threading.Event()
         self.one_by_one: list[float] = []
         self.at_once: list[float] = []
@@ -127,17 +195,21 @@ class Changes(pw.io.python.ConnectorSubject):
     def run(self) -> None:
         """Wait for the static inputs, warm up, measure."""
         self._wait()
-        self._singly(50)
+        self._singly(self.warm)
         self.one_by_one = self._singly(self.number)
-        for i in range(3):
+        for i in range(self.turns):
             started = time.perf_counter()
             rows = [self._row(1_000_000 * (i + 1) + j) for j in range(self.number)]
             self._send(rows, 1)
             self.at_once.append(time.perf_counter() - started)
 
-    def _row(self, ident: int) -> dict[str, int]:
-        rng = random.Random(ident)
-        return {"id": ident, self.columns[0]: rng.randrange(self.keys), self.columns[1]: rng.randrange(SECOND)}
+    def _row(self, ident: int) -> dict[str, Any]:
+        """A row: ``o`` is odd, between those that are there, and ``w`` a text."""
+        rng, row = random.Random(ident), dict[str, Any]({"id": ident})
+        for name, many in zip(self.columns, self.ranges, strict=True):
+            number = rng.randrange(many)
+            row[name] = 2 * number + 1 if name == "o" else f"w{number}" if name == "w" else number
+        return row
 
     def _singly(self, number: int) -> list[float]:
         seconds = []
@@ -148,7 +220,7 @@ class Changes(pw.io.python.ConnectorSubject):
             seconds.append(time.perf_counter() - started)
         return seconds
 
-    def _send(self, rows: list[dict[str, int]], diff: int) -> None:
+    def _send(self, rows: list[dict[str, Any]], diff: int) -> None:
         self.answered.clear()
         for row in rows:
             if diff > 0:
@@ -198,14 +270,18 @@ def first() -> dict[str, Any]:
 
 
 def changes() -> dict[str, Any]:
-    """One-row changes after the query has been computed."""
+    """One-row changes after the query has been computed, then all of them at once; in the mode "steps" the former."""
     query, source, columns = QUERIES[JOB["query"]]
-    subject = Changes(columns, JOB["keys"], JOB["changes"])
+    ranges, turns = JOB.get("ranges") or [JOB["keys"], SECOND], 3 if JOB["mode"] == "changes" else 0
+    subject = Changes(columns, ranges, JOB["changes"], min(50, JOB["changes"]), turns)
     table = pw.Table.concat_reindex(static(source), fed(source, subject))
     view = query(table)
     heard = view.reduce(n=pw.reducers.count()) if JOB["query"] == "join" else view
     if JOB["query"] == "triangles":  # most edges close none, and what does not change says nothing
         heard = table.reduce(n=pw.reducers.count()).join(view).select(pw.left.n, m=pw.right.n)
+    if JOB["query"] in ONE_GROUP:  # a row may change nothing, or many rows
+        many = view.reduce(m=pw.reducers.count())
+        heard = table.reduce(n=pw.reducers.count()).join(many).select(pw.left.n, pw.right.m)
     pw.io.null.write(view)
     changed: set[int] = set()
 
@@ -230,6 +306,6 @@ def stream() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    found = {"first": first, "changes": changes, "stream": stream}[JOB["mode"]]()
+    found = {"first": first, "changes": changes, "steps": changes, "stream": stream}[JOB["mode"]]()
     found["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps(found))

