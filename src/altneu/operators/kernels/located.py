@@ -65,6 +65,14 @@ class Located:
         hits, used, batch = chains_of(batches, hashes, keys)
         return cls(hits, used, batch, np.array([b.addresses[0, 0] for b in used], np.int64))
 
+    @classmethod
+    def of_new(cls, given: Arranged) -> Located:
+        """Look the keys of what is new up in what is old, once a step: several operations may ask."""
+        known: Located | None = given.__dict__.get("#located")
+        if known is None:
+            known = given.__dict__["#located"] = cls.of(given.old, *given.new.distinct_keys())
+        return known
+
     def words_of(self, block: int, start: int, stop: int) -> list[int]:
         """The words of some rows of a block."""
         words: list[int] = self.used[block].value_hash[start:stop].tolist()
@@ -124,7 +132,8 @@ class OldRows:
         Shape:  ``given`` in an order of columns; ``negative`` has the number of rows of each key whose count is
                 below zero, arranged by the key.
         """
-        located = Located.of(given.old, hashes, keys)
+        are_new = keys is given.new.distinct_keys()[1]
+        located = Located.of_new(given) if are_new else Located.of(given.old, hashes, keys)
         size = np.zeros(keys.count, np.int64)
         np.add.at(size, located.hits[:, 0], located.hits[:, 3] - located.hits[:, 2])
         return cls(given, located, size, _has_below_zero(negative, hashes, keys))
