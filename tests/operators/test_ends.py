@@ -132,6 +132,16 @@ def test_a_step_that_only_adds_rows_reads_as_many_however_many_it_adds(k, monkey
         assert 0 < read[-1] <= read[-2] <= 8 * some.rows + 8
 
 
+def test_rows_below_zero_and_rows_at_the_ends_are_looked_up_together(monkeypatch):
+    looked_up, find = [], located.chains_of
+    monkeypatch.setattr(located, "chains_of", lambda *given: looked_up.append(len(given[2].columns)) or find(*given))
+    group = Group((("v", False, True),))
+    group.step([((0, v, "x"), 0, 1) for v in range(100)], 1)
+    given, negative = group.step([((0, 3, "x"), 1, -1)], 2)
+    read_needed(given, Ends(first=1), negative)
+    assert looked_up == [1]
+
+
 def test_a_queue_costs_the_same_however_much_was_taken_from_it(monkeypatch):
     """Each step takes the first row away; the updates that cancel lie in different batches for long."""
     gathered = count_rows_read(monkeypatch)

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from altneu.columnar.hashing import hash_rows
+from altneu.columnar.gathered import Gathered
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import DiffOverflowError
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import bump
-from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import number_new
-from altneu.operators.kernels.located import Located
+from altneu.operators.kernels.in_order import in_order
+from altneu.operators.kernels.located import Located, matches_in
 from altneu.order import parted, placed
-from altneu.trace.batch import Arranged, Batch, Layout, Matches, find_in, matches_of
+from altneu.trace.batch import Arranged, Batch, Layout, Matches, find_in
 from altneu.trace.update import Updates
 
 _LEFT = "the count of a row left the signed 64-bit range; the step is not committed"
@@ -55,10 +55,9 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
     if len(some) < len(number):
         number, values, words, times, diffs = number[some], values.take(some), words[some], times[:, some], diffs[some]
     result = Located.of_new(given)
-    old = matches_of(result.with_rows(number, words, values, layout), result.used, layout)
-    both = Rows.concat([old.values, values], layout.value_schema)
-    group = np.concatenate([old.probe, number])
-    row, _ = group_rows(both, group.reshape(1, -1), hash_rows(both))
+    old = matches_in(result.with_rows(number, words, values, layout), result.used, layout)
+    both, group = Gathered.both(old.values, values), np.concatenate([old.probe, number])
+    row, _ = in_order(both, group, layout.order, np.concatenate([old.value_hash, words]))
     if not layout.lattice.is_total:
         return _at_epochs(layout, old, row, (keys, number, times, diffs))
     counts, times = np.zeros(int(row.max()) + 1, np.int64), times[0]
