@@ -94,7 +94,7 @@ def sequence(
     Cost:   a loop with as many rounds as the longest path along which nodes increase has nodes; arrangements of the
             edges by both ends, and the states of each node's neighbours. A change costs the nodes whose new state
             changes, and their neighbours.
-    Law:    at every time what a plain loop over the sorted nodes gives (tests/algorithms/test_sequence.py).
+    Law:    at every time what a plain loop over the sorted nodes gives (tests/algorithms/test_maintained.py).
     Source: ``sequence`` of differential dataflow.
 
     Raises:
