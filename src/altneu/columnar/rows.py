@@ -25,6 +25,9 @@ Apply = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 _FEW = 4  # rows of which some are taken by slices
 _LONG = pa.int64()
+_WHOLE_WORDS = frozenset(
+    (pa.lib.Type_INT64, pa.lib.Type_UINT64, pa.lib.Type_DOUBLE, pa.lib.Type_TIMESTAMP, pa.lib.Type_DECIMAL128)
+)
 _NUMBERS: dict[int, tuple[set[type], type]] = {
     pa.lib.Type_INT8: ({int}, np.int8), pa.lib.Type_INT16: ({int}, np.int16), pa.lib.Type_INT32: ({int}, np.int32),
     pa.lib.Type_INT64: ({int}, np.int64), pa.lib.Type_DOUBLE: ({float}, np.float64),
@@ -166,12 +169,7 @@ class Rows:
             return self.built()
         if not index:
             return Rows.empty(self.schema)
-        columns: tuple[pa.Array, ...] = self.columns
-        if not index[1:]:
-            columns = tuple([column.slice(index[0], 1) for column in columns])
-        else:
-            columns = tuple([pa.concat_arrays([column.slice(i, 1) for i in index]) for column in columns])
-        return Rows(self.schema, columns, len(index))
+        return Rows(self.schema, tuple([_few_of(column, index) for column in self.columns]), len(index))
 
     def filter(self, mask: npt.NDArray[np.bool_]) -> Rows:
         """Rows whose mask is true."""
@@ -233,6 +231,19 @@ class Rows:
     def to_batch(self) -> pa.RecordBatch:
         """As a record batch (which forgets ``count`` when there is no column)."""
         return pa.RecordBatch.from_arrays(list(self.columns), schema=self.schema)
+
+
+def _few_of(column: pa.Array, index: list[int]) -> pa.Array:
+    """Some values of a column.
+
+    A slice of narrower values, texts or validity would be stored together with what is beside it, to whole words, and
+    stored data is named by its bytes, which must depend on the rows alone.
+    """
+    if column.type.id not in _WHOLE_WORDS or column.null_count:
+        return taken(column, pa.array(index, _LONG))
+    if not index[1:]:
+        return column.slice(index[0], 1)
+    return pa.concat_arrays([column.slice(i, 1) for i in index])
 
 
 def _refusal(name: str, value: object) -> str:

@@ -190,7 +190,7 @@ class Plan:
     @cached_property
     def is_one_stage(self) -> bool:
         """Whether all of it is one stage, with the session's times: nothing waits for another stage or round."""
-        return self.schedule == ((0,),) and len(self.scopes) == 1
+        return bool(self.nodes) and self.schedule == ((0,),) and len(self.scopes) == 1
 
     @cached_property
     def loops(self) -> bool:

@@ -35,13 +35,23 @@ def description_from_json(layout: Layout, value: StoredBatch) -> Description:
     )
 
 
+_FEW = 256  # rows that may be slices; more are not sliced before they are written
+
+
 def to_ipc(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
-    """Record batches as one Arrow IPC stream."""
+    """Record batches as one Arrow IPC stream, whose bytes depend on the rows alone."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
-            writer.write_batch(batch)
+            writer.write_batch(_alone(batch))
     return sink.getvalue().to_pybytes()
+
+
+def _alone(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Few rows without those beside them: of a slice Arrow writes whole words, with what is behind it."""
+    if batch.num_rows > _FEW or not batch.num_columns or batch.nbytes == batch.get_total_buffer_size():
+        return batch
+    return batch.take(pa.array(range(batch.num_rows)))
 
 
 def from_ipc(data: bytes | memoryview) -> list[pa.RecordBatch]:
