@@ -18,6 +18,7 @@ from altneu.engine.catalogue import Catalogue
 from altneu.runtime.read import contents, row_count
 from altneu.views import lookup, peek
 from altneu.views.prepared import prepared
+from tests.session.calls import calls_of
 from tests.session.lookup_cases import (
     COLUMNS,
     FACTS,
@@ -34,7 +35,6 @@ from tests.session.lookup_cases import (
     ranked,
     typed,
 )
-from tests.session.test_step_calls import calls_of
 
 
 def answered(session, text, at=None):

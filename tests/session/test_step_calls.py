@@ -1,11 +1,10 @@
 """What a small step costs in calls of functions: a bound, and how little views with nothing to do add to it."""
 
 import random
-import sys
 
 import altneu as an
+from tests.session.calls import STEPS, calls_of
 
-STEPS = 40
 MOST_CALLS = 710  # of Python functions and built-in ones, in a step of a filter and a count with its insert
 MOST_CALLS_OF_A_JOIN = 700  # the same, of a filter and a join
 MOST_CALLS_IN_A_LOOP = 4_300  # the same, of replacing an edge of a graph that is searched: some three rounds
@@ -14,26 +13,6 @@ MOST_CALLS_IN_A_LOOP = 4_300  # the same, of replacing an edge of a graph that i
 def counting(number):
     source = an.source(f"t{number}", "k bigint, v bigint")
     return source.filter("v % 2 = 0").group_by("k").agg("count(*) AS n")
-
-
-def calls_of(run):
-    """The median number of calls in some steps: loading a kernel for the first time takes thousands."""
-    counts = []
-    for i in range(STEPS):
-        count = 0
-
-        def note(_frame, event, _argument):
-            nonlocal count
-            count += event in ("call", "c_call")
-
-        before = sys.getprofile()
-        sys.setprofile(note)
-        try:
-            run(i)
-        finally:
-            sys.setprofile(before)
-        counts.append(count)
-    return sorted(counts)[STEPS // 2]
 
 
 def one_row(session):
