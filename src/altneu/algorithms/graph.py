@@ -92,7 +92,7 @@ def labelled(rows: Collection, edges: Collection, what: str, value: str) -> Coll
     """The user's collection of nodes with a value each, as ``node`` and ``value``, without null nodes.
 
     Raises:
-        PlanError: it has not two columns.
+        PlanError: it does not have two columns.
         TypeMismatchError: its nodes have another type than those of the edges.
     """
     check_collection(rows, what)
@@ -110,7 +110,7 @@ def asked(pairs: Collection, edges: Collection) -> Collection:
     """The user's pairs of nodes, as ``src`` and ``dst``, each once, without nulls.
 
     Raises:
-        PlanError: it has not two columns.
+        PlanError: it does not have two columns.
         TypeMismatchError: its nodes have another type than those of the edges.
     """
     check_collection(pairs, "pairs")

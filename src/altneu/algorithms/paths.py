@@ -138,7 +138,7 @@ def bidirectional_search(
     Raises:
         UnknownColumnError, TypeMismatchError: an end is not a column, or neither a whole number nor a string; pairs and
             ends differ in type.
-        PlanError: ``pairs`` has not two columns.
+        PlanError: ``pairs`` does not have two columns.
 
     >>> import altneu as an
     >>> flights = an.source("flights", "src string, dst string")

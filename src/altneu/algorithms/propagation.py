@@ -42,7 +42,7 @@ def propagate(
     Raises:
         UnknownColumnError, TypeMismatchError: an end is not a column, or neither a whole number nor a string; the nodes
             of the labels have another type; ``at`` is not a whole number.
-        PlanError: ``labels`` has not two columns.
+        PlanError: ``labels`` does not have two columns.
 
     >>> import altneu as an
     >>> roads = an.source("roads", "src string, dst string")
@@ -100,7 +100,7 @@ def sequence(
     Raises:
         UnknownColumnError, TypeMismatchError: an end is not a column, or neither a whole number nor a string; the nodes
             of the states have another type.
-        PlanError: ``states`` has not two columns, or ``function`` is no function.
+        PlanError: ``states`` does not have two columns, or ``function`` cannot be called.
 
     >>> import altneu as an
     >>> borders = an.source("borders", "src string, dst string")
