@@ -1,7 +1,7 @@
 # Needs a POSIX shell, make and Python 3.11 or newer with its venv module; everything else is installed into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup run corrections quick test cluster faults lint check bench docs docs-serve clean
+.PHONY: help setup run corrections quick test cluster spark-matrix faults lint check bench docs docs-serve clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -13,6 +13,7 @@ help:
 	@echo "make quick        the tests that catch most mistakes, without Spark, and how long they took"
 	@echo "make test         every test"
 	@echo "make cluster      the acceptance suite on a Spark cluster on this machine, whose processes are killed"
+	@echo "make spark-matrix the tests that need Spark, on each version of Spark from 3.5 to 4.3"
 	@echo "make faults       kills, failing disks, damaged files: some twenty minutes, and no difference"
 	@echo "make lint         style, types and import contracts"
 	@echo "make check        lint and test: what CI runs"
@@ -53,6 +54,9 @@ test: setup
 
 cluster: setup
 	ALTNEU_CLUSTER=1 $(BIN)/python -m pytest tests/cluster tests/acceptance
+
+spark-matrix: setup
+	@$(BIN)/python scripts/spark-matrix $(VERSIONS)
 
 faults: setup
 	@$(BIN)/python -m faults

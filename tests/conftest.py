@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+import altneu as an
+from altneu.runtime.spark.java import find_java
 from altneu.runtime.spark.session import spark_session
 from bench.cluster import Cluster
 
@@ -48,9 +51,30 @@ def cluster() -> Iterator[Cluster]:
         yield started
 
 
+def connected(settings: dict[str, str | int]) -> SparkSession:
+    """A session of Spark Connect, whose server this process starts; its workers see altneu where it is."""
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    os.environ |= {
+        "JAVA_HOME": str(find_java().home),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(Path(an.__file__).parents[1]),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    session = SparkSession.builder.remote("local[2]").getOrCreate()
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    return session
+
+
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """The one Spark session of the run, with the settings that users get; on a cluster where that is asked for."""
+    """The one Spark session of the run, with the settings that users get.
+
+    On a cluster where ``ALTNEU_CLUSTER`` is set, of Spark Connect where ``ALTNEU_CONNECT`` is.
+    """
     if "not spark" in request.config.getoption("markexpr"):
         pytest.fail("this test needs Spark and is not marked so: mark the parameter that does with pytest.mark.spark")
     settings: dict[str, str | int] = {"spark.sql.shuffle.partitions": 2}
@@ -58,6 +82,8 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
         settings |= {"spark.speculation": "true", "spark.speculation.interval": "50ms"}
         settings["spark.speculation.quantile"] = "0.5"
         session = request.getfixturevalue("cluster").session("altneu-tests", settings)
+    elif os.environ.get("ALTNEU_CONNECT"):
+        session = connected(settings)
     else:
         session = spark_session("altneu-tests", "local[2]", config=settings)
     yield session

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from altneu.runtime.spark.versions import arrow_schema, spark_schema
 from altneu.views.reader import StoreReadings
 from altneu.views.view import View, followed
 from pyspark_altneu.options import Options
@@ -23,7 +23,7 @@ def columns_of(options: Options, view: View, *, changes: bool) -> pa.Schema:
 
 def shape_of(options: Options, view: View, *, changes: bool) -> Shape:
     """The shape of the rows that Spark receives."""
-    schema = to_arrow_schema(from_arrow_schema(columns_of(options, view, changes=changes)), timezone="UTC")
+    schema = arrow_schema(spark_schema(columns_of(options, view, changes=changes)))
     columns = options.selected(view)
     if not changes:
         return Shape(view.name, columns, schema)

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from altneu.errors import ReadError
+from altneu.runtime.spark.versions import check_streams, spark_schema
 from altneu.views.reader import StoreReadings
 from altneu.views.view import View
 from pyspark_altneu.options import Options
 from pyspark_altneu.parts import changed_parts, columns_of, shape_of
 from pyspark_altneu.rows import Part, read_part
-from pyspark_altneu.stream import ChangeReader
 
 
 class DefaultSource(DataSource):
@@ -30,14 +29,21 @@ class DefaultSource(DataSource):
         """The view's columns; for changes also the columns of times and diff."""
         options = Options.of(self.options)
         with options.open(lease=None) as reader:
-            return from_arrow_schema(columns_of(options, reader.view(options.view), changes=options.mode == "changes"))
+            return spark_schema(columns_of(options, reader.view(options.view), changes=options.mode == "changes"))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For ``spark.read``."""
         return ViewReader(Options.of(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """For ``spark.readStream``."""
+        """For ``spark.readStream``.
+
+        Raises:
+            ReadError: Spark is older than 4.2, whose streams do not say where a batch begins.
+        """
+        check_streams()
+        from pyspark_altneu.stream import ChangeReader  # a subclass of what came with 4.2
+
         return ChangeReader(Options.of(self.options))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from altneu import Session
 from altneu.operators.kernels import around, ends, located, quantiles, suffix
+from altneu.runtime.spark.versions import from_arrow, spark_schema
 from tests.oracle.runners import Runner
 
 
@@ -48,7 +49,10 @@ def runner(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         case "spark":
             spark = request.getfixturevalue("spark")
             yield Runner(
-                "spark", lambda _: Session(spark, placement="spark"), together=True, convert=spark.createDataFrame
+                "spark",
+                lambda _: Session(spark, placement="spark"),
+                together=True,
+                convert=lambda table: from_arrow(spark, table, spark_schema(table.schema)),
             )
         case "mixed":
             spark = request.getfixturevalue("spark")

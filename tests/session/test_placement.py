@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 import altneu as an
 from altneu.runtime.spark import executor as spark_executor
 from altneu.runtime.spark.frames import _first_rows, few_rows, is_dear
+from altneu.runtime.spark.versions import to_arrow
 from faults.stream_files import Files
 
 MOST = 1000
@@ -161,7 +162,7 @@ def test_every_type_comes_as_it_is(spark, large):
     try:
         spark.conf.set("spark.sql.session.timeZone", "America/New_York")
         actual = _first_rows(frame, 1000)
-        assert actual.sort_by("i").equals(frame.toArrow().sort_by("i"))
+        assert actual.sort_by("i").equals(to_arrow(frame).sort_by("i"))
     finally:
         spark.conf.set("spark.sql.session.timeZone", zone)
 

@@ -21,6 +21,7 @@ from altneu.errors import (
 )
 from altneu.runtime import local
 from altneu.runtime.spark import executor as spark_executor
+from altneu.runtime.spark.versions import to_arrow
 from altneu.runtime.spark.wire import open_message
 from tests.interrupts import interrupted_when
 from tests.oracle.histories import accumulated
@@ -227,11 +228,11 @@ def test_sums_that_spark_makes_are_those_of_the_rows(remote, spark, frames):
     big = "case when id % 7 = 0 then null when id % 5 = 0 then 9223372036854775807 - id else id - 500 end"
     keys = "case id % 6 when 0 then null when 1 then double('nan') when 2 then -0.0D when 3 then 0.0D else id % 6 end"
     rows = spark.range(0, 3000, 1, 3).selectExpr(f"{keys} as k", f"{big} as v", "cast(id % 100 - 50 as short) as w")
-    remote.insert("s", rows if frames else rows.toArrow())
+    remote.insert("s", rows if frames else to_arrow(rows))
     assert remote.advance().changes_in == 3000
     local = an.Session()
     wanted = local.maintain("v", plan)
-    local.insert("s", rows.toArrow())
+    local.insert("s", to_arrow(rows))
     local.advance()
     assert contents_of(view) == contents_of(wanted)
     assert {e["row"] for e in view.errors().to_pylist()} == {e["row"] for e in wanted.errors().to_pylist()}

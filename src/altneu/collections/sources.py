@@ -43,7 +43,9 @@ def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) 
         return _from_python(data, columns, schema, source)
     if is_spark_frame(data):
         _refuse_stream(data, source)
-        return data.toArrow()
+        from altneu.runtime.spark.versions import to_arrow
+
+        return to_arrow(data)
     if hasattr(type(data), "columns") and type(data).__module__.split(".")[0] in ("pandas", "polars"):
         return _from_frame(data, source)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
@@ -165,7 +167,8 @@ def check_columns(frame: DataFrame, stamp: Stamp) -> None:
 
 def _field_of(frame: DataFrame, column: str, source: str) -> pa.Field:
     from pyspark.errors import PySparkTypeError
-    from pyspark.sql.pandas.types import to_arrow_type
+
+    from altneu.runtime.spark.versions import arrow_type
 
     names = frame.columns
     if column not in names:
@@ -177,7 +180,7 @@ def _field_of(frame: DataFrame, column: str, source: str) -> pa.Field:
             "drop or rename all but one"
         )
     try:
-        return pa.field(column, to_arrow_type(frame.schema[names.index(column)].dataType, timezone="UTC"))
+        return pa.field(column, arrow_type(frame.schema[names.index(column)].dataType))
     except PySparkTypeError as error:
         raise SchemaError(
             f"column {column!r} of the DataFrame for source {source!r} has a type that Arrow lacks ({error}); "

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from altneu.errors import SchemaError
 from altneu.operators.source.keyed import COMMANDS, KIND, ROW
 from altneu.runtime.spark.frames import few_rows
+from altneu.runtime.spark.versions import to_arrow
 from altneu.streams.late import CLOSED, LATE_TIME
 from altneu.types import quote_name
 
@@ -112,7 +113,7 @@ class MicroBatch:
 
     def _fetched(self, frame: DataFrame) -> pa.Table | None:
         if self.here:
-            return frame.toArrow()
+            return to_arrow(frame)
         rows = few_rows(frame, HERE_ROWS)
         if rows is not None:
             return rows

@@ -12,6 +12,7 @@ import pyarrow as pa
 from altneu.columnar.rows import Rows
 from altneu.errors import InputError
 from altneu.provenance.finding import EVERYTHING, Finder, counted
+from altneu.runtime.spark.versions import to_arrow
 from altneu.testing.asserting import assert_contents, rows_of
 from altneu.types import normalise_type, type_name
 from altneu.views.contents import repeated
@@ -51,9 +52,9 @@ def assert_same_as_spark(
         inputs = dict(tables) if tables is not None else _retained(view, at)
         with _shown(spark, inputs):
             frame = spark.sql(query) if isinstance(query, str) else query(spark)
-            answer = frame.toArrow()
+            answer = to_arrow(frame)
     else:
-        answer = query.toArrow()
+        answer = to_arrow(query)
     actual = rows_of(view, at)
     _same_columns(view, actual.schema, answer.schema)
     answer = pa.table(

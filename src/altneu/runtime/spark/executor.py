@@ -1,7 +1,7 @@
 """Run segments on Spark: one job each, its stages joined by Spark's own shuffle, its state in files that tasks write.
 
 A segment is small or large. Small ones run in the driver, on the same snapshots, in milliseconds; large ones, and those
-whose input is a large DataFrame, become one Spark job: ``mapInArrow`` a stage, ``repartitionById`` between stages, one
+whose input is a large DataFrame, become one Spark job: ``mapInArrow`` a stage, a shuffle by shard between stages, one
 ``collect`` of what the stages tell. A step without loops is one segment. What passes from one to the next is written by
 the tasks, and only its names and counts go through the driver.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,8 +33,9 @@ from altneu.runtime.outcome import Outcome
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting
 from altneu.runtime.schedule import Run, Segment
-from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, spark_schema, titled, widened
+from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, titled, widened
 from altneu.runtime.spark.jobs import Jobs
+from altneu.runtime.spark.versions import by_shard, check_version, from_arrow, job_group, spark_schema, to_arrow
 from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
 from altneu.runtime.spark.worker import Kernel, Task, part_shards, run_stage, start, task_on
 from altneu.runtime.state import StateTable, blob_names, updates_from_batch
@@ -56,7 +57,6 @@ _JOB_SETTINGS = {
 }
 # Placement by shard needs no second opinion and stages cost less without; but a user's DataFrame may have shuffles.
 _OWN_SETTINGS = {**_JOB_SETTINGS, "spark.sql.adaptive.enabled": "false"}
-_JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 Frames = Mapping[str, list[tuple[Any, Stamp]]]
 
@@ -65,6 +65,7 @@ class SparkExecutor:
     """Runs segments in the driver or as Spark jobs, whichever their size asks for (``placement`` decides otherwise)."""
 
     def __init__(self, spark: SparkSession, shards: int, placement: str, memory: int | None = None) -> None:
+        check_version(spark)
         self.spark, self.shards, self.placement, self.memory = spark, shards, placement, memory
         self.jobs = Jobs()
         self.batch_writer = BatchWriter() if memory is None else BatchWriter(shares(memory)[0])
@@ -138,9 +139,9 @@ class SparkExecutor:
         began = time.perf_counter()
         with self._job(f"read {name}"), _source_failures([name]):
             if self.placement == "driver":
-                table: pa.Table | None = frame.toArrow()
+                table: pa.Table | None = to_arrow(frame)
             else:
-                if most < 0 or not hasattr(frame, "_jdf"):
+                if most < 0:
                     return None
                 if is_dear(frame):
                     persisted.append(frame.persist())
@@ -178,7 +179,7 @@ class SparkExecutor:
             messages = self._first_stage(task, frames, rows)
             for stage in task.stages[1:]:
                 kernel = titled(run_stage(task, stage), f"stage {stage}: {task.plan.stage_label(stage)}")
-                messages = messages.repartitionById(self.shards, "shard").mapInArrow(kernel, SPARK_SCHEMA)
+                messages = by_shard(messages, self.shards).mapInArrow(kernel, SPARK_SCHEMA)
             return [bytes(r[0]) for r in messages.where(f"port = {META}").select("payload").collect()]
 
     def _first_stage(self, task: Task, frames: Frames, rows: list[Row]) -> DataFrame:
@@ -198,7 +199,7 @@ class SparkExecutor:
                 if source in plan.sources:
                     watched = partial(self.jobs.observed, source)
                     parts += [read_frame(task, source, frame, stamp, watched) for frame, stamp in result]
-            parts.append(self.spark.createDataFrame(pa.Table.from_batches(list(pack(rows)), SCHEMA), SPARK_SCHEMA))
+            parts.append(from_arrow(self.spark, pa.Table.from_batches(list(pack(rows)), SCHEMA), SPARK_SCHEMA))
         whole = parts[0]
         for part in parts[1:]:
             whole = whole.union(part)
@@ -207,20 +208,13 @@ class SparkExecutor:
     @contextmanager
     def _job(self, title: str, *, own: bool = False) -> Iterator[None]:
         """Settings and a readable name for the jobs inside; on an interrupt they are cancelled."""
-        context = self.spark.sparkContext
         settings = _OWN_SETTINGS if own else _JOB_SETTINGS
         before = {key: self.spark.conf.get(key, None) for key in settings}
-        around = {key: context.getLocalProperty(key) for key in _JOB_PROPERTIES}  # a streaming query has its own
-        group = f"altneu-{id(self)}"
-        context.setJobGroup(group, title, interruptOnCancel=True)
         try:
-            for key, value in settings.items():
-                self.spark.conf.set(key, value)
-            yield
-        except BaseException:
-            with interrupts.deferred(), suppress(Exception):  # another error is on its way, which must not be replaced
-                context.cancelJobGroup(group)
-            raise
+            with job_group(self.spark, f"altneu-{id(self)}", title):
+                for key, value in settings.items():
+                    self.spark.conf.set(key, value)
+                yield
         finally:
             with interrupts.deferred():
                 for key, old in before.items():
@@ -228,8 +222,6 @@ class SparkExecutor:
                         self.spark.conf.unset(key)
                     else:
                         self.spark.conf.set(key, old)
-                for key, known in around.items():
-                    context.setLocalProperty(key, known)  # type: ignore[arg-type]
 
     # reading --------------------------------------------------------------------------------------------------------
 
@@ -252,7 +244,7 @@ class SparkExecutor:
 
     def frame_of(self, table: pa.Table) -> DataFrame:
         """Rows of the driver as a DataFrame."""
-        return self.spark.createDataFrame(table, spark_schema(table.schema))
+        return from_arrow(self.spark, table, spark_schema(table.schema))
 
     def read(self, table: StateTable, ports: ViewPorts, view: str, at: At, on_errors: str) -> DataFrame:
         """A large view as a DataFrame that Spark's own tasks read, shard by shard, from the segments."""

@@ -14,6 +14,14 @@ from altneu.operators.reduce.operation import ExplodeOp
 from altneu.operators.source.keyed import ROW
 from altneu.plan.physical import Plan, Port
 from altneu.runtime.inputs import Stamp
+from altneu.runtime.spark.versions import (
+    arrow_batches,
+    arrow_schema,
+    expected_bytes,
+    is_shuffled,
+    spark_type,
+    to_arrow,
+)
 from altneu.runtime.spark.wire import SPARK_SCHEMA
 from altneu.runtime.spark.worker import Kernel, Task, read_partials, read_source
 from altneu.trace.update import Updates
@@ -82,25 +90,12 @@ def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watch
     from pyspark.sql import functions as sf
 
     fields = [(new, stamp.schema.field(old).type) for new, old in renames.items()]
-    columns = [sf.col(quote_name(renames[name])).cast(_spark_type(data_type)).alias(name) for name, data_type in fields]
+    columns = [sf.col(quote_name(renames[name])).cast(spark_type(data_type)).alias(name) for name, data_type in fields]
     keys = [sf.col(quote_name(k)) for k in accumulator.key]
     sums = [sf.expr(expression).alias(name) for name, expression in partials]
     grouped = watched(frame.select(*columns)).groupBy(*keys).agg(*sums)
     kernel = read_partials(task, source, accumulator, stamp.time, channel)
     return grouped.mapInArrow(titled(kernel, f"sums of {source}"), SPARK_SCHEMA)
-
-
-def spark_schema(schema: pa.Schema) -> Any:
-    """The Spark schema of Arrow columns."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)
-
-
-def _spark_type(data_type: pa.DataType) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_type
-
-    return from_arrow_type(data_type)
 
 
 def titled(kernel: Kernel, title: str) -> Kernel:
@@ -121,9 +116,9 @@ def few_rows(frame: DataFrame, most: int) -> pa.Table | None:
             ``spark.driver.maxResultSize``.
     """
     try:
-        expected = _expected_bytes(frame)
-        is_small = expected <= _SMALL_BYTES or expected >= _UNKNOWN
-        table = frame.limit(most + 1).toArrow() if is_small else _first_rows(frame, most)
+        expected = expected_bytes(frame)
+        is_small = expected is None or expected <= _SMALL_BYTES or expected >= _UNKNOWN
+        table = to_arrow(frame.limit(most + 1)) if is_small else _first_rows(frame, most)
     except Exception as error:
         if "spark.driver.maxResultSize" in str(error):
             return None
@@ -136,27 +131,18 @@ def _first_rows(frame: DataFrame, most: int) -> pa.Table:
 
     The last batch of each partition may be short, so that of so many batches enough are full.
     """
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    zone = frame.sparkSession.conf.get("spark.sql.session.timeZone")
     partitions = int(frame._jdf.queryExecution().toRdd().getNumPartitions())
     size = max(min(most // (partitions + 1), _BATCH_ROWS), 1)
-    batches = frame._jdf.toArrowBatchRdd(size, zone, True, False).take(partitions + most // size + 1)
-    schema = to_arrow_schema(frame.schema, error_on_duplicated_field_names_in_struct=True, timezone="UTC")
+    batches = arrow_batches(frame, size).take(partitions + most // size + 1)
+    schema = arrow_schema(frame.schema)
     read = [pa.ipc.read_record_batch(pa.py_buffer(bytes(batch)), schema) for batch in batches]
     return pa.Table.from_batches(read, schema)
 
 
 def is_dear(frame: DataFrame) -> bool:
     """Whether Spark moves many rows between its tasks before it has those of a DataFrame: not to be done twice."""
-    return _expected_bytes(frame) > _SMALL_BYTES and (
-        "Exchange" in str(frame._jdf.queryExecution().executedPlan().toString())
-    )
-
-
-def _expected_bytes(frame: DataFrame) -> int:
-    """Bytes that Spark's optimiser expects of a DataFrame: of compressed files, and of what makes rows, far too few."""
-    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    expected = expected_bytes(frame)
+    return (expected is None or expected > _SMALL_BYTES) and is_shuffled(frame)
 
 
 def columns_to_check(frame: DataFrame, stamp: Stamp) -> set[str]:
@@ -169,7 +155,7 @@ def columns_to_check(frame: DataFrame, stamp: Stamp) -> set[str]:
     return {
         f.name
         for f in stamp.schema
-        if fields[f.name].dataType != _spark_type(f.type) or (fields[f.name].nullable and not f.nullable)
+        if fields[f.name].dataType != spark_type(f.type) or (fields[f.name].nullable and not f.nullable)
     }
 
 

@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from altneu.runtime.spark.versions import observed
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -70,7 +72,7 @@ class Jobs:
     def _hear(self) -> None:
         """Take what Spark has told since."""
         for source, observation in [*self._untold]:
-            value = observation._jo.future().value()  # the failure of a job that failed
-            if value.isDefined():
+            rows = observed(observation, "rows")
+            if rows is not None:
                 self._untold.remove((source, observation))
-                self.fetched(source, int(observation.get["rows"]) if value.get().isSuccess() else 0)
+                self.fetched(source, rows)

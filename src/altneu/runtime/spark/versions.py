@@ -1,0 +1,271 @@
+"""What differs between the versions of Spark that altneu runs on, 3.5 and 4.0 to 4.3, and its two kinds of session.
+
+A classic session has a JVM beside it; one of Spark Connect has a server somewhere else. No other module of the
+executor asks which version or kind it is given. Most of it is a matter of names: what there is is used, and what is
+lacking is made of that. The versions are tried one by one by ``make spark-matrix`` (docs/running.md says what each of
+them lacks).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache, partial
+from types import NoneType
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from altneu.errors import ReadError, SetupError
+from altneu.runtime import interrupts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+OLDEST = (3, 5)
+"""The oldest version that altneu runs on."""
+STREAMS_SINCE = (4, 2)
+"""From here on Spark tells a data source in Python where a batch of a stream begins, and how many rows it may have."""
+
+_JOB_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+_MANY = 1 << 20  # rows of a range that is cut into as many parts as there are tasks at once
+_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_PLACES = 64  # numbers a shard that are looked through for those whose hash is that of the shard
+
+
+def version_of(text: str) -> tuple[int, int]:
+    """The major and the minor version in a version's name.
+
+    >>> version_of("4.0.1.dev0"), version_of("3.5.6-amzn-0")
+    ((4, 0), (3, 5))
+    """
+    major, minor = text.split(".")[:2]
+    return int(major), int(minor)
+
+
+def is_connect(spark_or_frame: object) -> bool:
+    """Whether this is a session, or a DataFrame, of Spark Connect."""
+    return type(spark_or_frame).__module__.startswith("pyspark.sql.connect")
+
+
+def check_version(spark: SparkSession) -> None:
+    """Refuse a Spark that is too old.
+
+    Raises:
+        SetupError: it is older than 3.5.
+    """
+    if version_of(spark.version) < OLDEST:
+        raise SetupError(f"Spark must be 3.5 or newer, got {spark.version} (docs/running.md, Versions of Spark)")
+
+
+def check_streams() -> None:
+    """Refuse to be the source of a stream for a Spark that lacks what this needs.
+
+    Raises:
+        ReadError: it is older than 4.2.
+    """
+    import pyspark
+
+    if version_of(pyspark.__version__) < STREAMS_SINCE:
+        raise ReadError(
+            'spark.readStream.format("altneu") must be run by Spark 4.2 or newer, this is '
+            f'{pyspark.__version__}: read the changes since a time instead, with spark.read, .option("mode", '
+            '"changes") and .option("since", ...)'
+        )
+
+
+# types ----------------------------------------------------------------------------------------------------------------
+
+
+def arrow_type(data_type: DataType) -> pa.DataType:
+    """The Arrow type of a Spark type; timestamps are in UTC.
+
+    Raises:
+        pyspark.errors.PySparkTypeError: Arrow has no such type.
+    """
+    from pyspark.sql.pandas import types
+
+    return types.to_arrow_type(data_type, **_utc(types.to_arrow_type))
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of Spark columns; timestamps are in UTC.
+
+    Raises:
+        pyspark.errors.UnsupportedOperationException: a struct has two fields of one name (from 4.0 on).
+    """
+    from pyspark.sql.pandas import types
+
+    return types.to_arrow_schema(schema, **_utc(types.to_arrow_schema), **_strictly(types.to_arrow_schema))
+
+
+def spark_type(data_type: pa.DataType) -> DataType:
+    """The Spark type of an Arrow type; timestamps without a zone are TIMESTAMP_NTZ."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return from_arrow_type(data_type, prefer_timestamp_ntz=True)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark schema of Arrow columns; timestamps without a zone are TIMESTAMP_NTZ."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+@cache
+def _utc(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """How a version is asked for timestamps in UTC: from 4.2 on by name, before that it gives no others."""
+    return {"timezone": "UTC"} if "timezone" in inspect.signature(function).parameters else {}
+
+
+@cache
+def _strictly(function: Callable[..., Any]) -> Mapping[str, Any]:
+    name = "error_on_duplicated_field_names_in_struct"
+    return {name: True} if name in inspect.signature(function).parameters else {}
+
+
+# jobs -----------------------------------------------------------------------------------------------------------------
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks Spark runs at once, where nothing else is asked for. Cost: of a server that is asked, one job."""
+    if not is_connect(spark):
+        return spark.sparkContext.defaultParallelism
+    from pyspark.sql import functions as sf
+
+    return spark.range(_MANY).select(sf.spark_partition_id()).distinct().count()
+
+
+@contextmanager
+def job_group(spark: SparkSession, group: str, title: str) -> Iterator[None]:
+    """A name for the jobs inside; when they are interrupted, or fail, they are cancelled.
+
+    Spark's pages show the title. Spark Connect knows tags instead, and no titles.
+    """
+    if is_connect(spark):
+        spark.addTag(group)
+        cancel: Callable[[], object] = partial(spark.interruptTag, group)
+        leave: Callable[[], object] = partial(spark.removeTag, group)
+    else:
+        context = spark.sparkContext
+        around = {key: context.getLocalProperty(key) for key in _JOB_PROPERTIES}  # a streaming query has its own
+        context.setJobGroup(group, title, interruptOnCancel=True)
+        cancel = partial(context.cancelJobGroup, group)
+
+        def leave() -> None:
+            for key, known in around.items():
+                context.setLocalProperty(key, known)  # type: ignore[arg-type]
+
+    try:
+        yield
+    except BaseException:
+        with interrupts.deferred(), suppress(Exception):  # another error is on its way, which must not be replaced
+            cancel()
+        raise
+    finally:
+        with interrupts.deferred():
+            leave()
+
+
+def observed(observation: Any, name: str) -> int | None:
+    """What Spark has counted; None if it has not told yet, which is not waited for, and 0 of a job that failed."""
+    if isinstance(getattr(observation, "_jo", None), NoneType):  # of Spark Connect
+        result = getattr(observation, "_result", None)
+        return None if result is None else int(result[name])
+    value = observation._jo.future().value()
+    if not value.isDefined():
+        return None
+    return int(observation.get[name]) if value.get().isSuccess() else 0
+
+
+def expected_bytes(frame: DataFrame) -> int | None:
+    """Bytes that Spark's optimiser expects of a DataFrame, None if it does not tell.
+
+    Of compressed files, and of what makes rows, it expects far too few.
+    """
+    return None if is_connect(frame) else int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+def is_shuffled(frame: DataFrame) -> bool:
+    """Whether Spark moves rows between its tasks before it has those of a DataFrame."""
+    either: Any = frame
+    plan = either._explain_string() if is_connect(frame) else either._jdf.queryExecution().executedPlan().toString()
+    return "Exchange" in str(plan)
+
+
+# rows -----------------------------------------------------------------------------------------------------------------
+
+
+def to_arrow(frame: DataFrame) -> pa.Table:
+    """All rows of a DataFrame: ``toArrow``, which came with 4.0."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    schema, classic = arrow_schema(frame.schema), cast(Any, frame)
+    return pa.Table.from_batches(classic._collect_as_arrow(), schema).cast(schema)
+
+
+def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | str) -> DataFrame:
+    """Rows of this process as a DataFrame: ``createDataFrame`` of an Arrow table, which came with 4.0."""
+    if version_of(spark.version) >= (4, 0):
+        return spark.createDataFrame(table, schema)
+    from pyspark.sql import DataFrame
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+    from pyspark.sql.types import _parse_datatype_string
+
+    struct = _parse_datatype_string(schema) if isinstance(schema, str) else schema
+    size = int(str(spark.conf.get(_RECORDS)))
+    jvm: Any = spark._jvm
+    rows = spark._sc._serialize_to_jvm(  # one partition a batch, as 4.0 does it
+        table.to_batches(size if size > 0 else None) or [pa.RecordBatch.from_pylist([], schema=table.schema)],
+        ArrowStreamSerializer(),
+        jvm.PythonSQLUtils.readArrowStreamFromFile,
+        jvm.ArrowIteratorServer,
+    )
+    return DataFrame(jvm.PythonSQLUtils.toDataFrame(rows, struct.json(), spark._jsparkSession), spark)
+
+
+def arrow_batches(frame: DataFrame, size: int) -> Any:
+    """The RDD of a DataFrame's rows as Arrow's record batches of at most so many rows, as bytes; UTC."""
+    session = frame.sparkSession
+    if version_of(session.version) >= (4, 2):
+        return frame._jdf.toArrowBatchRdd(size, session.conf.get("spark.sql.session.timeZone"), True, False)
+    before = session.conf.get(_RECORDS)
+    session.conf.set(_RECORDS, str(size))
+    try:
+        return frame._jdf.toArrowBatchRdd()
+    finally:
+        session.conf.set(_RECORDS, str(before))
+
+
+# placement ------------------------------------------------------------------------------------------------------------
+
+
+def by_shard(frame: DataFrame, shards: int) -> DataFrame:
+    """Put the rows of each ``shard`` into the partition of that number: ``repartitionById``, which came with 4.1.
+
+    Before that, rows are placed by the hash of a number that Spark places there.
+    """
+    if hasattr(frame, "repartitionById"):
+        return frame.repartitionById(shards, "shard")
+    from pyspark.sql import functions as sf
+
+    numbers = ", ".join(f"{number}L" for number in _numbers(frame.sparkSession, shards))
+    return frame.repartition(shards, sf.expr(f"element_at(array({numbers}), shard + 1)"))
+
+
+_KNOWN: dict[int, list[int]] = {}  # Spark's hash is the same in all sessions and versions
+
+
+def _numbers(spark: SparkSession, shards: int) -> list[int]:
+    """For each shard a number whose hash, as ``repartition`` takes it, is that of the shard's partition."""
+    most = _PLACES * shards
+    while shards not in _KNOWN:
+        rows = spark.range(0, most, 1, 1).selectExpr("id", f"pmod(hash(id), {shards}) AS shard")
+        found = {int(shard): int(number) for shard, number in rows.groupBy("shard").min("id").collect()}
+        if len(found) == shards:
+            _KNOWN[shards] = [found[shard] for shard in range(shards)]
+        most *= 2
+    return _KNOWN[shards]
