@@ -597,6 +597,7 @@ class Session(Closing):
         late: str | Mapping[str, str] = "revise",
         command: str | Mapping[str, str] | None = None,
         max_rows: int | Mapping[str, int] | None = None,
+        snapshots: bool | Mapping[str, bool] = False,
         restart: str | Mapping[str, str] | None = None,
         on_step: Callable[[Status, Step], object] | None = None,
         **more: DataFrame,
@@ -616,6 +617,11 @@ class Session(Closing):
         ``command`` says what the rows of a source with a key do: "insert", "delete", "insert_or_update" or
         "delete_key", or a column or a SQL expression with one of these for each row (docs/keyed.md).
 
+        With ``snapshots`` each micro-batch is all that the source has from then on, as for ``replace``: the step
+        receives the differences, and rows inserted meanwhile are replaced. One micro-batch must be one snapshot: if
+        each is a file, the stream takes one at a time (``maxFilesPerTrigger`` 1). It goes without ``time``, ``command``
+        and ``max_rows``, and not beside streams with ``time`` (docs/howto/snapshots.md).
+
         ``max_rows`` splits a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
         checkpoints, by default inside a local store. ``restart`` is for a checkpoint and a store that have diverged:
         the error that reports this names the value to give. An option that differs between streams is a mapping by
@@ -632,7 +638,7 @@ class Session(Closing):
             StreamError: in ``wait()``: a stream stopped; it names the batch and what to do.
         """
         options: dict[str, Any] = {"time": time, "diff": diff, "watermark": watermark, "late": late, "command": command}
-        options |= {"max_rows": max_rows, "restart": restart, "on_step": on_step}
+        options |= {"max_rows": max_rows, "snapshots": snapshots, "restart": restart, "on_step": on_step}
         folder = None if checkpoint is None else str(checkpoint)
         return self._streams.follow({**streams, **more}, folder, options, available_now=available_now, trigger=trigger)
 

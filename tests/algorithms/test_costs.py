@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import random
 
 import pytest
@@ -56,6 +57,64 @@ def test_a_search_from_both_ends_looks_at_the_nodes_within_half_of_the_distance(
             leaf, depth = (leaf - 1) // 3, depth + 1
         assert view.to_pylist() == [(0, nodes - 1, depth)]
         assert read(session) - loaded < 60 * 3 ** ((depth + 1) // 2)  # of 3 ** depth nodes
+
+
+LENGTH = 10  # nodes of each of many paths, which are all of the graph
+
+
+def paths(nodes):
+    return [(node, node + 1) for node in range(nodes) if (node + 1) % LENGTH]
+
+
+@pytest.mark.parametrize("nodes", [300, 30_000])
+def test_a_label_costs_the_nodes_that_it_reaches(nodes):
+    edges, labels = an.source("edges", "src long, dst long"), an.source("labels", "node long, label long")
+    with an.Session() as session:
+        view = session.maintain("least", an.algorithms.propagate(edges, labels))
+        session.insert("edges", paths(nodes))
+        session.insert("labels", [(node, 5) for node in range(0, nodes, LENGTH)])
+        session.advance()
+        loaded = read(session)
+        session.insert("labels", [(LENGTH, 3)])
+        session.advance()
+        assert len(view.changes()) == 2 * LENGTH
+        assert read(session) - loaded < 40 * LENGTH
+
+
+@pytest.mark.parametrize("nodes", [300, 30_000])
+def test_a_state_costs_the_nodes_that_hear_of_it(nodes):
+    edges, states = an.source("edges", "src long, dst long"), an.source("states", "node long, state long")
+    with an.Session() as session:
+        view = session.maintain("swept", an.algorithms.sequence(edges, states, heard_by))
+        session.insert("edges", paths(nodes))
+        session.insert("states", [(node, 1) for node in range(nodes)])
+        session.advance()
+        loaded = read(session)
+        session.retract("edges", [(LENGTH, LENGTH + 1)])
+        session.advance()
+        assert len(view.changes()) == 2 * (LENGTH - 1)
+        assert read(session) - loaded < 80 * LENGTH
+
+
+def heard_by(node, heard):
+    """How many nodes lead to it, one after the other."""
+    return sum(heard) + 1
+
+
+@pytest.mark.parametrize("places", [50, 5_000])
+def test_a_value_costs_the_blocks_that_have_it_and_the_positions_whose_scan_changes(places):
+    values, at = an.source("values", "position long, value string"), an.source("at", "position long")
+    with an.Session() as session:
+        view = session.maintain("scan", an.algorithms.prefix_scan(values, operator.add, at=at))
+        session.insert("values", [(3 * place, "a") for place in range(places)])
+        session.insert("at", [(place,) for place in (0, places, 3 * places)])
+        session.advance()
+        loaded = read(session)
+        session.insert("values", [(3 * places - 1, "b")])
+        session.advance()
+        assert view.changes()["diff"].to_pylist() in ([1, -1], [-1, 1])
+        assert ((3 * places), "a" * places + "b") in view.to_pylist()
+        assert read(session) - loaded < 800  # of 16 parts of a block, and 255 of a position
 
 
 def read(session):

@@ -280,6 +280,43 @@ def test_maintained_step_by_step_and_in_one(name, kind):
             assert [contents_of(view, time) for time in range(TIMES + 1)] == wanted, f"cuts {cuts}"
 
 
+@pytest.mark.parametrize("name", ["least labels, in order", "sequence", "prefix scan"])
+def test_on_spark(spark, name):
+    """Those whose loops and functions are their own: a few steps, each a job."""
+
+    def swept(node, heard):  # which tasks get with what it refers to: they do not have this module
+        return (2 * sum(heard) + 3 * len(heard) + node) % 11
+
+    def composed(left, right):  # associative, and not commutative
+        return left if right % 2 else right
+
+    def scanned(edges):
+        result, scan = {}, None
+        for src, dst in sorted(edge[:2] for edge in edges):
+            scan = result[src] = dst if scan is None else composed(scan, dst)
+        return result
+
+    kind = LONG
+    make, expected = {
+        "least labels, in order": CASES["least labels either way, in order"],
+        "sequence": (
+            lambda e, _, nodes, kind: algo.sequence(e, first_states(nodes, kind), swept),
+            lambda g: rows(reference.swept(g.arcs, {node: first_state(node) for node in g.others}, swept)),
+        ),
+        "prefix scan": (
+            lambda e, *_: algo.prefix_scan(e.select(position="src", value="dst"), composed),
+            lambda g: rows(scanned(g.edges)),
+        ),
+    }[name]
+    sources, history = kind.sources(), history_of("spark", kind)
+    with an.Session(spark, placement="spark", shards=2) as session:
+        view = session.maintain(name, make(*sources.values(), kind))
+        for lower, upper in ((0, 2), (2, 3), (3, TIMES + 1)):
+            insert(session, sources, history, lower, upper)
+            assert session.advance(to=upper).placement == "spark"
+            assert contents_of(view) == Counter(expected(held_at(history, upper - 1)))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_left_of_what_is_taken_back(name):
     make, expected = CASES[name]

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from altneu.cdc.files import message_files, read_lines
 from altneu.cdc.logic import members_of, reading
 from altneu.cdc.messages import Progress, Refused, Update, read, show
 from altneu.collections.collection import Collection, source
@@ -16,6 +17,7 @@ from altneu.engine.history import Step
 from altneu.errors import InputError, PlanError
 from altneu.operators.json.text import Unit
 from altneu.runtime.inputs import whole_number
+from altneu.store import LocalFolder, Location, folder_of
 
 Span: TypeAlias = tuple[int, int]
 
@@ -56,10 +58,13 @@ class Feed:
     as many updates as its count have arrived.
 
     ``fields`` are names and types of the members of the data; members that no view reads are not parsed. ``start`` is
-    the first time of the feed.
+    the first time of the feed. ``path`` is a folder that ``an.sinks.feed`` writes: ``advance`` reads the new files, so
+    that the session follows the writer's view and its frontier. Messages may also look as serde writes ``Message`` of
+    the Rust crate: ``{"Updates": ...}`` and ``{"Progress": {"lower": [0], ...}}``.
 
     Units:  ``unit`` as for ``debezium``.
-    Cost:   memory for updates and counts of times that are not closed.
+    Cost:   memory for updates and counts of times that are not closed. Of a folder, each file is read once, and those
+            of closed times never: the list of names is read by each advance.
     Law:    the result does not depend on the order or repetition of messages (tests/session/test_cdc_feed.py).
     Source: McSherry, "Change data capture (part 1)", 2020; differential dataflow's capture.
 
@@ -74,11 +79,15 @@ class Feed:
     (7, 7, [('Ada',)])
     """
 
-    def __init__(self, name: str, fields: str | pa.Schema, *, unit: Unit = "", start: int = 0) -> None:
+    def __init__(
+        self, name: str, fields: str | pa.Schema, *, unit: Unit = "", start: int = 0, path: Location | None = None
+    ) -> None:
         rows = source(name, f"{_DATA} string NOT NULL")
         self.name = name
         self.collection: Collection = rows.join_function(reading(_DATA, members_of(fields, unit)))
         self._lower = whole_number(start, "start")
+        self._folder = None if path is None else folder_of(path)
+        self._read = self._lower  # the files up to this time have been read
         self._session: Session | None = None
         self._updates: dict[int, set[tuple[str, int]]] = {}
         self._counts: dict[int, int] = {}
@@ -110,6 +119,20 @@ class Feed:
                     self._take_updates(said)
             except Refused as error:
                 raise InputError(f"message {number} for feed {self.name!r}: {error} (it is {show(message)})") from None
+
+    def read_files(self) -> None:
+        """Offer the messages of the files that have come to the folder, if the feed has one.
+
+        Raises:
+            InputError: as ``offer``; the file is read again by the next call.
+        """
+        folder = self._folder
+        if folder is None or (isinstance(folder, LocalFolder) and not folder.path.exists()):  # not written yet
+            return
+        for file in message_files(folder):
+            if file.upper > max(self._read, self._lower):
+                self.offer(read_lines(folder, file))
+                self._read = file.upper
 
     def _take_updates(self, updates: list[Update]) -> None:
         fresh: dict[int, set[tuple[str, int]]] = {}
@@ -145,7 +168,10 @@ class Feed:
     # steps ----------------------------------------------------------------------------------------------------------
 
     def advance(self, session: Session) -> Step | None:
-        """Bring a session up to the frontier: see ``altneu.cdc.advance``, which does so for several feeds."""
+        """Bring a session up to the frontier: see ``altneu.cdc.advance``, which does so for several feeds.
+
+        Errors are those of ``altneu.cdc.advance``.
+        """
         return advance(session, self)
 
     def attach(self, session: Session) -> None:
@@ -184,15 +210,15 @@ class Feed:
 def advance(session: Session, *feeds: Feed) -> Step | None:
     """Advance a session to the time before which all times of several feeds are complete.
 
-    The distinct updates of complete times are inserted, each at its own time, and the session advances; if no further
-    times are complete, nothing happens and the result is None. The first advance starts at the session's frontier:
-    after a restart from a store its closed times are complete, and messages about them, which may be repeated from the
-    beginning, are duplicates. Feeds of one session must advance together.
+    Feeds with a ``path`` first read the new files. The distinct updates of complete times are inserted, each at its own
+    time, and the session advances; if no further times are complete, nothing happens and the result is None. The first
+    advance starts at the session's frontier: after a restart from a store its closed times are complete, and messages
+    about them, which may be repeated from the beginning, are duplicates. Feeds of one session must advance together.
 
     Cost:   that of ``Session.insert`` and ``Session.advance``.
 
     Raises:
-        InputError: the session has closed times without a feed's updates.
+        InputError: the session has closed times without a feed's updates; or ``offer`` refuses a message of a file.
         UnknownSourceError: no maintained view reads a feed. Errors of ``Session.advance`` are raised too; uncommitted
             updates stay with the feeds.
     """
@@ -201,6 +227,7 @@ def advance(session: Session, *feeds: Feed) -> Step | None:
     with session.lock:
         for feed in feeds:
             feed.attach(session)
+            feed.read_files()
         before, upper = session.lower, min(feed.frontier for feed in feeds)
         if upper <= before:
             return None

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 _SHOWN = 80  # characters of a message in an error
+_MEMBERS = ("updates", "progress", "Updates", "Progress")
 _LONG = 1 << 63
 _DIGITS = 20  # of the longest number of 64 bits, with its sign; longer ones are times or diffs of nothing
 _TOO_DEEP = "its lists and objects are nested too deeply to be read: a few hundred levels are the most"
@@ -40,20 +41,26 @@ class Refused(ValueError):  # noqa: N818 -- a signal to the feed, which says whi
 def read(message: object) -> list[Update] | Progress:
     """The updates or the progress in a message, which is a JSON string or the parsed value.
 
+    The names of its members may be as Rust writes them, and the bounds of progress lists of one time, as antichains.
+
     >>> read('{"updates": [[{"x": 1.50}, 3, 1]]}')
     [Update(data='{"x":1.50}', time=3, diff=1)]
     >>> read({"progress": {"lower": 0, "upper": 4, "counts": [[3, 1]]}})
     Progress(lower=0, upper=4, counts={3: 1})
+    >>> read('{"Progress": {"lower": [0], "upper": [4], "counts": []}}')
+    Progress(lower=0, upper=4, counts={})
 
     Raises:
         Refused: it is not a message.
     """
     document = _parsed(message) if isinstance(message, str | bytes | bytearray) else message
-    if not isinstance(document, Mapping) or ("updates" in document) == ("progress" in document):
+    contents = (
+        [(name, document[name]) for name in _MEMBERS if name in document] if isinstance(document, Mapping) else []
+    )
+    if len(contents) != 1:
         raise Refused("a message must be an object with updates or with progress")
-    if "progress" in document:
-        return _progress(document["progress"])
-    return [_update(u) for u in _list(document["updates"], "updates")]
+    ((name, content),) = contents
+    return _progress(content) if name.lower() == "progress" else [_update(u) for u in _list(content, "updates")]
 
 
 def show(message: object) -> str:
@@ -119,7 +126,7 @@ def _update(item: object) -> Update:
 def _progress(item: object) -> Progress:
     if not isinstance(item, Mapping) or not {"lower", "upper", "counts"} <= item.keys():  # one cut short closes nothing
         raise Refused(f"progress must be an object with lower, upper and counts, got {_quoted(item)}")
-    lower, upper = _time(item["lower"]), _time(item["upper"])
+    lower, upper = _bound(item["lower"]), _bound(item["upper"])
     if upper < lower:
         raise Refused(f"the upper bound of the progress, {upper}, lies before the lower one, {lower}")
     counts: dict[int, int] = {}
@@ -138,6 +145,15 @@ def _list(value: object, what: str) -> list[Any] | tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise Refused(f"{what} must be a list, got {_quoted(value)}")
     return value
+
+
+def _bound(value: object) -> int:
+    """A time, or an antichain of one: an empty one would close times without end, and a session has always a next."""
+    if isinstance(value, list | tuple):
+        if len(value) != 1:
+            raise Refused(f"a bound of progress must be one time, got {_quoted(value)}")
+        (value,) = value
+    return _time(value)
 
 
 def _time(value: object) -> int:

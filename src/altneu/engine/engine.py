@@ -609,18 +609,21 @@ class Engine(Closing):
             self.check_open()
             self._advance(self.lower, {})
 
-    def take(self, inputs: Inputs, upper: int, streams: Mapping[str, StoredStream]) -> Step:
+    def take(
+        self, inputs: Inputs, upper: int, streams: Mapping[str, StoredStream], *, replaced: str | None = None
+    ) -> Step:
         """Process micro-batches together with the inserted rows, and advance to ``upper``, at least ``lower``.
 
-        The positions of the ``streams`` are in the same commit as their rows. If the step fails, the inserted rows are
-        still pending and the micro-batches are dropped.
+        The positions of the ``streams`` are in the same commit as their rows. Rows inserted into the source
+        ``replaced`` do not count, because a snapshot has come since. If the step fails, the inserted rows are still
+        pending and the micro-batches are dropped.
         """
         with self.lock:
             self.check_open()
             for name in inputs.sources:
                 self.refuse_closed(name)
             own, steps = self.pending, self.journal.steps
-            self.pending = own.and_more(inputs)
+            self.pending = (own if replaced is None else own.without(replaced)).and_more(inputs)
             try:
                 return self._advance(upper, streams)
             except BaseException:

@@ -37,35 +37,47 @@ DIFF = "#diff"
 def replace(engine: Engine, source: str, rows: Any, diff: int | str = 1) -> None:
     """Make rows the contents of a source; see ``Session.replace``."""
     with engine.lock:
-        engine.check_open()
-        engine.require_stored_views()
-        engine.adopt()
-        declared = engine.source(source)
-        engine.refuse_closed(source)
-        _refuse_two_times(declared)
-        _refuse_counts(declared, diff)
-        arrangement = _arrangement(engine, declared)
-        _refuse_future(engine, declared, arrangement)
-        inputs = _difference(engine, declared, arrangement, rows, diff)
+        inputs = difference(engine, source, rows, diff)
         with interrupts.deferred():
             engine.discard(source)  # what was inserted before is replaced too
             engine.pending = engine.pending.and_more(inputs)
             engine.pending.threads.add(get_ident())
 
 
+def difference(engine: Engine, source: str, rows: Any, diff: int | str = 1) -> Inputs:
+    """What has to be inserted now, so that the rows of the last closed time become those that are given.
+
+    The caller holds the lock, and drops the rows of the source that wait for the next step: these are replaced too.
+
+    Raises:
+        as ``Session.replace``.
+    """
+    engine.check_open()
+    engine.require_stored_views()
+    engine.adopt()
+    declared = engine.source(source)
+    engine.refuse_closed(source)
+    refuse_replacing(declared, diff)
+    arrangement = _arrangement(engine, declared)
+    _refuse_future(engine, declared, arrangement)
+    return _difference(engine, declared, arrangement, rows, diff)
+
+
 # what is refused ------------------------------------------------------------------------------------------------------
 
 
-def _refuse_two_times(source: ir.Source) -> None:
+def refuse_replacing(source: ir.Source, diff: int | str) -> None:
+    """Refuse a source that no rows can replace, whatever it has.
+
+    Raises:
+        InputError: it has two times; or it is a set or has a key, and rows have a count.
+    """
     if source.coordinates is not None:
         raise InputError(
             f"source {source.name!r} has two times, {' and '.join(source.coordinates)}, and rows that replace its "
             f"contents do not say which {source.coordinates[1]} they correct; retract the rows that are wrong and "
             "insert those that are right, each with its times"
         )
-
-
-def _refuse_counts(source: ir.Source, diff: int | str) -> None:
     if source.commanded_by is not None and not (type(diff) is int and diff == 1):
         what = "has a key" if source.key else "is a set"
         raise InputError(

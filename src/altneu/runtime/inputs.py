@@ -361,6 +361,12 @@ class Inputs:
         """The sources that something was inserted into."""
         return {*self.updates, *self.frames}
 
+    def without(self, source: str) -> Inputs:
+        """What was inserted into the other sources; this is not changed."""
+        updates = {name: some for name, some in self.updates.items() if name != source}
+        frames = {name: some for name, some in self.frames.items() if name != source}
+        return Inputs(updates, frames, self.threads)
+
     def and_more(self, other: Inputs) -> Inputs:
         """Both; neither is changed."""
         updates, frames = _both(self.updates, other.updates), _both(self.frames, other.frames)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from altneu.sinks.base import Mark, Mode, Sink
 from altneu.sinks.database_sink import DatabaseSink
 from altneu.sinks.drivers import DbApi, Jdbc
+from altneu.sinks.feed_sink import FeedSink
 from altneu.sinks.parquet_sink import ParquetSink, parquet_files
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from altneu.engine.reading import OnErrors
 from altneu.views.view import View
 
-__all__ = ["Mark", "Sink", "database", "jdbc", "parquet", "parquet_files"]
+__all__ = ["Mark", "Sink", "database", "feed", "jdbc", "parquet", "parquet_files"]
 
 
 def parquet(
@@ -48,6 +49,52 @@ def parquet(
     Cost:   a run rewrites each bucket that changes.
     """
     return ParquetSink(view, path, mode, key, errors=errors, lease=lease, buckets=buckets, keep=keep)
+
+
+def feed(
+    view: View,
+    path: str | os.PathLike[str],
+    *,
+    errors: OnErrors = "raise",
+    lease: float | str = "1 hour",
+) -> FeedSink:
+    """A sink into a folder of messages of updates and progress, which ``an.cdc.Feed(..., path=path)`` reads.
+
+    So two sessions form one dataflow, each with its own store, executor and pace: the second has the view of the first
+    as a source, at the same times, and its frontier follows. Each run adds one file, with all changes of the times that
+    were closed since the run before, and a message of progress, even if nothing has changed. The file's name says these
+    times, so the file and the position appear in one. A new folder begins with the view's contents.
+
+    A line is a message, in JSON as serde writes the Rust crate's ``capture::Message`` with times and diffs of 64 bits:
+    ``{"Updates":[[row,time,diff]]}`` or ``{"Progress":{"lower":[t],"upper":[t],"counts":[[time,n]]}}``. A row is an
+    object: dates, timestamps and decimals are strings, binary is base64, NaN is a word. altneu removes no
+    file. Those of times that every reader has closed may be removed, except the last; a new reader then needs a new
+    folder.
+
+    Cost:   a run writes the changes.
+    Law:    whenever writer and reader are killed, the reader's view equals the writer's
+            (tests/sinks/test_feed_killed.py).
+    Source: McSherry, "Change data capture (part 1)", 2020; differential dataflow's capture.
+
+    Raises:
+        SinkError: the view has two times, or a column that JSON is not read as (an interval); or the folder is not on a
+            local disk.
+
+    >>> import altneu as an, tempfile
+    >>> path, orders = tempfile.mkdtemp(), an.source("orders", "item string, price long")
+    >>> totals = an.cdc.Feed("totals", "item string, total long", path=path)
+    >>> with an.Session() as one, an.Session() as two:
+    ...     sink = an.sinks.feed(
+    ...         one.maintain("total", orders.group_by("item").agg(total="sum(price)")), path
+    ...     )
+    ...     dear = two.maintain("dear", totals.collection.filter("total > 4"))
+    ...     one.insert("orders", [("tea", 3), ("tea", 4), ("jam", 2)])
+    ...     _ = one.advance(to=7)
+    ...     applied, step = sink.run(), totals.advance(two)
+    ...     applied, two.lower, dear.to_pylist()
+    (2, 7, [('tea', 7)])
+    """
+    return FeedSink(view, path, errors=errors, lease=lease)
 
 
 def database(

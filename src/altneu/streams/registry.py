@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from altneu.collections.sources import is_spark_frame
@@ -54,6 +54,7 @@ class Streams:
             streams = [self._stream(name, frame, _options(name, options)) for name, frame in frames.items()]
             folders = [self._folder(checkpoint_base, stream.name) for stream in streams]
             before = self._followed
+            self._refuse_waiting(streams)
             self._followed = before | {stream.name: stream for stream in streams}  # all hold it back from now on
         try:
             self._catch_up()
@@ -65,6 +66,24 @@ class Streams:
             self._followed = before
             raise
         return Following(streams, self.changed)
+
+    def _refuse_waiting(self, streams: Sequence[Stream]) -> None:
+        """Refuse snapshots where streams with times decide when a time is closed.
+
+        Raises:
+            InputError: a snapshot would wait, and the next one would not know what it replaces.
+        """
+        running = {name: stream for name, stream in self._followed.items() if stream.active}
+        together = {**running, **{stream.name: stream for stream in streams}}
+        snapshots = [name for name, stream in together.items() if stream.options.snapshots]
+        records = {**self.records(), **{stream.name: stream.record for stream in streams}}
+        timed = [name for name, record in records.items() if record.delay is not None]
+        if snapshots and timed:
+            raise InputError(
+                f"the snapshots of {snapshots[0]!r} each need a step of their own, but the times of stream "
+                f"{timed[0]!r} say which times are closed; follow them in two sessions, which an.sinks.feed makes "
+                f"one dataflow, or session.unfollow({timed[0]!r})"
+            )
 
     def _catch_up(self) -> None:
         """Advance to the watermarks: a long advance may have been interrupted after its first commit."""
@@ -173,6 +192,8 @@ def _options(name: str, values: Mapping[str, Any]) -> Options:
     """The options of one stream: of an option that is a mapping, the value for this stream."""
     of = {k: v.get(name, getattr(Options(), k)) if isinstance(v, Mapping) else v for k, v in values.items()}
     options = Options(**of)
+    if not isinstance(options.snapshots, bool):
+        raise InputError(f"snapshots must be True or False, got {options.snapshots!r}")
     if options.late not in _LATE:
         raise InputError(f'late must be "revise", "error" or "drop", got {options.late!r}')
     if options.max_rows is not None and whole_number(options.max_rows, "max_rows") < 1:

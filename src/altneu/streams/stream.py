@@ -12,6 +12,7 @@ import pyarrow as pa
 from altneu.collections.sources import check_columns, commands_of, two_times
 from altneu.engine.engine import Engine
 from altneu.engine.history import Step
+from altneu.engine.replace import difference, refuse_replacing
 from altneu.errors import InputError, StreamError
 from altneu.operators.source.keyed import COMMANDS, KIND, ROW
 from altneu.order import Antichain
@@ -44,6 +45,7 @@ class Options:
     command: str | None = None
     max_rows: int | None = None
     restart: str | None = None
+    snapshots: bool = False
     on_step: OnStep | None = None
 
 
@@ -113,6 +115,8 @@ class Stream:
         self.frame = normalised(frame, source.name, self.schema.names, controls)
         if self.timed and options.late == "error":
             self._check_late_source()
+        if options.snapshots:
+            self._check_snapshots()
         if options.max_rows is not None and not _is_deterministic(frame):
             raise InputError(
                 f"stream {self.name!r} computes random values (rand, uuid or a function declared non-deterministic), "
@@ -146,6 +150,18 @@ class Stream:
             )
         kind: int | str = COMMANDS.index(command) if command in COMMANDS else KIND
         return commands_of(source, self.engine.next_call(), kind)
+
+    def _check_snapshots(self) -> None:
+        """Refuse what would make a snapshot a part of one, or something else."""
+        options, name = self.options, self.name
+        refuse_replacing(self.source, options.diff)
+        given = {"time": options.time, "command": options.command, "max_rows": options.max_rows}
+        for option, value in given.items():
+            if value is not None:
+                raise InputError(
+                    f"{option}={value!r} of stream {name!r} is not for snapshots, of which each is whole and replaces "
+                    "what the source has at the next time; leave it out"
+                )
 
     def _check_late_source(self) -> None:
         name = late_name(self.name)
@@ -286,7 +302,8 @@ class Stream:
         if step is None:
             return
         first, of = step
-        rows = MicroBatch(frame, self.source.commanded_by, here=self.engine.spark is None)
+        key = None if self.options.snapshots else self.source.commanded_by
+        rows = MicroBatch(frame, key, here=self.engine.spark is None)
         try:
             of = rows.pieces(self.options.max_rows) if of is None else of
             for piece in range(first, of):
@@ -303,12 +320,17 @@ class Stream:
                 seen = max((at for at in (record.seen, counts.seen) if at is not None), default=None)
                 record = replace(record, rows=record.rows + counts.rows, late=record.late + counts.late, seen=seen)
                 inputs = self._placed(rows, lower, some=counts.late > 0)
+            elif self.options.snapshots:
+                inputs = self._difference(rows)
+                record = replace(record, rows=record.rows + _count(rows))
             else:
                 inputs = self._inputs(self.source, rows, lower)
                 record = replace(record, rows=record.rows + _count(rows))
             record = record.after(*done)
             upper = self.registry.target({self.name: record}) if record.is_whole or not self.timed else lower
-            step = self.engine.take(inputs, upper, self.registry.encoded_records({self.name: record}))
+            replaced = self.name if self.options.snapshots else None
+            records = self.registry.encoded_records({self.name: record})
+            step = self.engine.take(inputs, upper, records, replaced=replaced)
             self._count(last=record.is_whole)
             if self.options.on_step is not None:
                 self.options.on_step(self.status, step)
@@ -317,6 +339,12 @@ class Stream:
         now = clock.perf_counter()
         self._last, self._since = now - self._since, now
         self._batches, self._seconds = self._batches + last, self._seconds + self._last
+
+    def _difference(self, rows: Any) -> Inputs:
+        """The rows of a snapshot less those of the source."""
+        return difference(
+            self.engine, self.name, rows, DIFF if isinstance(self.options.diff, str) else self.options.diff
+        )
 
     def _placed(self, rows: Any, lower: int, *, some: bool) -> Inputs:
         """The rows at their own times, and late ones (if ``some``) as declared."""
