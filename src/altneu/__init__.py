@@ -13,6 +13,7 @@ from altneu import algorithms, cdc, errors, sinks, windows
 from altneu.collections import logic
 from altneu.collections.collection import Collection, recursive, source
 from altneu.collections.needs import first, last
+from altneu.collections.paths import Changes, Relations
 from altneu.expressions import col, fn, lit, update_time
 from altneu.runtime.spark.session import spark_session
 from altneu.session import Session, Step
@@ -37,8 +38,10 @@ def arrow(function: _F) -> _F:
 
 
 __all__ = [
+    "Changes",
     "Collection",
     "Reader",
+    "Relations",
     "Session",
     "Step",
     "StoreCheck",

@@ -24,7 +24,8 @@ PYSPARK_ROOMS = re.compile(
     r"|pyspark_altneu(\.|$)"
 )
 PUBLIC = [
-    "Collection", "Reader", "Session", "Step", "StoreCheck", "View", "__version__", "algorithms", "arrow", "cdc",
+    "Changes", "Collection", "Reader", "Relations", "Session", "Step", "StoreCheck", "View", "__version__",
+    "algorithms", "arrow", "cdc",
     "check_store", "col", "errors", "first", "fn", "last", "late_rows", "lit", "logic", "read", "recursive", "sinks",
     "source", "spark_session", "update_time", "windows",
 ]  # fmt: skip

@@ -27,6 +27,7 @@ def in_sql(text):
     return query(text, {"t": T, "u": U})
 
 
+_ALL_BY_ID = an.Relations(t=T, u=U, w=U.select("id", y="z"))
 PLANS = {
     "filter": T.filter("v % 2 = 0"),
     "select": T.select("g", y="v + 1"),
@@ -38,6 +39,11 @@ PLANS = {
     "semijoin": T.semijoin(U, on="id"),
     "antijoin": T.antijoin(U, on="id"),
     "three-way join": T.join(U, on="id").join(U.select("id", y="z"), on="id"),
+    "a join planned by hand": _ALL_BY_ID.join(
+        _ALL_BY_ID.changes("t").half_join("u").half_join("w"),
+        _ALL_BY_ID.changes("u").half_join("w").half_join("t"),
+        _ALL_BY_ID.changes("w").half_join("t").half_join("u"),
+    ),
     "distinct": T.select("g", "w").distinct(),
     "count": T.select("w").count(),
     "distinct in SQL": in_sql("SELECT g, count(DISTINCT w) n, sum(DISTINCT v) s, avg(DISTINCT x) m FROM t GROUP BY g"),
@@ -445,6 +451,50 @@ def test_a_hub_of_a_graph_costs_the_same_however_many_edges_lead_to_it(name, sha
     few, many = (read_at_a_hub(plan, count, read, shards) for count in (300, 30_000))
     assert all(b <= 2 * a + 40 for a, b in zip(few, many, strict=True)), (few, many)
     assert max(many) < 1_000
+
+
+def triangles(*third):
+    """Triangles along paths planned by hand; ``third`` is how the third corner is found, from each of the sides."""
+    sides = {"ab": ("a", "b"), "bc": ("b", "c"), "ac": ("a", "c")}
+    relations = an.Relations(**{name: EDGES.select(**{x: "src", y: "dst"}) for name, (x, y) in sides.items()})
+    return relations.join(*(how(relations.changes(name)) for name, how in zip(sides, third, strict=True)))
+
+
+EXTENDED = triangles(
+    lambda path: path.extend("c", "bc", "ac"),
+    lambda path: path.extend("a", "ab", "ac"),
+    lambda path: path.extend("b", "ab", "bc"),
+)
+LOOKED_UP = triangles(
+    lambda path: path.half_join("bc").lookup("ac"),
+    lambda path: path.half_join("ac").lookup("ab"),
+    lambda path: path.half_join("bc").lookup("ab"),
+)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_paths_by_hand_cost_their_candidates(shards, read):
+    """An edge to a hub has one candidate at its other end: an extension reads that, a half join all at the hub."""
+
+    def read_for(plan, count):
+        with an.Session(shards=shards) as session:
+            view = session.maintain("view", plan)
+            session.insert("edges", [(0, i, 1) for i in range(1, count)] + [(-1, 1, 1)])
+            session.advance()
+            result = []
+            for diff in (1, -1):
+                session.insert("edges", [(-1, 0, 1)], diff=diff)
+                read.append(0)
+                session.advance()
+                result.append(read[-1])
+                assert view.to_pylist() == [(-1, 0, 1)] * (diff > 0)
+            return result
+
+    few, many = (read_for(EXTENDED, count) for count in (100, 10_000))
+    assert all(b <= a + 10 for a, b in zip(few, many, strict=True)), (few, many)
+    assert max(many) < 60
+    few, many = (read_for(LOOKED_UP, count) for count in (100, 10_000))
+    assert all(99 <= a < 400 and b >= 9_999 for a, b in zip(few, many, strict=True)), (few, many)
 
 
 QUEUED = 20_000  # rows, of which steps take one after the other from the front

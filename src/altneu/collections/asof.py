@@ -102,7 +102,16 @@ def as_of(
     outputs: tuple[tuple[str, int, str], ...],
     options: AsOfOptions,
 ) -> ir.Node:
-    """An as-of join of the rows of both sides whose keys and timestamps are not null."""
+    """An as-of join of the rows of both sides whose keys and timestamps are not null.
+
+    Raises:
+        PlanError: it is locked, and a side is differentiated.
+        TypeMismatchError: it is locked, and rows of the left side cannot be compared; or timestamps cannot.
+    """
+    if options.mode == "locked":
+        refuse_maps(sides[0].schema)
+        for side in sides:
+            refuse_moments(side, "a locked asof_join", "depends on when rows arrive")
     stamps, rule = options.times, None
     if stamps is not None:
         sides, stamps = _one_type(sides, stamps)
@@ -114,6 +123,31 @@ def as_of(
     left, right = (_present(side, names) for side, names in zip(sides, not_null, strict=True))
     keeps, locked = options.how == "left", options.mode == "locked"
     return ir.AsOf(left, right, *keys, outputs, keeps, stamps, rule, locked, options.simultaneous)
+
+
+def refuse_maps(schema: pa.Schema) -> None:
+    """Refuse rows that cannot be compared.
+
+    Raises:
+        TypeMismatchError: naming the column that is a map.
+    """
+    for f in schema:
+        if pa.types.is_map(f.type):
+            raise TypeMismatchError(
+                f"column {f.name!r} is a map, and maps cannot be compared; select what you need of it"
+            )
+
+
+def refuse_moments(node: ir.Node, verb: str, why: str) -> None:
+    """Refuse what is differentiated and not integrated.
+
+    Raises:
+        PlanError: it is; ``why`` says what that contradicts.
+    """
+    if ir.moments(node):
+        raise PlanError(
+            f"{verb} {why}, and this collection is differentiated; use it before differentiate or after integrate"
+        )
 
 
 def _ties(ties: str | Col | Sequence[str | Col] | None, schema: pa.Schema) -> tuple[tuple[str, bool, bool], ...]:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from altneu.collections.asof import AsOfMode, AsOfOptions, Direction, Tolerance, absent, as_of, times_of
+from altneu.collections.asof import (
+    AsOfMode,
+    AsOfOptions,
+    Direction,
+    Tolerance,
+    absent,
+    as_of,
+    refuse_maps,
+    refuse_moments,
+    times_of,
+)
 from altneu.collections.grouping import Grouping, check_names, user_schema
 from altneu.collections.joining import JoinKind, equijoin, having, padded, without
 from altneu.collections.timed import with_update_time, without_update_time
@@ -310,10 +320,6 @@ class Collection(LinearVerbs):
         left, other, pairs = _comparable(self, right, on, keyless=times is not None)
         for side, names in ((self, times[:1] if times else ()), (right, times[1:] if times else ())):
             side._check(names)
-        if mode == "locked":
-            left._by_row(ir.Distinct())  # refuses rows that cannot be compared
-            for side in (self, right):
-                side._refuse_moments("a locked asof_join", "depends on when rows arrive")
         outputs = tuple((n, side, c) for (side, c), n in _output_names(self, right, pairs).items())
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
         joined = Collection(as_of((left.node, other.node), keys, outputs, options))
@@ -502,10 +508,7 @@ class Collection(LinearVerbs):
         return Collection(ir.ToNeu(self.node, max(ir.moments(self.node).get(level, 0), 1), level))
 
     def _refuse_moments(self, verb: str, why: str) -> None:
-        if ir.moments(self.node):
-            raise PlanError(
-                f"{verb} {why}, and this collection is differentiated; use it before differentiate or after integrate"
-            )
+        refuse_moments(self.node, verb, why)
 
     # reductions -----------------------------------------------------------------------------------------------------
 
@@ -518,11 +521,7 @@ class Collection(LinearVerbs):
         return Grouping(node, _group_keys(keys, named, node.schema), Collection)
 
     def _by_row(self, reducer: ir.Reducer) -> Collection:
-        for f in self.schema:
-            if pa.types.is_map(f.type):
-                raise TypeMismatchError(
-                    f"column {f.name!r} is a map, and maps cannot be compared; select what you need of it"
-                )
+        refuse_maps(self.schema)
         return Collection(ir.Reduce(self.node, tuple(self.columns), reducer))
 
     def distinct(self) -> Collection:

@@ -704,7 +704,7 @@ class Engine(Closing):
         A step from a time to the same time closes none: it stores the inputs as future updates.
         """
         journal, plan = self.journal, self.catalogue.plan
-        since, events = self.since_after(upper), self._events_after(upper)
+        since, events = self.since_after(upper), self.events_after(upper)
         # The rounds of a loop come back to history that earlier ones have written: none of it may be compacted yet.
         inside = min(since, max(before - 1, 0)) if plan.loops else since
         region = self.region(before, upper, inside, events, compacted=since)
@@ -806,7 +806,8 @@ class Engine(Closing):
                 since = requested
         return max(self.journal.since, since)
 
-    def _events_after(self, upper: int) -> int:
+    def events_after(self, upper: int) -> int:
+        """The least event time that is retained after a step, for ``retain_events``."""
         known = self.journal.events
         return known if self.retain_events is None else max(known, upper - 1 - self.retain_events)
 

@@ -185,6 +185,7 @@ class Tracer:
                 variables=tuple((*names, n) for names, (n, _) in zip(node.variables, more, strict=True)),
                 outputs=(*node.outputs, *((n, n) for n, _ in more)),
                 schema=pa.schema([*node.schema, *fields]),
+                planned=(),  # which know nothing of the numbers
             )
         ones = [Updates(s, np.zeros((1, s.count), np.int64), np.ones(s.count, np.int64)) for s in numbered]
         output = agreeing(evaluated(join, sources, ones, (0,)), rows)

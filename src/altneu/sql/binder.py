@@ -16,6 +16,7 @@ from altneu.expressions import Expr, cast, parse
 from altneu.plan import ir
 from altneu.sql import grouped, ordering, tables
 from altneu.sql.binding import Answer
+from altneu.sql.dialect import CALCULUS
 from altneu.sql.fromclause import FromClause
 from altneu.sql.parentheses import FIELDS, is_parenthesised
 from altneu.sql.quantified import spelled_out
@@ -91,6 +92,8 @@ class Binder:
         stage = grouped.Stage.of(self, tree, scope, items)
         relation, outputs = stage.relation, stage.outputs
         shown = _outputs(relation, outputs)
+        if (verb := tree.meta.get(CALCULUS)) is not None:
+            return _of_moments(verb, shown)
         answer = Answer(shown, stage.empties)
         if ordering.is_distinct(tree):
             answer = replace(answer, relation=distinct(answer.relation))
@@ -172,6 +175,17 @@ class Binder:
         lifted = Subqueries(self, scope)
         value = lifted.value(clocked(tree))
         return lifted.scope, lifted.scope.resolve(value)
+
+
+def _of_moments(verb: str, relation: Relation) -> Answer:
+    """All rows of a query, differentiated, integrated or delayed.
+
+    Raises:
+        PlanError: the query reads the one around it; or it was not differentiated, and is to be integrated.
+    """
+    if relation.carried:
+        raise PlanError(f"not supported: {verb.upper()} of a query that reads columns of the query around it")
+    return Answer(relation.with_node(getattr(Collection(relation.node), verb)().node))
 
 
 def _less(left: Collection, right: Collection) -> Collection:

@@ -15,6 +15,16 @@ from altneu.expressions.dialect import SparkExpressions
 MUTUAL = "mutual"
 """The key of a ``WITH`` tree's ``meta`` for ``MUTUALLY RECURSIVE``: the limit of rounds, and whether it is an error."""
 
+MODE = "mode"
+"""The key of an as-of join's ``meta`` for what stands after its condition: REVISING, LOCKED or LOGICAL."""
+MODES = ("REVISING", "LOCKED", "LOGICAL")
+SYSTEM_TIME = "system_time"
+"""The function in the ON of ``JOIN b FOR SYSTEM_TIME AS OF a.at``: of what the left row's time is."""
+CALCULUS = "calculus"
+"""The key of a query's ``meta`` for ``DIFFERENTIATE (t)`` and the like in FROM."""
+CALCULUS_VERBS = ("differentiate", "integrate", "delay_to_neu")
+_ARRIVAL = ("proctime", "update_time")
+
 _Base: Any = SparkExpressions.Parser
 
 
@@ -44,6 +54,45 @@ class SparkQueries(SparkExpressions):
             plain: exp.With | None = super()._parse_with(skip_with_token=skip_with_token)
             return plain
 
+        def _parse_version(self) -> exp.Version | None:
+            is_system_time = self._match_text_seq("FOR", "SYSTEM_TIME", advance=False)
+            version: exp.Version | None = super()._parse_version()
+            if version is not None:
+                version.meta[SYSTEM_TIME] = bool(is_system_time)
+            return version
+
+        def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
+            """As sqlglot, with the mode of an as-of join behind it, and with Flink's join as of a time."""
+            join: exp.Join | None = super()._parse_join(*args, **kwargs)
+            if join is None:
+                return None
+            if (join.method or "").upper() == "ASOF":
+                mode = next((word for word in MODES if self._match_text_seq(word)), None)
+                if mode is not None:
+                    join.meta[MODE] = mode
+            elif not join.method and isinstance(join.this, exp.Table):
+                _as_of_system_time(join)
+            return join
+
+        def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+            """As sqlglot, with ``DIFFERENTIATE (t)``, ``INTEGRATE (SELECT ...)`` and ``DELAY_TO_NEU (t)``."""
+            table: exp.Expr | None = super()._parse_table(*args, **kwargs)
+            call = table.this if isinstance(table, exp.Table) else None
+            if table is None or not isinstance(call, exp.Anonymous) or call.name.lower() not in CALCULUS_VERBS:
+                return table
+            if len(call.expressions) != 1:
+                self.raise_error(f"{call.name.upper()} takes a table or a query")
+            (of,) = call.expressions
+            if isinstance(of, exp.Column):
+                of = exp.Table(this=of.this, db=of.args.get("table"))
+            elif isinstance(of, exp.Query) and not isinstance(of, exp.Subquery):
+                of = exp.Subquery(this=of)
+            elif not isinstance(of, exp.Subquery):
+                self.raise_error(f"{call.name.upper()} takes a table or a query")
+            query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=of))
+            query.meta[CALCULUS] = call.name.lower()
+            return exp.Subquery(this=query, **{name: v for name, v in table.args.items() if name != "this"})
+
         def _parse_limit_of_rounds(self) -> tuple[int | None, bool]:
             """Read ``([RETURN AT | ERROR AT] RECURSION LIMIT n)``; the limit, and whether more rounds are an error."""
             if not self._match(TokenType.L_PAREN):
@@ -58,6 +107,21 @@ class SparkQueries(SparkExpressions):
                 self.raise_error("Expected a number of rounds")
             self._match_r_paren()
             return int(number.name), error
+
+
+def _as_of_system_time(join: exp.Join) -> None:
+    """``JOIN b FOR SYSTEM_TIME AS OF x``: an as-of join; by the row's arrival, or by a time that ON then has."""
+    version = join.this.args.get("version")
+    if version is None or not version.meta.get(SYSTEM_TIME) or version.args.get("kind") != "AS OF":
+        return
+    join.this.set("version", None)
+    join.set("method", "ASOF")
+    at, on = version.expression, join.args.get("on")
+    if isinstance(at, exp.Anonymous) and at.name.lower() in _ARRIVAL and not at.expressions:
+        join.meta[MODE] = "LOCKED"
+        return
+    time = exp.Anonymous(this=SYSTEM_TIME, expressions=[at])
+    join.set("on", time if on is None else exp.And(this=on, expression=time))
 
 
 def parse_query(text: str) -> exp.Expr:

@@ -17,6 +17,7 @@ from altneu.plan import ir
 from altneu.sql import tables
 from altneu.sql.asof import asof
 from altneu.sql.binding import QueryBinder
+from altneu.sql.dialect import MODE
 from altneu.sql.joins import Part, inner, meet, outer, partners
 from altneu.sql.ordering import SHOWN
 from altneu.sql.parentheses import as_query, unwrapped
@@ -203,7 +204,8 @@ class FromClause:
         left = self._closed(early=True)
         right = self._put(relation)
         resolved = self._resolved(conditions) + self._merge(join, len(self.fields) - len(relation.fields), "left")
-        self.parts = [asof(left, right, resolved, keeps=keeps, ties=self.orders.get(id(join.this), ()))]
+        mode, ties = join.meta.get(MODE, "REVISING"), self.orders.get(id(join.this), ())
+        self.parts = [asof(left, right, resolved, mode=mode, keeps=keeps, ties=ties)]
 
     def _merge(self, join: exp.Join, first: int, how: JoinKind) -> list[exp.Expr]:
         """USING and NATURAL: equalities, and one column for each pair; an inner join adds them to its conditions."""

@@ -20,7 +20,7 @@ from altneu.operators.delta_join.candidates import Offer
 from altneu.operators.delta_join.extend import BY, LEAST, DeltaSpec, ExtensionSpec, PathSpec
 from altneu.operators.delta_join.node import MultiJoin
 from altneu.operators.delta_join.operation import CountOp, DeltaJoinOp, DeltaScanOp, ProposeOp, ValidateOp
-from altneu.operators.delta_join.paths import Extension, Keyed, Part, Path, Variables, delta_paths
+from altneu.operators.delta_join.paths import Extension, Keyed, Part, Path, Variables
 from altneu.operators.linear.operation import LinearOp
 from altneu.operators.lowering import Lowered, Lowering, Port, arrange_label
 from altneu.operators.node import walk
@@ -109,7 +109,7 @@ class Relations:
 def lower_delta_join(to: Lowering, node: MultiJoin) -> Lowered:
     """A join of several over the arrangements that its paths read."""
     parts = [(to.lower(part), to.name_of(part)) for part in node.parts]
-    relations = Relations(node, delta_paths(node.variables))
+    relations = Relations(node, node.paths)
     inputs = tuple(
         Port(to.arrange(parts[i][0], key, parts[i][1], arrange_label(key))) for i, key in relations.arrangements
     )

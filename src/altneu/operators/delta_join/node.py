@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from altneu.operators.delta_join.paths import Path, delta_paths
 from altneu.operators.node import AtEachTime, Columns, Key, Node, all_columns
 
 
@@ -16,7 +17,8 @@ class MultiJoin(AtEachTime, tag="MultiJoin"):
 
     ``variables`` names the columns of each part: those of one name are equal, and not null when they are several.
     ``outputs`` lists (name, variable); ``schema`` is that of the tree. ``reason`` is EXPLAIN's note on the choice,
-    and ``reused`` are the parts and keys that had been arranged when it was made.
+    and ``reused`` are the parts and keys that had been arranged when it was made. ``planned`` are the paths of a join
+    that was planned by hand, one for each part; without them they follow from the variables.
     """
 
     parts: tuple[Node, ...]
@@ -25,6 +27,12 @@ class MultiJoin(AtEachTime, tag="MultiJoin"):
     schema: pa.Schema
     reason: str = field(default="", compare=False)
     reused: frozenset[tuple[int, Key]] = field(default=frozenset(), compare=False)
+    planned: tuple[Path, ...] = ()
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """In which order an update of each part meets the others."""
+        return self.planned or delta_paths(self.variables)
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -32,8 +40,9 @@ class MultiJoin(AtEachTime, tag="MultiJoin"):
         return self.parts
 
     def describe(self) -> str:
-        """Variables and outputs."""
-        return f"{self.variables} {self.outputs}"
+        """Variables and outputs, and the paths that were planned."""
+        planned = f" {'; '.join(path.describe() for path in self.planned)}" if self.planned else ""
+        return f"{self.variables} {self.outputs}{planned}"
 
     @property
     def title(self) -> str:

@@ -71,6 +71,10 @@ class Path:
         """What its extensions read."""
         return frozenset(a for e in self.extensions for part in e.parts for a in part.arrangements)
 
+    def describe(self) -> str:
+        """All of it but what follows from the variables of the relations."""
+        return " -> ".join([str(self.relation), *(f"{e} adds {', '.join(e.binds)}" for e in self.extensions)])
+
 
 def delta_paths(relations: Sequence[Variables]) -> tuple[Path, ...]:
     """A path for every relation; where there is a choice, along arrangements that earlier ones read.

@@ -88,7 +88,7 @@ def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) ->
 
     def change(node: Node) -> Node:
         if not isinstance(node, Join):
-            return node
+            return _by_hand(node, exists, joins) if isinstance(node, MultiJoin) else node
         limit, place = MOST_RELATIONS if joins == "auto" else LIMIT, node.fingerprint
         lifted = _Tree(limit, lifts=True)
         columns = lifted.add(node, counts, is_root=True)
@@ -128,6 +128,19 @@ def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) ->
             todo.append((node, True))
             todo += [(below, False) for below in reversed(changed[place].inputs)]
     return done[root.fingerprint], chosen
+
+
+def _by_hand(node: MultiJoin, exists: Exists, joins: Joins | Collection[str]) -> MultiJoin:
+    """A join that was planned by hand, with which of its arrangements are there already."""
+    if joins == "binary":
+        raise PlanError(
+            f'joins="binary" is not possible for the {node.title} that was planned by hand; leave joins="auto", or '
+            "write it with join"
+        )
+    columns = [dict(zip(v, p.schema.names, strict=True)) for v, p in zip(node.variables, node.parts, strict=True)]
+    read = {keyed for path in node.paths for keyed in path.arrangements}
+    reused = ((i, key) for i, key in read if exists(node.parts[i], tuple(columns[i][v] for v in key)))
+    return replace(node, reused=frozenset(reused))
 
 
 def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, joins: Joins | Collection[str]) -> Node:
@@ -271,9 +284,10 @@ class _Tree:
         return self._leads[-1]
 
     def _leaf(self, node: Node) -> dict[str, int]:
-        if isinstance(node, Linear) and (picked := _picked(node)) is not None and picked.renames(node.input):
-            below = self._leaf(node.input)  # called otherwise, and arranged as it is called there
-            return {name: below[column] for name, column in picked.names.items()}
+        inner, names = before_renaming(node)
+        if inner is not node:  # called otherwise, and arranged as it is called there
+            below = self._leaf(inner)
+            return {name: below[column] for name, column in names.items()}
         first = len(self._leads)
         fresh = list(range(first, first + len(node.schema)))
         self._leads += fresh
@@ -423,6 +437,15 @@ class _Picked:
     def renames(self, below: Node) -> bool:
         """Whether that is all, and every column is there once."""
         return not self.filters and sorted(self.names.values()) == sorted(below.schema.names)
+
+
+def before_renaming(node: Node) -> tuple[Node, dict[str, str]]:
+    """What logic that does nothing but rename columns is over, and what each column was called; else the node."""
+    names = {n: n for n in node.schema.names}
+    while isinstance(node, Linear) and (picked := _picked(node)) is not None and picked.renames(node.input):
+        names = {n: picked.names[c] for n, c in names.items()}
+        node = node.input
+    return node, names
 
 
 def _picked(node: Linear) -> _Picked | None:

@@ -1,0 +1,175 @@
+"""``session.merge``: a quiet arrangement becomes small, and nothing that can be read changes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+import altneu as an
+from altneu.errors import HistoryGoneError, InputError
+
+T, U = an.source("t", "k long, v long"), an.source("u", "k long, w string", key="k")
+POINTS = an.source("p", "k long, v long", time=("system", "event"))
+PLANS = {
+    "rows": T,
+    "joined": T.join(U, "k"),
+    "semijoin": T.semijoin(U, "k"),
+    "sums": T.group_by("k").agg(n="count(*)", s="sum(v)", m="max(v)"),
+    "top": T.top_k(2, "v desc", per="k"),
+    "reach": T.iterate(lambda x: x.join(T, on={"v": "k"}).select("k", v="`right.v`").concat(T).distinct()),
+    "locked": T.asof_join(U, "k", mode="locked"),
+    "arrived": T.select("*", at="update_time()"),
+    "fails": T.select("k", q="10 div (v - 2)"),
+    "latest": U.group_by().agg(n="count(*)"),
+    "for a while": T.temporal("v", "v + 4"),
+    "by two times": POINTS.group_by("k").agg(s="sum(v)", m="max(v)"),
+}
+
+
+def changed(session, rng, held):
+    for _ in range(rng.randint(0, 4)):
+        there = sorted(held.elements())
+        row, diff = (rng.randrange(3), rng.randrange(4)), 1
+        if there and rng.random() < 0.45:
+            row, diff = rng.choice(there), -1
+        held[row] += diff
+        session.insert("t", [row], diff=diff)
+        session.insert("p", [row], time=(session.lower, rng.randrange(3)), diff=diff)
+    if rng.random() < 0.5:
+        session.insert_or_update("u", [(rng.randrange(3), rng.choice("xyz"))])
+
+
+def shown(session, views):
+    """All that can be read of each view: contents and errors at every time that is retained, and changes."""
+    result = {}
+    for name, view in views.items():
+        times = range(view.since, session.lower)
+        moments = [(t, e) for t in times for e in range(4)] if name == "by two times" else times
+        at = {t: (sorted(map(str, view.to_pylist(t, errors="ignore"))), view.errors(t).num_rows) for t in moments}
+        changes = Counter(map(str, view.changes().to_pylist()))
+        since = [] if name == "by two times" else view.changes(since=view.since, net=True).to_pylist()
+        result[name] = at, changes, sorted(map(str, since))
+    return result
+
+
+@pytest.mark.parametrize("retain", [None, 2, "all"])
+@pytest.mark.parametrize(("kind", "shards"), [("memory", 1), ("memory", 3), ("durable", 1)])
+def test_nothing_that_can_be_read_changes(tmp_path, kind, shards, retain):
+    def opened(name):
+        where = {"path": tmp_path / name} if kind == "durable" else {}
+        session = an.Session(shards=shards, retain=retain, **where)
+        return session, {name: session.maintain(name, plan) for name, plan in PLANS.items()}
+
+    (one, views), (other, merged) = opened("plain"), opened("merged")
+    rng, held = (random.Random(7), random.Random(7)), (Counter(), Counter())
+    for step in range(12):
+        for session, own, rows in zip((one, other), rng, held, strict=True):
+            changed(session, own, rows)
+            session.advance()
+        if step % 3 == 2:
+            pending = [(9, 9)]
+            for session in (one, other):
+                session.insert("t", pending, time=session.lower + 1)
+            assert other.merge() >= 0
+            assert other.merge() == 0
+        if kind == "durable" and step % 5 == 4:
+            other.commit()
+            other.close()
+            other, merged = opened("merged")
+            one.commit()
+            one.close()
+            one, views = opened("plain")
+        assert shown(one, views) == shown(other, merged)
+    one.close()
+    other.close()
+
+
+def batches(session):
+    return {key: (len(state.spine.batches), len(state.spine)) for key, state in session._engine.table.live.items()}
+
+
+def test_a_quiet_arrangement_becomes_small():
+    with an.Session(retain=3) as session:
+        view, other = session.maintain("rows", T), session.maintain("other", an.source("o", "k long"))
+        for i in range(100):
+            session.insert("t", [(i, i)])
+            session.retract("t", [(i - 1, i - 1)] if i else [])
+            session.advance()
+        before = sum(rows for _, rows in batches(session).values())
+        for _ in range(10):
+            session.insert("o", [(1,)])
+            session.advance()
+        assert sum(rows for _, rows in batches(session).values()) >= before  # a step does not touch what is quiet
+        assert session.merge() > 0
+        assert all(count <= 1 for count, _ in batches(session).values())
+        assert sum(rows for (name, _), (_, rows) in batches(session).items()) <= 2 + 4
+        assert Counter(view.to_pylist()) == Counter([(99, 99)])
+        assert len(other.to_pylist()) == 10
+        for _ in range(4):
+            session.advance()
+        session.merge()
+        assert session.merge() == 0
+
+
+def test_history_that_a_reader_needs_stays(tmp_path):
+    with an.Session(path=tmp_path) as session:
+        view = session.maintain("rows", T)
+        session.insert("t", [(1, 1)])
+        session.advance()
+        with an.read(tmp_path, since=0) as reader:
+            for i in range(2, 8):
+                session.insert("t", [(i, i)])
+                session.advance()
+            session.merge()
+            reader.refresh()
+            assert reader.view("rows").to_pylist(at=0) == [(1, 1)]
+            assert reader.view("rows").changes(since=0).num_rows == 6
+            assert sorted(view.to_pylist(at=3)) == [(i, i) for i in range(1, 5)]
+        session.advance()
+        session.merge()
+        with pytest.raises(HistoryGoneError):
+            view.to_pylist(at=3)
+        assert len(view.to_pylist()) == 7
+    with an.Session(path=tmp_path) as session:
+        commits = session._engine.journal.commits
+        assert sorted(session.maintain("rows", T).to_pylist()) == [(i, i) for i in range(1, 8)]
+        assert session.merge() == 0
+        assert session._engine.journal.commits == commits
+    assert an.check_store(tmp_path).problems == ()
+
+
+def test_at_most_so_many_updates_are_merged():
+    with an.Session() as session:
+        session.maintain("rows", T)
+        session.maintain("few", an.source("o", "k long"))
+        for i in range(8):
+            session.insert("t", [(i, j) for j in range(100)])
+            session.insert("o", [(i,)])
+            session.advance()
+        session.merge(most=0)
+        many = [count for count, rows in batches(session).values() if rows >= 100]
+        session.merge(most=50)
+        assert [count for count, rows in batches(session).values() if rows < 100] == [1]
+        assert [count for count, rows in batches(session).values() if rows >= 100] == many
+        session.merge()
+        assert all(count == 1 for count, _ in batches(session).values())
+        for most in (-1, 1.5, True):
+            with pytest.raises(InputError, match="most"):
+                session.merge(most)
+
+
+@pytest.mark.spark
+def test_on_spark_too(spark, tmp_path):
+    with an.Session(spark, path=tmp_path, placement="spark") as session:
+        view = session.maintain("sums", PLANS["sums"])
+        for i in range(4):
+            session.insert("t", [(1, i), (2, i)])
+            session.advance()
+        expected = sorted(view.to_pylist())
+        assert session.merge() >= 0
+        assert sorted(view.to_pylist()) == expected
+        session.insert("t", [(1, 9)])
+        session.advance()
+        assert (1, 5, 15, 9) in view.to_pylist()
