@@ -42,6 +42,7 @@ def replace(engine: Engine, source: str, rows: Any, diff: int | str = 1) -> None
         engine.adopt()
         declared = engine.source(source)
         engine.refuse_closed(source)
+        _refuse_append_only(declared)
         _refuse_two_times(declared)
         _refuse_counts(declared, diff)
         arrangement = _arrangement(engine, declared)
@@ -54,6 +55,14 @@ def replace(engine: Engine, source: str, rows: Any, diff: int | str = 1) -> None
 
 
 # what is refused ------------------------------------------------------------------------------------------------------
+
+
+def _refuse_append_only(source: ir.Source) -> None:
+    if source.append_only:
+        raise InputError(
+            f"source {source.name!r} is append-only, and to replace its rows is to retract some; insert those that are "
+            "new, or declare it without append_only=True"
+        )
 
 
 def _refuse_two_times(source: ir.Source) -> None:
