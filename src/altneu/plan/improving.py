@@ -105,9 +105,7 @@ class _Analysis:
                 for one, body, columns in zip(modes, after, names, strict=True)
             ]
             if met == modes:
-                met = [
-                    one if one is not None and _covers(loop, i, one) else None for i, one in enumerate(modes)
-                ]
+                met = [one if one is not None and _covers(loop, i, one) else None for i, one in enumerate(modes)]
                 if met == modes:
                     break
             modes = met
@@ -163,7 +161,7 @@ def _of_groups(node: ir.Reduce, below: Modes) -> Modes | None:
         first = next((line for line in reducer.order if line[0] not in node.key), None)
         if reducer.k == 1 and first is not None and _improves(first, below, node.input.schema):
             name, descending, nulls_first = first
-            if nulls_first != descending or not node.input.schema.field(name).nullable:
+            if not nulls_first or not node.input.schema.field(name).nullable:
                 modes[name] = RISES if descending else FALLS
         return modes
     for i, call in enumerate(reducer.calls):
@@ -281,7 +279,9 @@ def _covers(loop: ir.Loop, index: int, modes: Modes) -> bool:
     if same is None:
         return False
     names = loop.bodies[index].schema.names
-    return all(mode == FREE or same.get(name) == i for i, (name, mode) in enumerate(zip(names, modes.values(), strict=True)))
+    return all(
+        mode == FREE or same.get(name) == i for i, (name, mode) in enumerate(zip(names, modes.values(), strict=True))
+    )
 
 
 def _same_columns(root: ir.Node, origins: set[str]) -> Mapping[str, int] | None:
@@ -299,9 +299,7 @@ def _same_columns(root: ir.Node, origins: set[str]) -> Mapping[str, int] | None:
     return known[root.fingerprint]
 
 
-def _same_after(
-    node: ir.Node, known: Callable[[ir.Node], Mapping[str, int] | None]
-) -> Mapping[str, int] | None:
+def _same_after(node: ir.Node, known: Callable[[ir.Node], Mapping[str, int] | None]) -> Mapping[str, int] | None:
     if isinstance(node, ir.Concat):
         part = next((one for one in node.parts if known(one) is not None), None)
         if part is None or (same := known(part)) is None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from altneu.columnar.ranking import Order, dense, order_text, whole_order
+from altneu.columnar.ranking import Order, Words, dense, order_text, order_words, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.arrange.retention import EVERY_UPDATE
 from altneu.operators.base import Here
@@ -25,6 +25,8 @@ from altneu.operators.node import Key
 from altneu.order import Antichain, parted
 from altneu.trace.batch import Arranged, Batch, Layout, find_in
 from altneu.trace.update import Updates
+
+_MANY = 1024  # rows of a step
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,20 @@ class BestRows:
         self, here: Here, updates: Sequence[Updates], old: tuple[Batch, ...], layout: Layout, since: Antichain | None
     ) -> Batch:
         """The rows that are not behind others, and the retractions of those that are overtaken."""
-        new = EVERY_UPDATE.batch(here, updates, old, layout, since)
+        together = Updates.concat(updates, layout.schema, layout.lattice.width)
+        new = EVERY_UPDATE.batch(here, [self._without_many(together, layout)], old, layout, since)
         return best_rows(Arranged(layout, old, new), self.orders) if len(new) else new
+
+    def _without_many(self, updates: Updates, layout: Layout) -> Updates:
+        """Of many rows those that may be the first at their time: sorting them costs more than looking at each."""
+        if len(updates) < _MANY or not all(self.orders):
+            return updates
+        number, first = group_rows(updates.rows.select(layout.key), updates.times)
+        may_be = np.zeros(len(updates), np.bool_)
+        for (name, descending, nulls_first), *_ in self.orders:
+            words = order_words(updates.rows.column(name), descending=descending, nulls_first=nulls_first)
+            may_be |= _are_least(number, words, len(first))
+        return updates.filter(may_be)
 
     def told(self, new: Batch, rounds: tuple[int, ...]) -> Batch:
         """What has come in this round: that a row goes in a later one, where a better one is by then, is no news."""
@@ -112,7 +126,9 @@ def best_rows(arranged: Arranged, orders: Sequence[Sequence[Order]]) -> Batch:
     row = np.concatenate([at[fresh], at[gone]])
     joined = np.maximum(when[:, gone], bound[:, number[at[gone]]])
     rows = layout.join(keys.take(group[row]), values.take(row))
-    changes = Updates(rows, np.concatenate([when[:, fresh], joined], axis=1), np.concatenate([sign[fresh], -sign[gone]]))
+    changes = Updates(
+        rows, np.concatenate([when[:, fresh], joined], axis=1), np.concatenate([sign[fresh], -sign[gone]])
+    )
     return Batch.build(changes, layout, arranged.new.description)
 
 
@@ -122,6 +138,18 @@ def _first_of(number: Ints, some: Ints, until: Ints, count: int) -> tuple[Ints, 
     reverse = some[::-1]  # the first counts
     bound[:, number[reverse]], is_bound[number[reverse]] = until[:, reverse], True
     return bound, is_bound
+
+
+@compiled
+def _are_least(number: Ints, words: Words, count: int) -> Any:
+    """Which rows have the least word of their group."""
+    least = np.full(count, np.uint64(0xFFFFFFFFFFFFFFFF))
+    for i in range(len(number)):
+        least[number[i]] = min(least[number[i]], words[i])
+    result = np.zeros(len(number), np.bool_)
+    for i in range(len(number)):
+        result[i] = words[i] == least[number[i]]
+    return result
 
 
 @compiled
@@ -160,7 +188,7 @@ def _behind(position: Ints, group: Ints, rank: Ints, times: Ints, is_new: Any) -
 @compiled
 def _is_before(times: Ints, i: int, j: int) -> bool:
     """Whether a time is less than another or equal, in every column."""
+    before = True
     for line in range(times.shape[0]):
-        if times[line, i] > times[line, j]:
-            return False
-    return True
+        before &= times[line, i] <= times[line, j]
+    return before

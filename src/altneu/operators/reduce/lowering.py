@@ -243,9 +243,7 @@ def _best(
     label = f"{arrange_label(key)}, first by {' and by '.join(map(order_text, orders))}"
     exchange = None if narrow.spread == key else key
     return Port(
-        to.once(
-            state, lambda: to.add(operation, (narrow.port,), schema, exchange=exchange, label=label, logical=name)
-        )
+        to.once(state, lambda: to.add(operation, (narrow.port,), schema, exchange=exchange, label=label, logical=name))
     )
 
 

@@ -342,7 +342,11 @@ class Reduce(AtEachTime, Unary, tag="Reduce"):
 
     def describe(self) -> str:
         """Key and reducer."""
-        return f"{self.key} {self.reducer!r}" + f" in {self.orders!r}" * bool(self.orders) + " of the best" * self.keeps_best
+        return (
+            f"{self.key} {self.reducer!r}"
+            + f" in {self.orders!r}" * bool(self.orders)
+            + " of the best" * self.keeps_best
+        )
 
     @property
     def lowered_first(self) -> Sequence[Node]:

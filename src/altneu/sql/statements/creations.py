@@ -58,8 +58,7 @@ def table(p: Any, head: dict[str, Any]) -> CreateSource:
 
 
 def source(p: Any, head: dict[str, Any]) -> CreateSource:
-    """``name [(columns)] [FROM …] [COLUMNS (…)] [ENVELOPE …] [TIME (…)] [DIFF …] [KEEP] [STATIC]
-    [APPEND ONLY] [WITH (…)]``."""
+    """``name [(columns)] [FROM …]``, then clauses in any order: ``COLUMNS (…)``, ``ENVELOPE …``, ``KEEP`` and so on."""
     clauses: dict[str, Any] = {}
     if p.word("(", advance=False):
         clauses["columns"] = p.in_parentheses()
