@@ -75,6 +75,9 @@ KEPT = {
     "labels": distances("cost"),
     "widest": widest(),
     "predecessors": predecessors(),
+    "labels that enter by and by": START.filter("false").iterate(
+        lambda x: along(x, "cost").concat(START.enter_at("cost")).group_by("trial", "node").agg(cost="min(cost)")
+    ),
     "distances of distances": distances().join(Q, on=["trial"]).group_by("node").agg(least="min(cost - v)"),
 }
 WHOLE = {
