@@ -10,10 +10,10 @@ import altneu as an
 from altneu import Collection, Session
 
 ALGORITHMS = {
-    "bfs": lambda e, r: an.algorithms.bfs(e, r),
+    "bfs": an.algorithms.bfs,
     "bfs, both ways": lambda e, r: an.algorithms.bfs(e, r, directed=False),
-    "shortest paths": lambda e, r: an.algorithms.shortest_paths(e, r),
-    "components": lambda e, r: an.algorithms.connected_components(e),
+    "shortest paths": an.algorithms.shortest_paths,
+    "components": lambda e, _: an.algorithms.connected_components(e),
     "propagate": lambda e, r: an.algorithms.propagate(e.select("src", "dst"), r.select("node", label="node")),
 }
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from altneu.columnar.hashing import hash_bits
 from altneu.columnar.ranking import Order
 from altneu.columnar.rows import Rows
-from altneu.operators.reduce.best_rows import BestRows, best_rows
+from altneu.operators.reduce.best_rows import best_rows, may_be_first
 from altneu.order import Antichain, Epoch, Lattice, Product, Rounds
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.spine import merge
@@ -158,7 +158,7 @@ def test_of_many_rows_those_are_looked_at_that_may_be_the_first(monkeypatch: pyt
     monkeypatch.setattr("altneu.operators.reduce.best_rows._MANY", 1)
     rows = [(i % 3, (i * 7) % 50, "abc"[i % 2]) for i in range(300)]
     updates = Updates(Rows.from_pylist(rows, SCHEMA), np.zeros((1, 300), np.int64), np.ones(300, np.int64))
-    few = BestRows(ORDERS["both"])._without_many(updates, Layout(SCHEMA, ("k",), E))
+    few = may_be_first(updates, ("k",), ORDERS["both"])
     assert {row[:2] for row in few.rows.to_pylist()} == {
         (k, most([row[1] for row in rows if row[0] == k])) for k in range(3) for most in (min, max)
     }

@@ -10,6 +10,7 @@ import pytest
 import altneu as an
 from altneu import Collection, Session
 from altneu.errors import InputError, PlanError, StatementError
+from altneu.operators.reduce.best_rows import BestRows
 
 COLUMNS = "k long, v long, w string"
 T, PLAIN = an.source("t", COLUMNS, append_only=True), an.source("t", COLUMNS)
@@ -253,6 +254,25 @@ def test_explain_says_what_is_kept() -> None:
         states = [operator.state for operator in session.explained("v").operators if operator.state]
         assert any("the first row of each key by #arg0 nulls last and by #arg0 desc" in state for state in states)
         assert "the cost of a step is bounded by the change (incremental)" in session.explain("v")
+
+
+def test_rows_that_are_not_the_first_are_not_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each step at most the first rows of each key, however many come."""
+    arrived = []
+    batch = BestRows.batch
+
+    def counted(self, here, updates, *rest):  # type: ignore[no-untyped-def]
+        arrived.append(sum(map(len, updates)))
+        return batch(self, here, updates, *rest)
+
+    monkeypatch.setattr(BestRows, "batch", counted)
+    with Session(shards=4) as session:
+        session.maintain("v", VIEWS["both"](T))
+        for count in (2_000, 200_000):
+            arrived.clear()
+            session.insert("t", rows(count))
+            session.advance()
+            assert 0 < sum(arrived) <= 5 * 2 * 4
 
 
 def test_a_row_is_explained_by_the_rows_that_are_stored() -> None:

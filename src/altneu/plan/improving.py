@@ -275,7 +275,7 @@ def _keeps_order(value: Call) -> bool:
 def _covers(loop: ir.Loop, index: int, modes: Modes) -> bool:
     """Whether for each row that a variable begins with a round later there is one that is as good."""
     initial, variable = loop.initial[index], loop.variable(index)
-    if isinstance(initial, ir.Constant) and not initial.rows:
+    if initial.is_nothing([False] * len(initial.inputs)):
         return True
     same = _same_columns(loop.bodies[index], {initial.fingerprint, variable.fingerprint})
     if same is None:

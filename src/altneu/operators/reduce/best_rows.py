@@ -27,6 +27,7 @@ from altneu.trace.batch import Arranged, Batch, Layout, find_in
 from altneu.trace.update import Updates
 
 _MANY = 1024  # rows of a step
+Orders = tuple[tuple[Order, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -37,31 +38,20 @@ class BestRows:
     good. How often a row is there means nothing.
     """
 
-    orders: tuple[tuple[Order, ...], ...]
+    orders: Orders
     is_input = is_collection = needs_history = False
 
     def encoded(self, parts: list[Updates], layout: Layout, since: Antichain | None) -> list[Updates]:
         """The rows that are added."""
-        return [part if (part.diffs > 0).all() else part.filter(part.diffs > 0) for part in parts]
+        return [added(part) for part in parts]
 
     def batch(
         self, here: Here, updates: Sequence[Updates], old: tuple[Batch, ...], layout: Layout, since: Antichain | None
     ) -> Batch:
         """The rows that are not behind others, and the retractions of those that are overtaken."""
         together = Updates.concat(updates, layout.schema, layout.lattice.width)
-        new = EVERY_UPDATE.batch(here, [self._without_many(together, layout)], old, layout, since)
+        new = EVERY_UPDATE.batch(here, [may_be_first(together, layout.key, self.orders)], old, layout, since)
         return best_rows(Arranged(layout, old, new), self.orders) if len(new) else new
-
-    def _without_many(self, updates: Updates, layout: Layout) -> Updates:
-        """Of many rows those that may be the first at their time: sorting them costs more than looking at each."""
-        if len(updates) < _MANY or not all(self.orders):
-            return updates
-        number, first = group_rows(updates.rows.select(layout.key), updates.times)
-        may_be = np.zeros(len(updates), np.bool_)
-        for (name, descending, nulls_first), *_ in self.orders:
-            words = order_words(updates.rows.column(name), descending=descending, nulls_first=nulls_first)
-            may_be |= _are_least(number, words, len(first))
-        return updates.filter(may_be)
 
     def told(self, new: Batch, rounds: tuple[int, ...]) -> Batch:
         """What has come in this round: that a row goes in a later one, where a better one is by then, is no news."""
@@ -80,6 +70,26 @@ class BestRows:
         """All columns, of the first rows."""
         orders = " and by ".join(map(order_text, self.orders))
         return tuple(layout.schema.names), f", the first row of each key by {orders}"
+
+
+def added(updates: Updates) -> Updates:
+    """Without retractions."""
+    return updates if (updates.diffs > 0).all() else updates.filter(updates.diffs > 0)
+
+
+def may_be_first(updates: Updates, key: Key, orders: Orders) -> Updates:
+    """Of many rows that are added those that may be the first of their key at their time, in one of some orders.
+
+    Cost:   one look at each, which is less than sorting them.
+    """
+    if len(updates) < _MANY or not all(orders):
+        return updates
+    number, first = group_rows(updates.rows.select(key), updates.times)
+    may_be = np.zeros(len(updates), np.bool_)
+    for (name, descending, nulls_first), *_ in orders:
+        words = order_words(updates.rows.column(name), descending=descending, nulls_first=nulls_first)
+        may_be |= _are_least(number, words, len(first))
+    return updates.filter(may_be)
 
 
 def best_rows(arranged: Arranged, orders: Sequence[Sequence[Order]]) -> Batch:

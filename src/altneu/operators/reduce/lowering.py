@@ -49,7 +49,15 @@ from altneu.operators.reduce.collate import (
     ValuesPart,
 )
 from altneu.operators.reduce.node import Ends, Needed, Part, Quantiles, Reduce, Suffix
-from altneu.operators.reduce.operation import BelowZeroOp, CollateOp, ExplodeOp, NegativeOp, PresentOp, ReduceOp
+from altneu.operators.reduce.operation import (
+    BelowZeroOp,
+    CollateOp,
+    ExplodeOp,
+    MayBeFirstOp,
+    NegativeOp,
+    PresentOp,
+    ReduceOp,
+)
 from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.operators.reduce.ranked import GeneralSpec
 from altneu.operators.reduce.reducers import Aggregates, Distinct, backward_calls, best_orders
@@ -242,9 +250,14 @@ def _best(
     operation = ArrangeOp(state, Layout(schema, key, lattice), BestRows(orders))
     label = f"{arrange_label(key)}, first by {' and by '.join(map(order_text, orders))}"
     exchange = None if narrow.spread == key else key
-    return Port(
-        to.once(state, lambda: to.add(operation, (narrow.port,), schema, exchange=exchange, label=label, logical=name))
-    )
+
+    def make() -> int:
+        port = narrow.port
+        if exchange is not None and to.shards > 1:
+            port = Port(to.add(MayBeFirstOp(key, orders), (port,), schema, label="combine", logical=f"combined|{name}"))
+        return to.add(operation, (port,), schema, exchange=exchange, label=label, logical=name)
+
+    return Port(to.once(state, make))
 
 
 def _ordered(
