@@ -56,6 +56,7 @@ def _views() -> dict[str, Collection]:
     users = source("users", "k string, n long", key="k")
     known = source("known", "k string, n long", time=("system", "event"))
     queue = source("queue", "k long, x string, n long")
+    grows = source("grows", "k long, n long", append_only=True)
     plain = rows.select("k", "n", "x", "d", "b", "t", "i")
     sums = plain.group_by("k").agg(c="count(*)", s="sum(n)", f="sum(x)", a="avg(d)", e="avg(i)", m="count(x)")
     ranks = plain.group_by("k", "b").agg(
@@ -114,6 +115,10 @@ def _views() -> dict[str, Collection]:
         ),
         "texts": texts.count(),
         "head": queue.top_k(1, by="x", per="k"),
+        "best": grows.group_by("k").agg(lo="min(n)", hi="max(n)", c="count(*)"),
+        "best in rounds": grows.iterate(
+            lambda c: c.select("k", n="n + 1").filter("n < 9").concat(grows).group_by("k").agg(n="min(n)")
+        ),
         "greatest": queue.select("k", "n").top_k(1, by="n desc", per="k"),
         "ends": queue.group_by("k").agg(lo="min(n)", hi="max(n)"),  # from the order of the one before, in reverse
         "least": queue.select("k", "n")
@@ -191,6 +196,7 @@ def warm() -> None:
                             session.retract("known", [("a", time)], time=(time, time))
                         session.insert("texts", [(session.lower, text, 1) for text in _TEXTS], diff="diff")
                         session.insert("rows", _many(1000 * part + 40))
+                        session.insert("grows", [(i % 7, i) for i in range(2000)])
                         session.advance(to=session.lower + 3)
                     for row in _QUEUE[200:205]:  # a change that is small beside its group
                         session.retract("queue", [row])

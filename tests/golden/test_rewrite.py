@@ -17,6 +17,7 @@ from altneu.plan.rewrite.count_tuples import count_tuples
 from altneu.plan.rewrite.drop_identities import drop_identities
 from altneu.plan.rewrite.fold_constants import fold_constants
 from altneu.plan.rewrite.hoist_bindings import hoist_bindings
+from altneu.plan.rewrite.keep_best import keep_best
 from altneu.plan.rewrite.limit_windows import limit_windows
 from altneu.plan.rewrite.merge_distinct import merge_distinct
 from altneu.plan.rewrite.merge_linear import merge_linear
@@ -57,6 +58,7 @@ WINDOWS = WIDE.window(
     was="lag(b) over (partition by k order by a)",
     moving="sum(c) over (partition by k order by a rows 2 preceding)",
 )
+GROWS = an.source("grows", "k long, v long", append_only=True)
 NOTHING = T.filter("v > 0").filter("1 > 2")
 OF_ALL = next(n for n in ir.walk(T.group_by().agg(n="count(*)").node) if isinstance(n, ir.Reduce))
 CHAIN = T.filter("v > 0").select("k", w="v + 1").filter("w < 9")
@@ -283,6 +285,23 @@ EXAMPLES = {
         ),
         "windows of the whole group": WIDE.window(n="ntile(3) over (partition by k order by b)"),
         "other functions read the whole group": WIDE.group_by("k").agg(most="max(a)", l="collect_list(a)"),
+    },
+    keep_best: {
+        "the extremes of rows that stay": GROWS.group_by("k").agg(least="min(v)", most="max(v)", n="count(*)"),
+        "the first row": GROWS.top_k(1, "v desc", per="k"),
+        "the greatest of what rises": GROWS.group_by("k", "v").agg(most="max(v + 1)").group_by("k").agg(m="max(most)"),
+        "the least of what rises may become worse": GROWS.group_by("k", "v")
+        .agg(most="max(v + 1)")
+        .group_by("k")
+        .agg(m="min(most)"),
+        "other rows than the first": GROWS.top_k(2, "v desc", per="k"),
+        "rows that may go": T.group_by("k").agg(most="max(v)"),
+        "a loop that goes on from what it begins with": GROWS.iterate(
+            lambda x: x.select("k", v="v + 1").filter("v < 2").concat(GROWS).group_by("k").agg(v="min(v)")
+        ),
+        "a loop that does not": GROWS.iterate(
+            lambda x: x.select("k", v="v + 1").filter("v < 2").group_by("k").agg(v="min(v)")
+        ),
     },
 }
 

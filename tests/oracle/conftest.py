@@ -8,6 +8,7 @@ import pytest
 
 from altneu import Session
 from altneu.operators.kernels import around, ends, located, quantiles, suffix
+from altneu.operators.reduce import best_rows
 from altneu.runtime.spark.versions import from_arrow, spark_schema
 from tests.oracle.runners import Runner
 
@@ -18,6 +19,7 @@ def groups_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SMALL", "_TIED", "_READ_FOR"):
         monkeypatch.setattr(located, name, 0)
     monkeypatch.setattr(suffix, "_SEARCHED", 0)
+    monkeypatch.setattr(best_rows, "_MANY", 4)
     for module, more in ((ends, 2), (around, 2), (quantiles, 0)):
         monkeypatch.setattr(module, "_MORE", more)
     monkeypatch.setattr(ends, "LEAST", 1)

@@ -868,6 +868,7 @@ def source(
     key: str | Sequence[str] | None = None,
     distinct: bool = False,
     static: bool = False,
+    append_only: bool = False,
 ) -> Collection:
     """A collection whose rows a session inserts and retracts.
 
@@ -888,6 +889,9 @@ def source(
     With ``static=True``, the first ``advance`` with rows of the source closes it, as ``session.close_source`` does, so
     insert all rows before it. A join with a closed source does not store its other side (docs/static.md).
 
+    With ``append_only=True``, rows are only added: a retraction is refused. The least and the greatest values of
+    groups, ``max_by`` and the first row of an order then keep one row a group and not the group (docs/append_only.md).
+
     Cost:   no state, unless ``keep``: then one arrangement of all rows. A set or a source with a key keeps one
             arrangement, by row or by key, as long as any view reads it; all views share it, and a step looks up the
             keys of its commands. With two times, a change of a group is followed through the group's later event times.
@@ -895,7 +899,8 @@ def source(
     Raises:
         SchemaError: the schema cannot be parsed, or two columns have the same name.
         UnknownColumnError: a column of the key does not exist.
-        PlanError: a key has no columns, or ``key``, ``distinct`` and two times are combined.
+        PlanError: a key has no columns, or ``key``, ``distinct`` and two times are combined, or ``append_only`` with
+            ``key`` or ``distinct``.
 
     >>> import altneu as an
     >>> delays = an.source("delays", "carrier string, minutes long", time=("known", "day"))
@@ -919,7 +924,7 @@ def source(
     columns = user_schema(schema)
     if not len(columns):
         raise SchemaError(f"source {name!r} needs at least one column")
-    for option, value in (("distinct", distinct), ("static", static)):
+    for option, value in (("distinct", distinct), ("static", static), ("append_only", append_only)):
         if not isinstance(value, bool):
             raise PlanError(f"{option} must be True or False, got {value!r}")
     by = None if key is None else _key_of(name, key, columns)
@@ -933,7 +938,12 @@ def source(
             f"source {name!r} has two times, and {'key=' if by else 'distinct='} is for sources with one: a key "
             "alone does not say which row a correction to the past replaces; retract that row"
         )
-    return Collection(ir.Source(name, columns, keep, time, by, distinct, static))
+    if append_only and (by or distinct):
+        raise PlanError(
+            f"source {name!r} is append-only, and {'key=' if by else 'distinct='} makes rows of commands, which may "
+            + ("replace a row" if by else "delete one; the set of rows that are only added is source(...).distinct()")
+        )
+    return Collection(ir.Source(name, columns, keep, time, by, distinct, static, append_only))
 
 
 def _key_of(source: str, key: str | Sequence[str], columns: pa.Schema) -> tuple[str, ...]:

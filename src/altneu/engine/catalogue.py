@@ -388,8 +388,8 @@ class Catalogue:
                         f"session.drop_source({source.name!r}) to delete these rows"
                     )
                 raise PlanError(
-                    f"source {source.name!r} is declared twice, with different columns, times, key=, distinct= or "
-                    "keep=; declare it once and use that"
+                    f"source {source.name!r} is declared twice, with different columns, times, key=, distinct=, "
+                    "append_only= or keep=; declare it once and use that"
                 )
 
     def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
@@ -437,24 +437,32 @@ def _changed_functions(name: str, changed: list[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _source(
-    name: str, schema: str, keep: bool, coordinates: tuple[str, ...], key: tuple[str, ...], distinct: bool, static: bool
+    name: str,
+    schema: str,
+    keep: bool,
+    coordinates: tuple[str, ...],
+    key: tuple[str, ...],
+    distinct: bool,
+    static: bool,
+    append_only: bool,
 ) -> ir.Source:
     times: Any = coordinates or None
-    return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct, static)
+    return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct, static, append_only)
 
 
 def _source_of(name: str, encoded: StoredSource) -> ir.Source:
     """A stored source, from its record in a commit."""
-    key, distinct, static = tuple(encoded.get("key", ())), "distinct" in encoded, "static" in encoded
-    coordinates = tuple(encoded["coordinates"])
-    return _source(name, encoded["schema"], encoded.get("keep", True), coordinates, key, distinct, static)
+    key, coordinates = tuple(encoded.get("key", ())), tuple(encoded["coordinates"])
+    marks = ("distinct" in encoded, "static" in encoded, "append_only" in encoded)
+    return _source(name, encoded["schema"], encoded.get("keep", True), coordinates, key, *marks)
 
 
 def _declared(source: ir.Source) -> str:
     """The declaration of a stored source."""
     keep, times = ", keep=True" * source.keep, "" if source.coordinates is None else f", time={source.coordinates}"
     by = f", key={list(source.key)}" if source.key else ", distinct=True" * source.distinct
-    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by})"
+    grows = ", append_only=True" * source.append_only
+    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by}{grows})"
 
 
 def retained_sources(node: ir.Node) -> dict[str, StoredSource]:
@@ -494,6 +502,8 @@ def retained_source(source: ir.Source) -> StoredSource:
         description["keep"] = False
     if source.static:
         description["static"] = True
+    if source.append_only:
+        description["append_only"] = True
     return description
 
 

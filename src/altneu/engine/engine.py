@@ -512,7 +512,18 @@ class Engine(Closing):
                     f"time {time} is closed: the session's lower is {now}; insert at {now} or later"
                 )
             when = now if time is None else time
-            stamp = Stamp(source, schema, self.lattice, self._frontier(now), when, diff, sign, event, commands)
+            stamp = Stamp(
+                source,
+                schema,
+                self.lattice,
+                self._frontier(now),
+                when,
+                diff,
+                sign,
+                event,
+                commands,
+                declared.append_only,
+            )
             self.pending.threads.add(get_ident())
             if type(data) is list and stamp.is_plain:
                 updates = stamp.of_columns(python_columns(data, schema.names, schema, source), len(data))

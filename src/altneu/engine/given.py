@@ -19,7 +19,7 @@ def given_rows(engine: Engine, source: ir.Source, rows: Any, diff: int | str, ti
         InputError: they are of an unsupported kind, or a stream.
     """
     frontier = Antichain.of(engine.lattice, time)
-    stamp = Stamp(source.name, source.schema, engine.lattice, frontier, time, diff)
+    stamp = Stamp(source.name, source.schema, engine.lattice, frontier, time, diff, append_only=source.append_only)
     inputs = Inputs()
     if is_spark_frame(rows) and engine.spark is not None:
         check_frame(rows, stamp)

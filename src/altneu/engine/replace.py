@@ -70,8 +70,13 @@ def refuse_replacing(source: ir.Source, diff: int | str) -> None:
     """Refuse a source that no rows can replace, whatever it has.
 
     Raises:
-        InputError: it has two times; or it is a set or has a key, and rows have a count.
+        InputError: it is append-only, or has two times; or it is a set or has a key, and rows have a count.
     """
+    if source.append_only:
+        raise InputError(
+            f"source {source.name!r} is append-only, and to replace its rows is to retract some; insert those that are "
+            "new, or declare it without append_only=True"
+        )
     if source.coordinates is not None:
         raise InputError(
             f"source {source.name!r} has two times, {' and '.join(source.coordinates)}, and rows that replace its "

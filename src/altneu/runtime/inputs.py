@@ -109,6 +109,7 @@ class Stamp:
     sign: int = 1
     event: int | str | None = None  # the second time, of a source that has two
     commands: Commands | None = None  # what rows ask for, of a source that takes commands
+    append_only: bool = False  # whether a negative diff is refused
 
     def __post_init__(self) -> None:
         given = [("time", self.time), ("diff", self.diff)]
@@ -155,6 +156,7 @@ class Stamp:
         times = self._times(table, rows.count)
         diffs = self._integers(table, self.diff, rows.count, "diff")
         diffs = difference.negate(diffs) if self.sign < 0 else diffs
+        self._refuse_retractions(diffs)
         same = isinstance(self.time, int)  # one time for all rows is looked at once
         self._refuse_late(times[:1, :1] if same else times[:1])
         updates = Updates(rows, times, diffs)
@@ -177,8 +179,18 @@ class Stamp:
             self._refuse_late(times[:1, :1])
         if self.sign < 0:
             diffs = difference.negate(diffs)
+        self._refuse_retractions(diffs[:1])
         updates = Updates(rows, times, diffs)
         return updates if self.diff != 0 else updates.filter(diffs != 0)
+
+    def _refuse_retractions(self, diffs: Ints) -> None:
+        """Refuse negative diffs where rows are only added."""
+        if self.append_only and (diffs < 0).any():
+            i = int(np.flatnonzero(diffs < 0)[0])
+            raise InputError(
+                f"source {self.source!r} is append-only, and row {i} has the diff {diffs[i]}: its rows stay for good, "
+                "and what they replace is not kept; declare the source without append_only=True if rows are retracted"
+            )
 
     def _refuse_late(self, times: Ints) -> None:
         """Refuse times that are closed."""

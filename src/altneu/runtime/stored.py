@@ -140,6 +140,7 @@ class StoredSource(TypedDict):
     key: NotRequired[list[str]]
     distinct: NotRequired[bool]
     static: NotRequired[bool]
+    append_only: NotRequired[bool]
 
 
 class StoredStream(TypedDict):

@@ -187,6 +187,7 @@ class Stream:
             diff,
             event=event,
             commands=None if commands is None else replace(commands, row=ROW),
+            append_only=source.append_only,
         )
 
     # life -----------------------------------------------------------------------------------------------------------

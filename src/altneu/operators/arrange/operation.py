@@ -106,7 +106,8 @@ class ArrangeOp(Operation, tag="ArrangeOp", kind="arrangement"):
         if later:  # at once, so that the order in which messages arrive leaves no trace
             future = future.add(Updates.concat(later, layout.schema, layout.lattice.width), here.mode.future_bytes)
         here.put(name, ArrangementState(state.spine, future), packed)
-        return [Arranged(layout, old, packed if new.count >= MANY_ROWS else new)]
+        told = self.retention.told(packed if new.count >= MANY_ROWS else new, here.region.rounds)
+        return [Arranged(layout, old, told)]
 
     @property
     def keeps(self) -> tuple[str, Layout]:

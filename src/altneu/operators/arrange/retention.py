@@ -39,6 +39,9 @@ class Retention(Protocol):
     ) -> Batch:
         """The new batch that encoded updates of the region make, with the ``old`` batches before it."""
 
+    def told(self, new: Batch, rounds: tuple[int, ...]) -> Batch:
+        """What readers are told of the new batch, in this round of the loops around."""
+
     def shard_key(self, layout: Layout) -> Key:
         """The columns whose hash decides in which shard a row is."""
 
@@ -65,6 +68,10 @@ class EveryUpdate:
         if here.region.events:
             together = here.region.from_events(together, layout.lattice)
         return Batch.build(together, layout, here.description(layout.lattice))
+
+    def told(self, new: Batch, rounds: tuple[int, ...]) -> Batch:
+        """All of it."""
+        return new
 
     def shard_key(self, layout: Layout) -> Key:
         """The key."""

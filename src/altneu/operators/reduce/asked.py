@@ -91,6 +91,8 @@ def _ranks(order: Sequence[Order], columns: Sequence[str], key: Key) -> list[Ord
 def asked_of(node: Reduce) -> list[Asked]:
     """What a reduce asks for that may lie in another arrangement as well."""
     schema, key, reducer = node.input.schema, node.key, node.reducer
+    if node.keeps_best:
+        return []
     if not reducer.parts:
         order, needed = reducer.state_order(schema, key), reducer.needed(schema, key)
         if not order or (isinstance(needed, Suffix) and needed.peers):

@@ -149,6 +149,17 @@ class SumsPart(PartSpec):
 
 
 @dataclass(frozen=True)
+class BestPart(PartSpec):
+    """What is read from the best rows, which are all that is kept of a group."""
+
+    arrangements = 1
+
+    def groups(self, inputs: Sequence[_Input]) -> Groups:
+        """All rows that are kept."""
+        return inputs[0].groups(inputs[0].old())
+
+
+@dataclass(frozen=True)
 class OrderedPart(PartSpec):
     """What is read from some of the rows in an order; the second arrangement has the numbers of rows below zero.
 

@@ -36,9 +36,11 @@ from altneu.operators.reduce.accumulable import (
 )
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.asked import Asked, asked_of, asked_of_part, kept_columns
+from altneu.operators.reduce.best_rows import BestRows
 from altneu.operators.reduce.calls import Aggregate, FirstRows, WindowCall
 from altneu.operators.reduce.collate import (
     AllValuesPart,
+    BestPart,
     Collation,
     DistinctPart,
     OrderedPart,
@@ -47,10 +49,18 @@ from altneu.operators.reduce.collate import (
     ValuesPart,
 )
 from altneu.operators.reduce.node import Ends, Needed, Part, Quantiles, Reduce, Suffix
-from altneu.operators.reduce.operation import BelowZeroOp, CollateOp, ExplodeOp, NegativeOp, PresentOp, ReduceOp
+from altneu.operators.reduce.operation import (
+    BelowZeroOp,
+    CollateOp,
+    ExplodeOp,
+    MayBeFirstOp,
+    NegativeOp,
+    PresentOp,
+    ReduceOp,
+)
 from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.operators.reduce.ranked import GeneralSpec
-from altneu.operators.reduce.reducers import Aggregates, Distinct, backward_calls
+from altneu.operators.reduce.reducers import Aggregates, Distinct, backward_calls, best_orders
 from altneu.operators.reduce.retention import WithoutRounds
 from altneu.operators.reduce.seen import Seen
 from altneu.operators.reduce.shared_distinct import SharedNegativeOp, SharedPresentOp
@@ -83,6 +93,10 @@ def lower_reduce(to: Lowering, node: Reduce) -> Lowered:
 
 def _reduced(to: Lowering, node: Reduce, below: Lowered, lattice: Lattice) -> tuple[ReduceOp, tuple[Port, ...]]:
     """One kernel over one arrangement; where that is in an order, beside the number of rows below zero."""
+    if node.keeps_best and lattice.is_columnwise and (orders := best_orders(node)) and not _adds_up(node):
+        columns = tuple(name for name in node.input.schema.names if name not in node.key)
+        few = Ends(first=len(orders))
+        return ReduceOp(spec_of(node), few), (_best(to, node, below, columns, orders),)
     if node.orders:
         (asked,) = asked_of(node)
         shared = _shared(to, node, asked)
@@ -166,6 +180,8 @@ def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -
     specs: list[PartSpec] = []
     inputs: list[Port] = []
     for part in _with_counts(reducer.parts):
+        if part.state == "ends" and node.keeps_best:
+            continue
         calls = tuple(reducer.calls[place] for place in part.places)
         if part.state == "sums":
             calls += tuple(Aggregate("count", (column,), pa.int64()) for column in part.columns)
@@ -201,7 +217,47 @@ def _collated(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -
             general = GeneralSpec(node.key, some.calls, schema)
             specs.append(ValuesPart(general, part.places, some.needed(schema, node.key)))
             inputs += _values_in_order(to, narrow, schema, node.key, name, some.state_order(schema, node.key))
+    if node.keeps_best:
+        best, port = _best_part(to, node, reducer, below)
+        specs.append(best)
+        inputs.append(port)
     return CollateOp(Collation(tuple(specs), reducer.calls, node.schema, reducer.default_row)), tuple(inputs)
+
+
+def _adds_up(node: Reduce) -> bool:
+    """Whether some of its aggregates are read from sums, so that the best rows are not all it reads."""
+    return isinstance(node.reducer, Aggregates) and any(call.accumulable for call in node.reducer.calls)
+
+
+def _best_part(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) -> tuple[BestPart, Port]:
+    """All extremes of a reduce that keeps the best rows, from one arrangement of these."""
+    places = tuple(place for place, call in enumerate(reducer.calls) if not call.accumulable)
+    calls = tuple(reducer.calls[place] for place in places)
+    columns, orders = tuple(dict.fromkeys(call.arguments[0] for call in calls)), best_orders(node)
+    assert orders is not None
+    schema = pa.schema([node.input.schema.field(name) for name in (*node.key, *columns)])
+    return BestPart(GeneralSpec(node.key, calls, schema), places), _best(to, node, below, columns, orders)
+
+
+def _best(
+    to: Lowering, node: Reduce, below: Lowered, columns: tuple[str, ...], orders: tuple[tuple[Order, ...], ...]
+) -> Port:
+    """The arrangement of the first rows of each group in some orders, of groups whose first rows only improve."""
+    narrow, origin, schema = _narrowed(to, node, below, columns)
+    key, lattice = node.key, to.lattice_in(to.scope_of(narrow))
+    name = f"best|{'|'.join(map(order_text, orders))}|{origin}"
+    state = arrangement_id(name, key)
+    operation = ArrangeOp(state, Layout(schema, key, lattice), BestRows(orders))
+    label = f"{arrange_label(key)}, first by {' and by '.join(map(order_text, orders))}"
+    exchange = None if narrow.spread == key else key
+
+    def make() -> int:
+        port = narrow.port
+        if exchange is not None and to.shards > 1:
+            port = Port(to.add(MayBeFirstOp(key, orders), (port,), schema, label="combine", logical=f"combined|{name}"))
+        return to.add(operation, (port,), schema, exchange=exchange, label=label, logical=name)
+
+    return Port(to.once(state, make))
 
 
 def _ordered(

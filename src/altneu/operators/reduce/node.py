@@ -311,12 +311,14 @@ class Reduce(AtEachTime, Unary, tag="Reduce"):
     """A function of each group of rows with equal key; an empty group yields nothing.
 
     Of a collection that another reduce keeps in ``orders`` within the same groups, and of which the input is only some
-    columns, its first rows in an order are read there (``plan.rewrite.share_orders``).
+    columns, its first rows in an order are read there (``plan.rewrite.share_orders``). If the best rows of groups only
+    improve, and it reads no others, it ``keeps_best`` rows instead of groups (``plan.rewrite.keep_best``).
     """
 
     key: Key
     reducer: Reducer
     orders: tuple[tuple[Order, ...], ...] = ()
+    keeps_best: bool = False
 
     @property
     def title(self) -> str:
@@ -340,7 +342,11 @@ class Reduce(AtEachTime, Unary, tag="Reduce"):
 
     def describe(self) -> str:
         """Key and reducer."""
-        return f"{self.key} {self.reducer!r}" + f" in {self.orders!r}" * bool(self.orders)
+        return (
+            f"{self.key} {self.reducer!r}"
+            + f" in {self.orders!r}" * bool(self.orders)
+            + " of the best" * self.keeps_best
+        )
 
     @property
     def lowered_first(self) -> Sequence[Node]:

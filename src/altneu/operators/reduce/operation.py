@@ -17,12 +17,14 @@ from altneu.operators.base import (
     Operation,
     Outputs,
     OverArrangements,
+    RowByRow,
     Stateless,
 )
 from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.kernels.groups import Groups
 from altneu.operators.reduce.accumulable import negative_rows, present_rows
 from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.best_rows import Orders, added, may_be_first
 from altneu.operators.reduce.collate import Collation, collate
 from altneu.operators.reduce.needed import read_needed
 from altneu.operators.reduce.node import WHOLE, Ends, Needed
@@ -57,6 +59,25 @@ class ExplodeOp(Stateless, tag="ExplodeOp", kind="combine"):
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
         """The key, and what is summed up."""
         return frozenset((*self.accumulator.key, *self.accumulator.arguments))
+
+
+@dataclass(frozen=True)
+class MayBeFirstOp(RowByRow, tag="MayBeFirstOp", kind="combine"):
+    """Of added rows those that may be the first of their group, so that no others are exchanged.
+
+    It looks at several rows, and yet pieces of its input may be told apart: what it leaves out is behind another row.
+    """
+
+    at_each_time = True
+    makes_rows = False
+
+    key: tuple[str, ...]
+    orders: Orders
+
+    def step(self, here: Here) -> Outputs:
+        """The rows of this step."""
+        updates = here.one()
+        return [None if updates is None else may_be_first(added(updates), self.key, self.orders)]
 
 
 @dataclass(frozen=True)

@@ -517,3 +517,19 @@ class PythonReduce(Reducer):
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """The key, and what the function says."""
         return [*key, *self.result]
+
+
+def best_orders(node: Reduce) -> tuple[tuple[Order, ...], ...] | None:
+    """In which orders of its input's columns a reduce reads no row but the first; None if it reads others too.
+
+    Aggregates that are read from sums are passed over.
+    """
+    reducer = node.reducer
+    if isinstance(reducer, TopK):
+        return (tuple(line for line in reducer.order if line[0] not in node.key),) if reducer.k == 1 else None
+    if not isinstance(reducer, Aggregates):
+        return None
+    extremes = [call for call in reducer.calls if not call.accumulable]
+    if not extremes or not all(call.is_extreme for call in extremes):
+        return None
+    return tuple(dict.fromkeys(((call.arguments[0], call.function == "max", False),) for call in extremes))

@@ -24,10 +24,11 @@ class Source(Leaf, tag="Source"):
     key: tuple[str, ...] | None = None
     distinct: bool = False
     static: bool = False  # closed by the first step that has rows of it; no part of what identifies it
+    append_only: bool = False  # no row is ever retracted, so that views need not be ready for it
 
     def describe(self) -> str:
-        """The name, whether all rows are retained, the coordinates of its times when they are two, and its key."""
-        text = f"{self.name} kept" if self.keep else self.name
+        """The name, whether all rows are retained and only added, the coordinates of two times, and the key."""
+        text = self.name + " kept" * self.keep + " append-only" * self.append_only
         timed = text if self.coordinates is None else f"{text} {self.coordinates}"
         return timed if self.commanded_by is None else f"{timed} {f'key {self.key}' if self.key else 'distinct'}"
 
@@ -49,7 +50,7 @@ class Source(Leaf, tag="Source"):
     @property
     def plain(self) -> Source:
         """The same rows where they only add up."""
-        return Source(self.name, self.schema, self.keep, self.coordinates)
+        return Source(self.name, self.schema, self.keep, self.coordinates, append_only=self.append_only)
 
     @property
     def title(self) -> str:

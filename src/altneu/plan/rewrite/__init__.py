@@ -20,6 +20,7 @@ from altneu.plan.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_j
 from altneu.plan.rewrite.drop_identities import drop_identities
 from altneu.plan.rewrite.fold_constants import fold_constants
 from altneu.plan.rewrite.hoist_bindings import hoist_bindings
+from altneu.plan.rewrite.keep_best import keep_best
 from altneu.plan.rewrite.limit_windows import limit_windows
 from altneu.plan.rewrite.merge_distinct import merge_distinct
 from altneu.plan.rewrite.merge_linear import merge_linear
@@ -63,6 +64,7 @@ RULES: tuple[Rule, ...] = (
     prune_columns,
     bound_lists,
     order_groups,
+    keep_best,
 )
 NEWER: tuple[tuple[Rule, ...], ...] = (
     (order_groups, bound_lists, bound_ranks, count_tuples),

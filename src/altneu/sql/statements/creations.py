@@ -49,15 +49,16 @@ def _flags(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(p: Any, head: dict[str, Any]) -> CreateSource:
-    """``name (column type, …) [STATIC]``."""
+    """``name (column type, …) [STATIC] [APPEND ONLY]``."""
     if p.word("AS"):
         p.fail("CREATE TABLE … AS is not supported; CREATE TABLE name (columns), then INSERT INTO name SELECT …")
     columns = p.in_parentheses()
-    return CreateSource(columns=columns, keep=True, table=True, static=p.word("STATIC"), **head)
+    static, append_only = p.word("STATIC"), p.word("APPEND", "ONLY")
+    return CreateSource(columns=columns, keep=True, table=True, static=static, append_only=append_only, **head)
 
 
 def source(p: Any, head: dict[str, Any]) -> CreateSource:
-    """``name [(columns)] [FROM …] [COLUMNS (…)] [ENVELOPE …] [TIME (…)] [DIFF …] [KEEP] [STATIC] [WITH (…)]``."""
+    """``name [(columns)] [FROM …]``, then clauses in any order: ``COLUMNS (…)``, ``ENVELOPE …``, ``KEEP`` and so on."""
     clauses: dict[str, Any] = {}
     if p.word("(", advance=False):
         clauses["columns"] = p.in_parentheses()
@@ -87,9 +88,11 @@ def _clause(p: Any) -> tuple[str, Any]:
         return "keep", True
     if p.word("STATIC"):
         return "static", True
+    if p.word("APPEND", "ONLY"):
+        return "append_only", True
     if p.word("WITH"):
         return "options", options(p, STREAMING)
-    return p.expected("FROM, COLUMNS (…), ENVELOPE, TIME (…), DIFF, KEEP, STATIC or WITH (…)")
+    return p.expected("FROM, COLUMNS (…), ENVELOPE, TIME (…), DIFF, KEEP, STATIC, APPEND ONLY or WITH (…)")
 
 
 def origin(p: Any) -> Origin:

@@ -89,7 +89,14 @@ def rows_of(statement: CreateSource, raw: str) -> Collection:
     times = tuple(name for _, name in statement.times)
     plain = statement.envelope.kind == "none"
     coordinates = (times[0], times[1]) if len(times) == 2 else None
-    return declare(statement.name, raw, keep=statement.keep and plain, time=coordinates, static=statement.static)
+    return declare(
+        statement.name,
+        raw,
+        keep=statement.keep and plain,
+        time=coordinates,
+        static=statement.static,
+        append_only=statement.append_only,
+    )
 
 
 def collection_of(statement: CreateSource, columns: str, raw: str) -> Collection:

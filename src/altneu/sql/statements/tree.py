@@ -72,7 +72,8 @@ class CreateSource(Creation):
     """``CREATE SOURCE``, and with ``table`` ``CREATE TABLE``.
 
     ``columns`` are those of the source, ``raw`` those of its rows before they are decoded, both as DDL; ``times`` pairs
-    of an expression (None: when the row comes) and the name of a time. With ``static`` its first rows close it.
+    of an expression (None: when the row comes) and the name of a time. With ``static`` its first rows close it, with
+    ``append_only`` none is retracted.
     """
 
     columns: str | None = None
@@ -85,6 +86,7 @@ class CreateSource(Creation):
     options: Options = field(default_factory=dict)
     table: bool = False
     static: bool = False
+    append_only: bool = False
 
 
 @dataclass(frozen=True)
