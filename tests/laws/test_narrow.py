@@ -126,7 +126,7 @@ def test_small_blocks_and_wide_numbers_stay_as_they_are():
     half = Batch.build(Updates(rows, np.zeros((1, 2000), np.int64), diffs), layout, answer).packed()
     diffs = np.where(np.arange(2000) == 7, 2**40, diffs)
     wide = Batch.build(Updates(rows, np.zeros((1, 2000), np.int64), diffs), layout, answer)
-    assert wide.packed() is wide
+    same(wide.packed(), wide)
     assert isinstance(half.blocks[0].keys, NarrowRows)
     assert not isinstance(half.blocks[0].values, NarrowRows), "a column with nulls"
 

@@ -54,7 +54,7 @@ class _Source:
         i = bisect_right(self.starts, row) - 1
         block = self.blocks[i]
         at = np.array([row - self.starts[i]])
-        value: np.uint64 = (block.value_hash_at(at) if of_value else block.key_hash[at])[0]
+        value: np.uint64 = (block.value_hash_at(at) if of_value else block.key_hash_at(at))[0]
         return value
 
     def key_at(self, row: int) -> Rows:
@@ -70,12 +70,9 @@ class _Source:
         while start < stop:
             i = bisect_right(self.starts, start) - 1
             base, end = self.starts[i], min(stop, self.starts[i + 1])
-            hashes: Hashes = self.blocks[i].value_hash if of_value else self.blocks[i].key_hash
-            position = (
-                base
-                + int(hashes[start - base : end - base].searchsorted(target, "right" if after else "left"))
-                + (start - base)
-            )
+            some = slice(start - base, end - base)
+            hashes: Hashes = self.blocks[i].value_hash_at(some) if of_value else self.blocks[i].key_hash_at(some)
+            position = start + int(hashes.searchsorted(target, "right" if after else "left"))
             if position < end:
                 return position
             start = end
