@@ -10,7 +10,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from altneu.columnar.columns import load64, load_narrow
+from altneu.columnar.columns import load8, load16, load32, load64, load_narrow
 from altneu.columnar.hashing import Hashes
 from altneu.columnar.rows import Ints
 from altneu.columnar.threads import in_parts
@@ -32,17 +32,32 @@ def first_at(address: int, low: int, high: int, target: np.uint64) -> int:
 
 
 @numba.njit(cache=True, inline="always")
-def word_of(line: Ints, position: int) -> np.uint64:
-    """The word at a position of words that may be narrow: ``line`` is (address, width, least)."""
-    return np.uint64(load_narrow(line[0], line[1], line[2], position))
+def word_of(lines: Ints, block: int, position: int) -> np.uint64:
+    """The word at a position of a block's words, which may be narrow: ``lines`` are (address, width, least)."""
+    return np.uint64(load_narrow(lines[block, 0], lines[block, 1], lines[block, 2], position))
 
 
-@numba.njit(cache=True, inline="always")
-def first_word(line: Ints, low: int, high: int, target: np.uint64) -> int:
-    """``first_at`` for words that may be narrow."""
+@numba.njit(cache=True)
+def first_word(lines: Ints, block: int, low: int, high: int, target: np.uint64) -> int:
+    """``first_at`` of a block's words, which may be narrow."""
+    address, width, least = lines[block, 0], lines[block, 1], np.uint64(lines[block, 2])
+    if width == 8:
+        return first_at(address, low, high, target)
+    if target <= least:
+        return low
+    code = target - least  # a sum of the least word and a code does not leave 64 bits
+    if width == 0:
+        return high
     while low < high:
         middle = (low + high) >> 1
-        if word_of(line, middle) < target:
+        found = np.uint64(0)
+        if width == 4:
+            found = np.uint64(load32(address + 4 * middle))
+        elif width == 2:
+            found = np.uint64(load16(address + 2 * middle))
+        else:
+            found = np.uint64(load8(address + middle))
+        if found < code:
             low = middle + 1
         else:
             high = middle
@@ -50,10 +65,10 @@ def first_word(line: Ints, low: int, high: int, target: np.uint64) -> int:
 
 
 @numba.njit(cache=True)
-def word_stretch(line: Ints, start: int, stop: int, low: np.uint64, high: np.uint64) -> tuple[int, int]:
-    """Where in a run the words begin that are not below ``low``, and where those end that are not above ``high``."""
-    begin = first_word(line, start, stop, low)
-    return begin, stop if high == LAST_WORD else first_word(line, begin, stop, high + ONE)
+def word_stretch(lines: Ints, block: int, start: int, stop: int, low: np.uint64, high: np.uint64) -> tuple[int, int]:
+    """Where in a run of a block words begin that are not below ``low``, and those end that are not above ``high``."""
+    begin = first_word(lines, block, start, stop, low)
+    return begin, stop if high == LAST_WORD else first_word(lines, block, begin, stop, high + ONE)
 
 
 @numba.njit(cache=True, inline="always")

@@ -121,7 +121,7 @@ def rows_in_order(table: StateTable, name: str, at: At, keys: Rows, wanted: Stre
         taken: Counter[tuple[int, int]] = Counter()  # of a key and a batch, whose blocks follow each other
         for probe, place, start, stop in hits.tolist():
             block, chain = used[place], (probe, int(numbers[place]))
-            low, high = word_stretch(block.addresses[0], start, stop, np.uint64(wanted.least), np.uint64(wanted.most))
+            low, high = word_stretch(block.addresses, 0, start, stop, np.uint64(wanted.least), np.uint64(wanted.most))
             end = high if wanted.first is None else min(high, low + max(wanted.first - taken[chain], 0))
             if low < high and end < high:
                 word = int(block.value_hash_at(slice(end, end + 1))[0])

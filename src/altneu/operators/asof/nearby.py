@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from altneu.columnar.columns import load_narrow
 from altneu.columnar.hashing import Hashes
 from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_of, word_stretch
 from altneu.columnar.rows import Ints, Rows
@@ -73,11 +72,11 @@ def windows(points: Points, old: Sequence[Batch], new: Batch, *, exact: bool) ->
     return Windows(Spans(key, edges[0], edges[1]), Spans(key, edges[2], edges[3]), moves)
 
 
-def _lines(points: Points, batches: Sequence[Batch]) -> tuple[Ints, Ints, Ints]:
-    """Where the keys are: runs of rows, where those of each key start, and each block's lines of words and diffs."""
+def _lines(points: Points, batches: Sequence[Batch]) -> tuple[Ints, Ints, Ints, Ints]:
+    """Where the keys are: runs of rows, where those of each key start, and each block's lines of words and of diffs."""
     hits, used = runs_of(batches, points.key_hash, points.keys)
-    table = np.array([b.addresses[:2] for b in used], np.int64).reshape(-1, 2, 3)
-    return hits, np.searchsorted(hits[:, 0], np.arange(points.keys.count + 1)), table
+    words, diffs = (np.array([b.addresses[i] for b in used], np.int64).reshape(-1, 3) for i in (0, 1))
+    return hits, np.searchsorted(hits[:, 0], np.arange(points.keys.count + 1)), words, diffs
 
 
 def between(points: Points, spans: Spans, batches: Sequence[Batch], layout: Layout) -> Matches:
@@ -98,23 +97,17 @@ def _cut(hits: Ints, starts: Ints, table: Ints, key: Ints, low: Any, high: Any) 
     count = 0
     for s in range(len(key)):
         for h in range(starts[key[s]], starts[key[s] + 1]):
-            start, stop = word_stretch(table[hits[h, 1]], hits[h, 2], hits[h, 3], low[s], high[s])
+            start, stop = word_stretch(table, hits[h, 1], hits[h, 2], hits[h, 3], low[s], high[s])
             out, count = put_run(out, count, s, hits[h, 1], start, stop)
     return out[:count]
 
 
 @compiled
-def _diff(line: Ints, position: int) -> int:
-    return load_narrow(line[0], line[1], line[2], position)
-
-
-@compiled
 def _is_new(word: np.uint64, key: int, new: Any) -> bool:
-    hits, starts, table = new
+    hits, starts, words, _ = new
     for h in range(starts[key], starts[key + 1]):
-        line = table[hits[h, 1], 0]
-        at = first_word(line, hits[h, 2], hits[h, 3], word)
-        if at < hits[h, 3] and word_of(line, at) == word:
+        at = first_word(words, hits[h, 1], hits[h, 2], hits[h, 3], word)
+        if at < hits[h, 3] and word_of(words, hits[h, 1], at) == word:
             return True
     return False
 
@@ -122,24 +115,24 @@ def _is_new(word: np.uint64, key: int, new: Any) -> bool:
 @compiled
 def _below(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64:
     """The greatest barrier below a word, or the first word when there is none."""
-    hits, starts, table = old
+    hits, starts, words, diffs = old
     first, last = starts[key], starts[key + 1]
     for h in range(first, last):
-        at[h - first] = first_word(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word)
+        at[h - first] = first_word(words, hits[h, 1], hits[h, 2], hits[h, 3], word)
     while True:
         best, result = _FIRST, False
         for h in range(first, last):
             if at[h - first] > hits[h, 2]:
-                best = max(best, word_of(table[hits[h, 1], 0], at[h - first] - 1))
+                best = max(best, word_of(words, hits[h, 1], at[h - first] - 1))
                 result = True
         if not result:
             return _FIRST
         total = 0
         for h in range(first, last):
             p = at[h - first]
-            while p > hits[h, 2] and word_of(table[hits[h, 1], 0], p - 1) == best:
+            while p > hits[h, 2] and word_of(words, hits[h, 1], p - 1) == best:
                 p -= 1
-                total += _diff(table[hits[h, 1], 1], p)
+                total += np.int64(word_of(diffs, hits[h, 1], p))
             at[h - first] = p
         if total > 0 and not _is_new(best, key, new):
             return best
@@ -148,25 +141,25 @@ def _below(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64
 @compiled
 def _above(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64:
     """The least barrier above a word, or the last word when there is none."""
-    hits, starts, table = old
+    hits, starts, words, diffs = old
     first, last = starts[key], starts[key + 1]
     for h in range(first, last):
         at[h - first] = hits[h, 3]
         if word < LAST_WORD:
-            at[h - first] = first_word(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word + ONE)
+            at[h - first] = first_word(words, hits[h, 1], hits[h, 2], hits[h, 3], word + ONE)
     while True:
         best, result = LAST_WORD, False
         for h in range(first, last):
             if at[h - first] < hits[h, 3]:
-                best = min(best, word_of(table[hits[h, 1], 0], at[h - first]))
+                best = min(best, word_of(words, hits[h, 1], at[h - first]))
                 result = True
         if not result:
             return LAST_WORD
         total = 0
         for h in range(first, last):
             p = at[h - first]
-            while p < hits[h, 3] and word_of(table[hits[h, 1], 0], p) == best:
-                total += _diff(table[hits[h, 1], 1], p)
+            while p < hits[h, 3] and word_of(words, hits[h, 1], p) == best:
+                total += np.int64(word_of(diffs, hits[h, 1], p))
                 p += 1
             at[h - first] = p
         if total > 0 and not _is_new(best, key, new):

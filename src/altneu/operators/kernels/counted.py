@@ -41,11 +41,11 @@ def units(counted: Ints, block: int, start: int, stop: int) -> int:
 
 
 @compiled
-def upto(line: Ints, start: int, stop: int, word: np.uint64) -> int:
+def upto(lines: Ints, block: int, start: int, stop: int, word: np.uint64) -> int:
     """Where the words of a run reach ``word``."""
-    if start == stop or word_of(line, stop - 1) < word:
+    if start == stop or word_of(lines, block, stop - 1) < word:
         return stop
-    return first_word(line, start, stop, word)
+    return first_word(lines, block, start, stop, word)
 
 
 @compiled
@@ -55,7 +55,7 @@ def units_before(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, w
     total = 0
     for h in range(first, last):
         block = hits[h, 1]
-        total += units(counted, block, starts[h], upto(lines[block], starts[h], hits[h, 3], word))
+        total += units(counted, block, starts[h], upto(lines, block, starts[h], hits[h, 3], word))
     return total
 
 

@@ -20,7 +20,7 @@ from operator import attrgetter
 import numpy as np
 
 from altneu.columnar.columns import encode
-from altneu.columnar.lookup import first_word
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
@@ -111,12 +111,12 @@ def _without(hits: Ints, lines: Ints, key: Ints, low: Words, high: Words) -> Int
         start, stop = hits[h, 2], hits[h, 3]
         g = first
         while g < len(key) and key[g] == hits[h, 0]:
-            line = lines[hits[h, 1]]
-            end = first_word(line, start, stop, low[g])
+            block = hits[h, 1]
+            end = first_word(lines, block, start, stop, low[g])
             if start < end:
                 out[count, 0], out[count, 1], out[count, 2], out[count, 3] = hits[h, 0], hits[h, 1], start, end
                 count += 1
-            start = stop if high[g] == np.uint64(2**64 - 1) else first_word(line, end, stop, high[g] + np.uint64(1))
+            start = stop if high[g] == LAST_WORD else first_word(lines, block, end, stop, high[g] + ONE)
             g += 1
         if start < stop:
             out[count, 0], out[count, 1], out[count, 2], out[count, 3] = hits[h, 0], hits[h, 1], start, stop

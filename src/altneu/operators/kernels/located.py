@@ -333,7 +333,7 @@ def _last_words(hits: Ints, lines: Ints) -> Ints:
     """Where, in each run, the rows begin that have the last of all words."""
     starts = np.empty(len(hits), np.int64)
     for h in range(len(hits)):
-        starts[h] = first_word(lines[hits[h, 1]], hits[h, 2], hits[h, 3], LAST_WORD)
+        starts[h] = first_word(lines, hits[h, 1], hits[h, 2], hits[h, 3], LAST_WORD)
     return starts
 
 
@@ -342,7 +342,7 @@ def _first_words(hits: Ints, lines: Ints) -> Ints:
     """Where, in each run, the rows end that have the first of all words."""
     ends = np.empty(len(hits), np.int64)
     for h in range(len(hits)):
-        ends[h] = first_word(lines[hits[h, 1]], hits[h, 2], hits[h, 3], ONE)
+        ends[h] = first_word(lines, hits[h, 1], hits[h, 2], hits[h, 3], ONE)
     return ends
 
 
@@ -389,7 +389,7 @@ def _word_spans(hits: Ints, lines: Ints, number: Ints, words: Words) -> Ints:
             low += 1
         h = low
         while h < len(hits) and hits[h, 0] == number[n]:
-            start, stop = word_stretch(lines[hits[h, 1]], hits[h, 2], hits[h, 3], words[n], words[n])
+            start, stop = word_stretch(lines, hits[h, 1], hits[h, 2], hits[h, 3], words[n], words[n])
             if count == len(out):
                 out = twice(out)
             out[count, 0], out[count, 1], out[count, 2], out[count, 3] = n, h, start, stop

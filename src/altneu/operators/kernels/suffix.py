@@ -107,14 +107,14 @@ def _starts(hits: Ints, blocks: Any, words: Words, whole: Mask, before: int) -> 
         key, last = hits[first, 0], next_key(hits, first)
         word, total = words[key], 0
         for h in range(first, last if not whole[key] else first):
-            at = upto(lines[hits[h, 1]], hits[h, 2], hits[h, 3], word)
+            at = upto(lines, hits[h, 1], hits[h, 2], hits[h, 3], word)
             total += units(counted, hits[h, 1], hits[h, 2], at)
         if total > before:
             if before > 0:
                 word = word_at(hits, hits[:, 2], first, last, blocks, total - before)
             at_word[key] = word
             for h in range(first, last):
-                start[h] = upto(lines[hits[h, 1]], hits[h, 2], hits[h, 3], word)
+                start[h] = upto(lines, hits[h, 1], hits[h, 2], hits[h, 3], word)
                 skipped[key] += units(counted, hits[h, 1], hits[h, 2], start[h])
         first = last
     return start, at_word, skipped
@@ -131,7 +131,7 @@ def _first_rows(hits: Ints, upto: Ints, skipped: Ints, blocks: Any, wanted: int)
         while place < min(wanted, skipped[key]):
             word = word_at(hits, hits[:, 2], first, last, blocks, place)
             for h in range(first, last):
-                low, high = word_stretch(lines[hits[h, 1]], hits[h, 2], upto[h], word, word)
+                low, high = word_stretch(lines, hits[h, 1], hits[h, 2], upto[h], word, word)
                 runs, count = put_run(runs, count, key, hits[h, 1], low, high)
             place = units_before(hits, hits[:, 2], first, last, blocks, word + ONE)
         first = last

@@ -71,7 +71,7 @@ def _runs_within(hits: Ints, lines: Ints, number: Ints, words: Words, far: Words
     """Twice ``far`` from each word of a key, as runs; keys and their words ascend."""
     out, count, low = np.empty((2 * len(hits) + 8, 4), np.int64), 0, 0
     for h in range(len(hits)):
-        key, line = hits[h, 0], lines[hits[h, 1]]
+        key, block = hits[h, 0], hits[h, 1]
         while low < len(number) and number[low] < key:
             low += 1
         at, n = hits[h, 2], low
@@ -79,9 +79,9 @@ def _runs_within(hits: Ints, lines: Ints, number: Ints, words: Words, far: Words
             stop = hits[h, 3]
             if not whole[key]:
                 reach = far[key] + min(far[key], LAST_WORD - far[key])
-                at = upto(line, at, hits[h, 3], words[n] - min(words[n], reach))
+                at = upto(lines, block, at, hits[h, 3], words[n] - min(words[n], reach))
                 if LAST_WORD - words[n] > reach:
-                    stop = upto(line, at, hits[h, 3], words[n] + reach + ONE)
+                    stop = upto(lines, block, at, hits[h, 3], words[n] + reach + ONE)
                 n += 1
             out, count = put_run(out, count, key, hits[h, 1], at, stop)
             at = stop
