@@ -183,12 +183,12 @@ def read_for(change, layout, spine, needed):
 
 def count_rows_read(monkeypatch):
     """A list with a number, to which the old updates that are read from now on are added; more may be appended."""
-    read, found = [0], located.matches_in
+    read, found = [0], located.matches_of
 
-    def counted(*parts):
-        made = found(*parts)
+    def counted(*parts, **how):
+        made = found(*parts, **how)
         read[-1] += len(made)
         return made
 
-    monkeypatch.setattr(located, "matches_in", counted)
+    monkeypatch.setattr(located, "matches_of", counted)
     return read

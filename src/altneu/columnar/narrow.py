@@ -1,8 +1,8 @@
 """Columns of whole numbers in as few bytes as their range takes: how large batches are kept in memory.
 
-A column is a least value and, for each row, what is added to it, in 0, 1, 2 or 4 bytes; or each
-row in 8, as it is. Rows are read one by one without the column being built: kernels are given the address of the codes,
-their width and the least value.
+A column is a least value and, for each row, what is added to it, in 0, 1, 2 or 4 bytes; or, in 8, the numbers as they
+are. Rows are read one by one without the column being built: kernels are given the address of the codes, their width and
+the least value.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def narrowed(words: Ints) -> Narrow | None:
     least, most = int(words.min()), int(words.max())
     for reach, codes in _CODES:
         if most - least <= reach:
-            return Narrow(least, None if codes is None else (words - least).astype(codes), len(words))
+            if codes is None:
+                return Narrow(least, None, len(words))
+            return Narrow(least, np.subtract(words, least, dtype=np.int64).astype(codes), len(words))
     return None
 
 

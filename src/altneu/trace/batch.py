@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.columns import FEW, Stack
+from altneu.columnar.gathered import Gathered
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
 from altneu.columnar.immutable import immutable, lazy
 from altneu.columnar.lookup import by_probe, expand, find_few, gather_words, locate, locate_all, renumber, rows_of_hits
@@ -688,13 +689,16 @@ def chains_of(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> tuple[I
     return hits, used, blocks.batches_of(which)
 
 
-def matches_of(hits: Ints, used: Sequence[Block], layout: Layout) -> Matches:
-    """Gather the rows of runs, which are as ``runs_of`` gives them, or parts of those."""
+def matches_of(hits: Ints, used: Sequence[Block], layout: Layout, *, as_read: bool = False) -> Matches:
+    """Gather the rows of runs, which are as ``runs_of`` gives them, or parts of those.
+
+    With ``as_read``, a column of the values of several runs is gathered when it is read (``Gathered``).
+    """
     if hits.shape[0] == 1:  # one run of one block: nothing to gather
         probe, number, start, stop = hits[0].tolist()
         block = used[number].slice(start, stop)
         return Matches(np.full(stop - start, probe), block.values.built(), block.value_hash, block.times, block.diffs)
-    if 0 < hits.shape[0] <= _FEW_RUNS:
+    if 0 < hits.shape[0] <= _FEW_RUNS and not as_read:
         few = hits.tolist()
         if sum([stop - start for *_, start, stop in few]) <= FEW:
             return _matches_of_few(few, used, layout)
@@ -707,7 +711,8 @@ def matches_of(hits: Ints, used: Sequence[Block], layout: Layout) -> Matches:
         nothing = np.empty((layout.lattice.width, 0), np.int64)
         return Matches(probes, Rows.empty(layout.value_schema), np.empty(0, np.uint64), nothing, rows)
     control = gather_words(np.array([b.addresses for b in used]), stack.starts, rows)
-    return Matches(probes, stack.take(rows), control[0].view(np.uint64), control[2:], control[1])
+    values = Gathered(stack, rows) if as_read else stack.take(rows)
+    return Matches(probes, values, control[0].view(np.uint64), control[2:], control[1])
 
 
 def _matches_of_few(hits: list[list[int]], used: Sequence[Block], layout: Layout) -> Matches:

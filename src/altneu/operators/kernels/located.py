@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from altneu.columnar.columns import Mask, Stack
 from altneu.columnar.gathered import Gathered
-from altneu.columnar.lookup import LAST_WORD, ONE, expand, first_word, gather_words, renumber, word_stretch
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_stretch
 from altneu.columnar.ranking import Order, Words, sort_lines, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
@@ -174,24 +174,11 @@ class OldRows:
 
     def read(self, runs: Ints) -> Matches:
         """The updates in some runs; of their values a column is gathered when it is read."""
-        return matches_in(runs, self.located.used, self.layout)
+        return matches_of(runs, self.located.used, self.layout, as_read=True)
 
     def all(self) -> Matches:
         """All of them."""
         return self.read(self.located.hits)
-
-
-def matches_in(runs: Ints, used: Sequence[Block], layout: Layout) -> Matches:
-    """What ``matches_of`` gives; of the values a column is gathered when it is read."""
-    if len(runs) <= 1:  # one run of one block: nothing to gather
-        return matches_of(runs, used, layout)
-    if len(runs) < len(used):  # of a long run few rows may be wanted, and a block costs more than its rows
-        runs = runs.copy()
-        used = [used[i] for i in renumber(runs, len(used)).tolist()]
-    values = Stack([b.values for b in used], layout.value_schema)
-    probes, rows = expand(runs, values.starts)
-    control = gather_words(np.array([b.addresses for b in used]), values.starts, rows)
-    return Matches(probes, Gathered(values, rows), control[0].view(np.uint64), control[2:], control[1])
 
 
 def no_matches(layout: Layout) -> Matches:
