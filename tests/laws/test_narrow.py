@@ -151,6 +151,20 @@ def test_packed_batches_merge_to_what_others_merge_to(layout, monkeypatch):
     same(actual, merge(parts, since))
 
 
+@pytest.mark.parametrize(("descending", "most"), [(False, 4), (True, 8)])
+def test_rows_of_one_group_in_an_order_take_few_bytes(descending, most):
+    """Of the key nothing is kept, and the words of an ascending order share the codes of its column."""
+    layout = Layout(LAYOUTS[0].schema, ("k",), Epoch(), (("v", descending, True),))
+    rows = Rows(layout.schema, (pa.array([7] * 50_000), pa.array(np.arange(50_000) * 3 - 70_000)), 50_000)
+    updates = Updates(rows, np.zeros((1, 50_000), np.int64), np.ones(50_000, np.int64))
+    whole = Batch.build(updates, layout, Description.interval(Epoch(), 0, 1))
+    same(whole.packed(), whole)
+    assert whole.packed().nbytes == most * 50_000
+    assert whole.nbytes == 48 * 50_000
+    keys = whole.blocks[0].keys.slice(0, 1)
+    assert len(find_in([whole.packed()], hash_rows(keys), keys)) == 50_000
+
+
 def test_small_blocks_and_wide_numbers_stay_as_they_are():
     layout = LAYOUTS[0]
     small = random_batch(layout, 0, 0, rows=100)

@@ -1,8 +1,8 @@
 """Columns of whole numbers in as few bytes as their range takes: how large batches are kept in memory.
 
 A column is a least value and, for each row, what is added to it, in 0, 1, 2 or 4 bytes; or, in 8, the numbers as they
-are. Rows are read one by one without the column being built: kernels are given the address of the codes, their width and
-the least value.
+are. Rows are read one by one without the column being built: kernels are given the address of the codes, their width
+and the least value.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from altneu.columnar.columns import load_narrow
 from altneu.columnar.hashing import Hashes
 from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_of, word_stretch
 from altneu.columnar.rows import Ints, Rows
@@ -132,7 +133,7 @@ def _below(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64
             p = at[h - first]
             while p > hits[h, 2] and word_of(words, hits[h, 1], p - 1) == best:
                 p -= 1
-                total += np.int64(word_of(diffs, hits[h, 1], p))
+                total += load_narrow(diffs[hits[h, 1], 0], diffs[hits[h, 1], 1], diffs[hits[h, 1], 2], p)
             at[h - first] = p
         if total > 0 and not _is_new(best, key, new):
             return best
@@ -159,7 +160,7 @@ def _above(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64
         for h in range(first, last):
             p = at[h - first]
             while p < hits[h, 3] and word_of(words, hits[h, 1], p) == best:
-                total += np.int64(word_of(diffs, hits[h, 1], p))
+                total += load_narrow(diffs[hits[h, 1], 0], diffs[hits[h, 1], 1], diffs[hits[h, 1], 2], p)
                 p += 1
             at[h - first] = p
         if total > 0 and not _is_new(best, key, new):
