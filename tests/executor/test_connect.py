@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WHAT = [
-    "tests/session/test_versions.py",
-    "tests/session/test_spark.py::test_a_session_on_spark_connect",
-]
+WHAT = ["tests/session/test_versions.py", "tests/session/test_spark.py", "-k", "versions or half_way or plain_machine"]
+""""make spark-matrix" runs more of them."""
 
 
 @pytest.mark.slow

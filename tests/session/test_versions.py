@@ -63,6 +63,12 @@ def test_a_spark_that_is_too_old_is_refused_by_name():
         versions.check_version(SimpleNamespace(version="3.4.1"))
 
 
+def test_spark_connect_has_to_be_newer(monkeypatch):
+    monkeypatch.setattr(versions, "is_connect", lambda _: True)
+    with pytest.raises(SetupError, match=r"Spark Connect must be 4.0 or newer, got 3.5.6"):
+        versions.check_version(SimpleNamespace(version="3.5.6"))
+
+
 def test_streams_of_the_data_source_are_refused_where_spark_lacks_what_they_need(monkeypatch):
     monkeypatch.setattr("pyspark.__version__", "4.0.1")
     with pytest.raises(ReadError, match=r"must be run by Spark 4.2 or newer, this is 4.0.1"):

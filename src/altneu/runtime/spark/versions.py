@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 OLDEST = (3, 5)
 """The oldest version that altneu runs on."""
+OLDEST_CONNECT = (4, 0)
+"""The same of Spark Connect, which takes Arrow's tables from then on."""
 STREAMS_SINCE = (4, 2)
 """From here on Spark tells a data source in Python where a batch of a stream begins, and how many rows it may have."""
 
@@ -54,10 +56,14 @@ def check_version(spark: SparkSession) -> None:
     """Refuse a Spark that is too old.
 
     Raises:
-        SetupError: it is older than 3.5.
+        SetupError: it is older than 3.5, or than 4.0 and of Spark Connect.
     """
-    if version_of(spark.version) < OLDEST:
-        raise SetupError(f"Spark must be 3.5 or newer, got {spark.version} (docs/running.md, Versions of Spark)")
+    for what, oldest in (("Spark", OLDEST), ("Spark Connect", OLDEST_CONNECT if is_connect(spark) else OLDEST)):
+        if version_of(spark.version) < oldest:
+            raise SetupError(
+                f"{what} must be {'.'.join(map(str, oldest))} or newer, got {spark.version} (docs/running.md, "
+                "Versions of Spark)"
+            )
 
 
 def check_streams() -> None:
@@ -174,7 +180,7 @@ def observed(observation: Any, name: str) -> int | None:
     """What Spark has counted; None if it has not told yet, which is not waited for, and 0 of a job that failed."""
     if isinstance(getattr(observation, "_jo", None), NoneType):  # of Spark Connect
         result = getattr(observation, "_result", None)
-        return None if result is None else int(result[name])
+        return None if result is None else int(result.get(name, 0))
     value = observation._jo.future().value()
     if not value.isDefined():
         return None
