@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 WHAT = ["tests/session/test_versions.py", "tests/session/test_spark.py", "-k", "versions or half_way or plain_machine"]
-""""make spark-matrix" runs more of them."""
+"""``make spark-matrix`` runs more of them."""
 
 
 @pytest.mark.slow
