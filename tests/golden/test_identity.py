@@ -43,6 +43,7 @@ from tests.oracle import (
 from tests.oracle.plans import random_plan
 
 T = an.source("t", "k long, v long")
+GROWS = an.source("grows", "k long, v long", append_only=True)
 TRIANGLES = T.join(T, on={"v": "k"}).select("k", "v", w="`right.v`").join(T, on={"w": "k", "k": "v"})
 AMONG = [
     "filter", "select", "swap", "map", "flat_map", "negate", "concat", "minus", "consolidate", "inner join",
@@ -65,6 +66,11 @@ CASES = {
     "update time": update_time_cases.PLANS,
     "random": {str(n): random_plan(random.Random(n), 3 + n % 7, among=AMONG) for n in range(60)},
     "random, rewritten": {str(n): plans.random_plan(random.Random(n), 3 + n % 7) for n in range(40)},
+    "append-only": {
+        "extremes": GROWS.group_by("k").agg(lo="min(v)", hi="max(v)"),
+        "beside sums": GROWS.group_by("k").agg(hi="max(v)", n="count(*)"),
+        "first": GROWS.top_k(1, "v desc", per="k"),
+    },
 }
 
 
