@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import hash_rows
-from altneu.columnar.narrow import NarrowRows, narrow_rows, narrowed
+from altneu.columnar.lookup import first_word, word_stretch
+from altneu.columnar.narrow import NarrowRows, narrow_rows, narrowed, narrowed_words, whole
+from altneu.columnar.ranking import order_text, order_words
 from altneu.columnar.rows import Rows
 from altneu.order import Antichain, Epoch, Rounds
 from altneu.trace import batch as batches
@@ -39,6 +41,28 @@ def test_a_narrow_column_is_what_it_was(numbers, data):
         some = np.array(data.draw(st.lists(st.integers(0, len(numbers) - 1))), np.int64)
         assert actual.at(some).words().tolist() == [numbers[i] for i in some]
         assert actual.at(slice(1, 3)).words().tolist() == numbers[1:3]
+
+
+@given(st.lists(SOME, min_size=1, max_size=20), st.booleans(), SOME, SOME)
+def test_narrow_words_are_found_where_they_are(numbers, descending, low, high):
+    column = narrowed(np.array(numbers, np.int64))
+    all_words = order_words(pa.array([*numbers, low, high], pa.int64()), descending=descending)
+    words, (first, last) = all_words[:-2], np.sort(all_words[-2:])
+    actual = narrowed_words(words.view(np.int64), column)
+    assert (actual is None) == (column is None)
+    if actual is not None:
+        assert (actual.words().view(np.uint64) == words).all()
+        assert actual.at(slice(1, 3)).words().view(np.uint64).tolist() == words[1:3].tolist()
+        assert descending or actual.codes is column.codes
+    words = np.sort(words)
+    for line in (whole(words), narrowed_words(words.view(np.int64), None)):
+        if line is not None:
+            lines, n = np.array([line.line], np.int64), len(words)
+            assert first_word(lines, 0, 0, n, first) == np.searchsorted(words, first)
+            assert word_stretch(lines, 0, 0, n, first, last) == (
+                np.searchsorted(words, first),
+                np.searchsorted(words, last, side="right"),
+            )
 
 
 @given(
@@ -67,8 +91,14 @@ def test_narrow_rows_are_what_they_were(rows):
 
 
 LAYOUTS = [
-    Layout(pa.schema([("k", pa.int64()), ("v", pa.int64())]), key, lattice)
-    for key in [("k",), ("v", "k"), ()]
+    Layout(pa.schema([("k", pa.int64()), ("v", pa.int64())]), key, lattice, order)
+    for key, order in [
+        (("k",), ()),
+        (("v", "k"), ()),
+        ((), ()),
+        (("k",), (("v", False, True),)),
+        ((), (("k", True, False),)),
+    ]
     for lattice in (Epoch(), Rounds(Epoch(), 1))
 ]
 
@@ -83,7 +113,7 @@ def random_batch(layout, seed, first, rows=3000):
     return Batch.build(Updates(Rows(layout.schema, columns, rows), times, diffs), layout, description)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda la: f"{la.key} {la.lattice}")
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda la: f"{la.key} {la.lattice} {order_text(la.order)}")
 def test_a_packed_batch_is_what_it_was(layout):
     for seed in range(1):
         whole = random_batch(layout, seed, 0)
@@ -96,6 +126,10 @@ def test_a_packed_batch_is_what_it_was(layout):
         record = Batch.from_record_batches(layout, whole.description, packed.to_record_batches())
         same(record, whole)
         assert packed.to_record_batches() == whole.to_record_batches()
+        some = slice(7, 1900)
+        for name in ("key_hash", "value_hash", "diffs"):
+            for block, other in zip(packed.blocks, whole.blocks, strict=True):
+                assert (getattr(block, f"{name}_at")(some) == getattr(other, name)[some]).all()
         same(packed.between(1 << 61, 1 << 63), whole.between(1 << 61, 1 << 63))
         keys = whole.blocks[0].keys.take(np.arange(0, 3000, 7) % len(whole))
         for probes in (keys, keys.slice(0, 1)):
@@ -107,7 +141,7 @@ def test_a_packed_batch_is_what_it_was(layout):
             assert (a.diffs == b.diffs).all()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda la: f"{la.key} {la.lattice}")
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda la: f"{la.key} {la.lattice} {order_text(la.order)}")
 def test_packed_batches_merge_to_what_others_merge_to(layout, monkeypatch):
     parts = [random_batch(layout, seed, seed) for seed in range(3)]
     since = Antichain.minimum(layout.lattice)
@@ -115,6 +149,20 @@ def test_packed_batches_merge_to_what_others_merge_to(layout, monkeypatch):
     assert all(isinstance(b, PackedBlock) for b in actual.blocks)
     monkeypatch.setattr(batches, "PACKED_ROWS", 1 << 30)
     same(actual, merge(parts, since))
+
+
+@pytest.mark.parametrize(("descending", "most"), [(False, 4), (True, 8)])
+def test_rows_of_one_group_in_an_order_take_few_bytes(descending, most):
+    """Of the key nothing is kept, and the words of an ascending order share the codes of its column."""
+    layout = Layout(LAYOUTS[0].schema, ("k",), Epoch(), (("v", descending, True),))
+    rows = Rows(layout.schema, (pa.array([7] * 50_000), pa.array(np.arange(50_000) * 3 - 70_000)), 50_000)
+    updates = Updates(rows, np.zeros((1, 50_000), np.int64), np.ones(50_000, np.int64))
+    whole = Batch.build(updates, layout, Description.interval(Epoch(), 0, 1))
+    same(whole.packed(), whole)
+    assert whole.packed().nbytes == most * 50_000
+    assert whole.nbytes == 48 * 50_000
+    keys = whole.blocks[0].keys.slice(0, 1)
+    assert len(find_in([whole.packed()], hash_rows(keys), keys)) == 50_000
 
 
 def test_small_blocks_and_wide_numbers_stay_as_they_are():
@@ -126,7 +174,7 @@ def test_small_blocks_and_wide_numbers_stay_as_they_are():
     half = Batch.build(Updates(rows, np.zeros((1, 2000), np.int64), diffs), layout, answer).packed()
     diffs = np.where(np.arange(2000) == 7, 2**40, diffs)
     wide = Batch.build(Updates(rows, np.zeros((1, 2000), np.int64), diffs), layout, answer)
-    assert wide.packed() is wide
+    same(wide.packed(), wide)
     assert isinstance(half.blocks[0].keys, NarrowRows)
     assert not isinstance(half.blocks[0].values, NarrowRows), "a column with nulls"
 

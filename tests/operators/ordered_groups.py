@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.reduce.needed import read_needed
 from altneu.order import Antichain, Epoch
 from altneu.plan.ir import Source
+from altneu.trace import batch as batches
 from altneu.trace.batch import Arranged, Batch, Description, Layout, find_in
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates, consolidate
@@ -39,6 +41,12 @@ def as_counts(updates):
     for row, time, diff in zip(result.rows.to_pylist(), result.times[0].tolist(), result.diffs.tolist(), strict=True):
         actual[row, time] += diff
     return {what: diff for what, diff in actual.items() if diff}
+
+
+def packed(batch):
+    """A batch in fewer bytes, however small it is."""
+    with patch.object(batches, "PACKED_ROWS", 1):
+        return batch.packed()
 
 
 class Values:
@@ -68,7 +76,7 @@ class Values:
         times, diffs = (np.array([u[i] for u in made], np.int64) for i in (1, 2))
         new = Batch.build(Updates(rows, times.reshape(1, -1), diffs), self.layout, description)
         given = Arranged(self.layout, self.spine.batches, new)
-        self.spine = self.spine.insert(new, since=Antichain.of(Epoch(), max(description.upper.least - 2, 0)))
+        self.spine = self.spine.insert(packed(new), since=Antichain.of(Epoch(), max(description.upper.least - 2, 0)))
         return given
 
 
@@ -93,7 +101,7 @@ class Group:
         negative = Batch.build(change, self.negative_layout, description)
         both = Arranged(self.negative_layout, self.negative.batches, negative)
         self.distinct = self.values.step(listed, description)
-        self.spine = self.spine.insert(new, since=Antichain.of(Epoch(), max(upper - 2, 0)))
+        self.spine = self.spine.insert(packed(new), since=Antichain.of(Epoch(), max(upper - 2, 0)))
         self.negative = self.negative.insert(negative, since=Antichain.of(Epoch(), max(upper - 2, 0)))
         self.upper = upper
         return given, both
@@ -154,7 +162,7 @@ def loaded(count, order, *, v=lambda part: part, s=lambda part: ["x"] * len(part
         rows = Rows.from_pydict({"k": np.zeros(len(part), np.int64), "v": v(part), "s": s(part)}, SCHEMA)
         new = Updates(rows, np.full((1, len(part)), time), diffs(part))
         batch = Batch.build(new, layout, Description.interval(Epoch(), time, time + 1))
-        spine = spine.insert(batch, since=Antichain.of(Epoch(), time), effort=0)
+        spine = spine.insert(batch.packed(), since=Antichain.of(Epoch(), time), effort=0)
     return layout, spine
 
 
@@ -175,12 +183,12 @@ def read_for(change, layout, spine, needed):
 
 def count_rows_read(monkeypatch):
     """A list with a number, to which the old updates that are read from now on are added; more may be appended."""
-    read, found = [0], located.matches_in
+    read, found = [0], located.matches_of
 
-    def counted(*parts):
-        made = found(*parts)
+    def counted(*parts, **how):
+        made = found(*parts, **how)
         read[-1] += len(made)
         return made
 
-    monkeypatch.setattr(located, "matches_in", counted)
+    monkeypatch.setattr(located, "matches_of", counted)
     return read

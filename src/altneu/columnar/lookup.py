@@ -1,7 +1,8 @@
 """Find hashes in many sorted blocks at once: one kernel call whatever the number of blocks.
 
 A block is described by a line of its ``table``: the address of its key hashes, their number, the first and the last
-hash. Most blocks cannot hold a probe and are passed over by the two latter, without touching their memory.
+hash. Most blocks cannot hold a probe and are passed over by the two latter, without touching their memory; nor is that
+of a block touched whose hashes are all one. Words of values are described by a line as ``Block.addresses`` has it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from altneu.columnar.columns import load64, load_narrow
+from altneu.columnar.columns import load8, load16, load32, load64, load_narrow
 from altneu.columnar.hashing import Hashes
 from altneu.columnar.rows import Ints
 from altneu.columnar.threads import in_parts
+
+LAST_WORD = np.uint64(2**64 - 1)
+ONE = np.uint64(1)
 
 
 @numba.njit(cache=True, inline="always")
@@ -25,6 +29,46 @@ def first_at(address: int, low: int, high: int, target: np.uint64) -> int:
         else:
             high = middle
     return low
+
+
+@numba.njit(cache=True, inline="always")
+def word_of(lines: Ints, block: int, position: int) -> np.uint64:
+    """The word at a position of a block's words, which may be narrow: ``lines`` are (address, width, least)."""
+    return np.uint64(load_narrow(lines[block, 0], lines[block, 1], lines[block, 2], position))
+
+
+@numba.njit(cache=True)
+def first_word(lines: Ints, block: int, low: int, high: int, target: np.uint64) -> int:
+    """``first_at`` of a block's words, which may be narrow."""
+    address, width, least = lines[block, 0], lines[block, 1], np.uint64(lines[block, 2])
+    if width == 8:
+        return first_at(address, low, high, target)
+    if target <= least:
+        return low
+    code = target - least  # a sum of the least word and a code does not leave 64 bits
+    if width == 0:
+        return high
+    while low < high:
+        middle = (low + high) >> 1
+        found = np.uint64(0)
+        if width == 4:
+            found = np.uint64(load32(address + 4 * middle))
+        elif width == 2:
+            found = np.uint64(load16(address + 2 * middle))
+        else:
+            found = np.uint64(load8(address + middle))
+        if found < code:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@numba.njit(cache=True)
+def word_stretch(lines: Ints, block: int, start: int, stop: int, low: np.uint64, high: np.uint64) -> tuple[int, int]:
+    """Where in a run of a block words begin that are not below ``low``, and those end that are not above ``high``."""
+    begin = first_word(lines, block, start, stop, low)
+    return begin, stop if high == LAST_WORD else first_word(lines, block, begin, stop, high + ONE)
 
 
 @numba.njit(cache=True, inline="always")
@@ -62,9 +106,15 @@ def locate(table: Ints, probes: Hashes) -> Ints:
         at = 0
         while probe < len(probes) and probes[probe] <= last:
             target = probes[probe]
-            at = first_at(address, at, size, target) if few else _gallop(address, at, size, target)
-            if load64(address + 8 * at) == target:  # in range: wanted is at most the last hash
-                stop = size if target == last else _gallop(address, at + 1, size, target + np.uint64(1))
+            found, stop = True, size
+            if first == last:  # all have this hash
+                at = 0
+            else:
+                at = first_at(address, at, size, target) if few else _gallop(address, at, size, target)
+                found = load64(address + 8 * at) == target  # in range: wanted is at most the last hash
+                if found and target != last:
+                    stop = _gallop(address, at + 1, size, target + ONE)
+            if found:
                 if count == len(hits):
                     more = np.empty((2 * count, 4), np.int64)
                     more[:count] = hits

@@ -1,7 +1,8 @@
 """Columns of whole numbers in as few bytes as their range takes: how large batches are kept in memory.
 
-A column is a least value and, for each row, what is added to it, in 0, 1, 2 or 4 bytes. Rows are read one by one
-without the column being built: kernels are given the address of the codes, their width and the least value.
+A column is a least value and, for each row, what is added to it, in 0, 1, 2 or 4 bytes; or, in 8, the numbers as they
+are. Rows are read one by one without the column being built: kernels are given the address of the codes, their width
+and the least value.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints, Rows, taken
 
 WORD = 8  # bytes of what can be kept in fewer
+_SIGN = np.int64(-(2**63))
 _CODES = ((0, None), (0xFF, np.uint8), (0xFFFF, np.uint16), (0xFFFF_FFFF, np.uint32))
 
 
 @immutable(frozen=True, eq=False, slots=True)
 class Narrow:
-    """``count`` whole numbers: ``least``, and ``codes`` that are added to it (None: they are all 0)."""
+    """``count`` whole numbers: ``least``, and ``codes`` that are added to it (None: they are all 0).
+
+    Codes of 8 bytes are the numbers themselves, and ``least`` is 0.
+    """
 
     least: int
     codes: npt.NDArray[Any] | None
@@ -44,6 +49,8 @@ class Narrow:
         """All numbers."""
         if self.codes is None:
             return np.full(self.count, self.least, np.int64)
+        if self.codes.itemsize == WORD:
+            return self.codes
         return self.codes.astype(np.int64) + self.least
 
     def at(self, index: Any) -> Narrow:
@@ -71,8 +78,39 @@ def narrowed(words: Ints) -> Narrow | None:
     least, most = int(words.min()), int(words.max())
     for reach, codes in _CODES:
         if most - least <= reach:
-            return Narrow(least, None if codes is None else (words - least).astype(codes), len(words))
+            if codes is None:
+                return Narrow(least, None, len(words))
+            return Narrow(least, np.subtract(words, least, dtype=np.int64).astype(codes), len(words))
     return None
+
+
+def whole(words: npt.NDArray[Any]) -> Narrow:
+    """Numbers of eight bytes as they are, in an array of their own."""
+    own = words if words.base is None else words.copy()
+    return Narrow(0, own.view(np.int64), len(words))
+
+
+def one_word(words: npt.NDArray[Any]) -> Narrow | None:
+    """Numbers of eight bytes that are all the same; None where they are not."""
+    return Narrow(words[:1].view(np.int64).item(), None, len(words)) if (words == words[:1]).all() else None
+
+
+def narrowed_words(words: Ints, column: Narrow | None) -> Narrow | None:
+    """Unsigned words in fewer bytes, those of ``column`` where they are the same but for what is added to them.
+
+    >>> column = narrowed(np.array([-1, 5], np.int64))
+    >>> words = np.array([2**63 - 1, 2**63 + 5], np.uint64)
+    >>> narrowed_words(words.view(np.int64), column).codes is column.codes
+    True
+    """
+    signed = narrowed(words ^ _SIGN)  # whose order is that of the unsigned words
+    if signed is None:
+        return None
+    least = signed.least + (1 << 63)
+    codes = signed.codes
+    if codes is not None and column is not None and column.codes is not None and np.array_equal(codes, column.codes):
+        codes = column.codes
+    return Narrow(least if least < 1 << 63 else least - (1 << 64), codes, len(words))
 
 
 class NarrowRows(Rows):
@@ -105,6 +143,14 @@ class NarrowRows(Rows):
         """The array of one column."""
         place = self.schema.get_field_index(name)
         return _built(self.stored[place], self.schema.field(place).type)
+
+    def column_slice(self, name: str, start: int, stop: int) -> pa.Array:
+        """The values of one column from one row up to another: nothing else of it is built."""
+        place = self.schema.get_field_index(name)
+        column = self.stored[place]
+        if isinstance(column, Narrow):
+            return _built(column.at(slice(start, stop)), self.schema.field(place).type)
+        return column.slice(start, stop - start)
 
     def gathered(self, name: str, positions: pa.Array) -> pa.Array:
         """The values of one column at some positions: nothing else of it is built."""
@@ -162,6 +208,11 @@ def _narrow_column(column: pa.Array) -> Narrow | pa.Array:
 def is_word(dtype: pa.DataType) -> bool:
     """Whether values are signed numbers of eight bytes, whatever they mean."""
     return pa.types.is_int64(dtype) or pa.types.is_timestamp(dtype) or pa.types.is_duration(dtype)
+
+
+def stored_columns(rows: Rows) -> tuple[Narrow | pa.Array, ...]:
+    """The columns of rows as they are stored."""
+    return rows.stored if isinstance(rows, NarrowRows) else rows.columns
 
 
 def bytes_of(columns: Sequence[pa.Array] | Rows) -> int:

@@ -199,6 +199,10 @@ class Rows:
         """The values of one column at ``index``, in that order."""
         return taken(self.column(name), positions_of(index))
 
+    def column_slice(self, name: str, start: int, stop: int) -> pa.Array:
+        """The values of one column from row ``start`` up to ``stop``."""
+        return self.column(name).slice(start, stop - start)
+
     def gathered(self, name: str, positions: pa.Array) -> pa.Array:
         """The values of one column at positions as ``positions_of`` has them, in that order."""
         return taken(self.column(name), positions)

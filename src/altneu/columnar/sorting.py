@@ -5,22 +5,26 @@ runs of equal hash, and there almost always only to see that neighbours are equa
 one hash is sorted again by bytes. A collision so costs time and never an answer.
 
 Values in an order of columns have a word of the first in the place of their hash, and runs of equal words are sorted by
-the columns. There ties may be many, and each time that they are merged they are sorted again.
+the columns, by each only where those before it are equal. Ties may be many there, and each time that they are merged
+they are sorted again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numba
 import numpy as np
+import pyarrow as pa
 
 from altneu.columnar import threads
 from altneu.columnar.columns import Mask, Stack
 from altneu.columnar.hashing import NULL_HASH, Hashes, is_injective
-from altneu.columnar.ranking import Order, dense, whole_order
+from altneu.columnar.ranking import Order, dense, sort_lines, whole_order
 from altneu.columnar.rows import Ints
 from altneu.order import Lattice
 from altneu.order.difference import sum_runs
@@ -401,15 +405,39 @@ def _widen(k: Hashes, v: Hashes, positions: Ints, by_value: bool) -> Ints:
 
 def _sort_by_columns(rows_in: Unsorted, order_of: tuple[Hashes, Hashes, Ints], runs: Ints, differs: Mask) -> None:
     """Sort runs of values with equal words in place by the order of all their columns, and note where rows differ."""
-    if not runs.size:
-        return
-    order = order_of[2]
+    if runs.size:
+        values = rows_in.values
+        column_of = {name: partial(values.take_column, i) for i, name in enumerate(values.schema.names)}
+        sort_ties(column_of, rows_in.order, order_of[2], runs, differs)
+
+
+def sort_ties(
+    columns: Mapping[str, Callable[[Ints], pa.Array]], order: Sequence[Order], place: Ints, runs: Ints, fresh: Mask
+) -> None:
+    """Sort runs of rows in place, by ``order`` and then by every other column, ascending, nulls first.
+
+    Shape:  ``columns`` give, by name, their values of some rows; ``place`` (n,) has rows, and ``runs`` (2, r) where
+            some of these start and stop; ``fresh`` (n,) is set where a row differs from the one before it in its run.
+    Cost:   a sort by each column of the rows that are equal in those before it.
+    Law:    the order of ``whole_order`` (tests/laws/test_ordered.py, tests/operators/test_in_order.py).
+    """
+    named = {name for name, _, _ in order}
+    rest = [(name, False, True) for name in columns if name not in named]
     at, run = _positions(runs)
-    lines = [*whole_order(rows_in.values.take(order[at]), rows_in.order)[::-1], run]
-    place = np.lexsort(lines)
-    order[at] = order[at[place]]
-    differs[at[0]] = True
-    differs[at[1:]] = np.logical_or.reduce([line[place[1:]] != line[place[:-1]] for line in lines])
+    fresh[at] = False
+    fresh[runs[0]] = True
+    for name, descending, nulls_first in [*order, *rest]:
+        lines = sort_lines(columns[name](place[at]), descending=descending, nulls_first=nulls_first)
+        by = np.lexsort([*lines[::-1], run])
+        place[at] = place[at[by]]
+        differs = np.ones(len(at), np.bool_)
+        differs[1:] = np.logical_or.reduce([line[by[1:]] != line[by[:-1]] for line in (run, *lines)])
+        fresh[at[differs]] = True
+        run = np.cumsum(differs)
+        several = ~(differs & np.append(differs[1:], True))
+        at, run = at[several], run[several]
+        if not len(at):
+            return
 
 
 @numba.njit(cache=True)

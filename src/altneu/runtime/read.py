@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from altneu.columnar.hashing import hash_rows
+from altneu.columnar.lookup import word_stretch
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.explain import EventTimes
@@ -101,7 +102,7 @@ class Stretch:
 EVERYTHING = Stretch()
 
 
-def rows_in_order(table: StateTable, name: str, at: At, keys: Rows, stretch: Stretch) -> tuple[Updates, bool]:
+def rows_in_order(table: StateTable, name: str, at: At, keys: Rows, wanted: Stretch) -> tuple[Updates, bool]:
     """The rows of a stretch with one of some distinct keys, with their counts at a time, and whether these are all.
 
     Shape:  if there are more, these are in front of all others in the order of the arrangement.
@@ -120,15 +121,14 @@ def rows_in_order(table: StateTable, name: str, at: At, keys: Rows, stretch: Str
         taken: Counter[tuple[int, int]] = Counter()  # of a key and a batch, whose blocks follow each other
         for probe, place, start, stop in hits.tolist():
             block, chain = used[place], (probe, int(numbers[place]))
-            words = block.value_hash[start:stop]
-            low = int(np.searchsorted(words, np.uint64(stretch.least)))
-            high = int(np.searchsorted(words, np.uint64(stretch.most), side="right"))
-            end = high if stretch.first is None else min(high, low + max(stretch.first - taken[chain], 0))
+            low, high = word_stretch(block.addresses, 0, start, stop, np.uint64(wanted.least), np.uint64(wanted.most))
+            end = high if wanted.first is None else min(high, low + max(wanted.first - taken[chain], 0))
             if low < high and end < high:
-                unread = int(words[end]) if unread is None else min(unread, int(words[end]))
+                word = int(block.value_hash_at(slice(end, end + 1))[0])
+                unread = word if unread is None else min(unread, word)
             if end > low:
                 taken[chain] += end - low
-                parts.append(block.slice(start + low, start + end).updates())
+                parts.append(block.slice(low, end).updates())
     early = [part.filter(_early(part.times, own)) for part in parts]
     stamped = [Updates(part.rows, np.full((1, len(part)), at[0]), part.diffs) for part in early]
     found = consolidate(Updates.concat(stamped, layout.schema, 1), Epoch())

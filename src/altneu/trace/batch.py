@@ -5,16 +5,27 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.columns import FEW, Stack
+from altneu.columnar.gathered import Gathered
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
 from altneu.columnar.immutable import immutable, lazy
 from altneu.columnar.lookup import by_probe, expand, find_few, gather_words, locate, locate_all, renumber, rows_of_hits
-from altneu.columnar.narrow import WORD, Narrow, bytes_of, narrow_rows, narrowed
+from altneu.columnar.narrow import (
+    WORD,
+    Narrow,
+    bytes_of,
+    narrow_rows,
+    narrowed,
+    narrowed_words,
+    one_word,
+    stored_columns,
+    whole,
+)
 from altneu.columnar.ranking import Order, order_words
 from altneu.columnar.rows import Ints, Rows
 from altneu.columnar.sorting import SMALL, Sorted, Unsorted, settle
@@ -33,6 +44,7 @@ LARGEST_HASH = (1 << 64) - 1
 _LARGEST_COUNTED = 1 << 32  # a diff; there may be 2^31 rows
 _FEW_RUNS = 8  # that are sliced and put together, in less time than kernels gather them
 _FEW_BLOCKS = 64  # that are listed in less time than one of them is looked for
+Which: TypeAlias = Ints | slice  # of the rows of a block
 _NO_INTS = np.empty(0, np.int64)
 _ONE_BLOCK = np.zeros(1, np.int64)
 
@@ -258,13 +270,17 @@ class Block:
         """The times of some rows."""
         return self.times.take(rows, axis=1)
 
-    def diffs_at(self, rows: Ints) -> Ints:
+    def diffs_at(self, rows: Which) -> Ints:
         """The diffs of some rows."""
         return self.diffs[rows]
 
-    def value_hash_at(self, rows: Ints) -> Hashes:
+    def value_hash_at(self, rows: Which) -> Hashes:
         """The value hashes of some rows."""
         return self.value_hash[rows]
+
+    def key_hash_at(self, rows: Which) -> Hashes:
+        """The key hashes of some rows."""
+        return self.key_hash[rows]
 
     def take(self, index: Ints) -> Block:
         """Some of the rows, in order."""
@@ -282,107 +298,105 @@ class Block:
 
 
 class PackedBlock(Block):
-    """A block in fewer bytes: whole numbers as narrow as their range allows, in rows, times and diffs.
+    """A block in fewer bytes: whole numbers as narrow as their range allows, in rows, hashes, words, times and diffs.
 
-    ``lines`` are the value hashes where they are all one (else ``hashes`` are), the diffs, and each line of the times.
-    What is read of all rows is built anew each time; what is read of some, by ``Block.addresses`` or position, is not.
+    ``lines`` are the key hashes, the value hashes, the diffs, and each line of the times. What is read of all rows is
+    built anew each time; what is read of some, by ``Block.addresses`` or position, is not.
     """
 
     lines: tuple[Narrow, ...]
-    hashes: Hashes | None
 
     def __init__(
-        self,
-        layout: Layout,
-        rows: tuple[Rows, Rows],
-        key_hash: Hashes,
-        hashes: Hashes | None,
-        lines: tuple[Narrow, ...],
-        *,
-        collision_free: bool,
+        self, layout: Layout, rows: tuple[Rows, Rows], lines: tuple[Narrow, ...], *, collision_free: bool
     ) -> None:
-        keys, values = rows
-        attributes: dict[str, Any] = {"layout": layout, "keys": keys, "values": values, "key_hash": key_hash}
-        self.__dict__.update(attributes | {"hashes": hashes, "lines": lines, "collision_free": collision_free})
+        attributes: dict[str, Any] = {"layout": layout, "keys": rows[0], "values": rows[1], "lines": lines}
+        self.__dict__.update(attributes | {"collision_free": collision_free})
 
     def __len__(self) -> int:
-        return self.key_hash.size
+        return self.lines[0].count
+
+    @property
+    def key_hash(self) -> Hashes:
+        """All key hashes."""
+        return self.lines[0].words().view(np.uint64)
 
     @property
     def value_hash(self) -> Hashes:
         """All value hashes."""
-        return self.lines[0].words().view(np.uint64) if self.hashes is None else self.hashes
+        return self.lines[1].words().view(np.uint64)
 
     @property
     def diffs(self) -> Ints:
         """All diffs."""
-        return self.lines[-1 - self._width].words()
+        return self.lines[2].words()
 
     @property
     def times(self) -> Ints:
         """All times."""
-        return np.stack([line.words() for line in self._times])
+        return np.stack([line.words() for line in self.lines[3:]])
 
-    @property
-    def _width(self) -> int:
-        return self.layout.lattice.width
-
-    @property
-    def _times(self) -> tuple[Narrow, ...]:
-        return self.lines[-self._width :]
+    @lazy
+    def table(self) -> Ints:
+        """As of any block; of hashes that are all one there is no address."""
+        address, _, least = self.lines[0].line
+        first, last = (least, least) if not address else self.lines[0].at([0, -1]).words()
+        return np.array([[address, len(self), first, last]], np.int64)
 
     @lazy
     def addresses(self) -> Ints:
         """As of any block."""
-        lines = [line.line for line in self.lines]
-        if self.hashes is not None:
-            lines.insert(0, (self.hashes.ctypes.data, WORD, 0))
-        # a least value may be a hash, which as a signed word is below zero
-        return np.array(lines, np.int64)
+        return np.array([line.line for line in self.lines[1:]], np.int64)
 
     @property
     def nbytes(self) -> int:
         """Bytes of what is kept."""
-        words = WORD * len(self) * (1 if self.hashes is None else 2)
-        return bytes_of(self.keys) + bytes_of(self.values) + words + sum(line.nbytes for line in self.lines)
+        shared = {id(column.codes) for column in stored_columns(self.values) if isinstance(column, Narrow)}
+        lines = sum(line.nbytes for line in self.lines if id(line.codes) not in shared)
+        return bytes_of(self.keys) + bytes_of(self.values) + lines
 
     def times_at(self, rows: Ints) -> Ints:
         """The times of some rows."""
-        return np.stack([line.at(rows).words() for line in self._times])
+        return np.stack([line.at(rows).words() for line in self.lines[3:]])
 
-    def diffs_at(self, rows: Ints) -> Ints:
+    def diffs_at(self, rows: Which) -> Ints:
         """The diffs of some rows."""
-        return self.lines[-1 - self._width].at(rows).words()
+        return self.lines[2].at(rows).words()
 
-    def value_hash_at(self, rows: Ints) -> Hashes:
+    def value_hash_at(self, rows: Which) -> Hashes:
         """The value hashes of some rows."""
-        return self.lines[0].at(rows).words().view(np.uint64) if self.hashes is None else self.hashes[rows]
+        return self.lines[1].at(rows).words().view(np.uint64)
+
+    def key_hash_at(self, rows: Which) -> Hashes:
+        """The key hashes of some rows."""
+        return self.lines[0].at(rows).words().view(np.uint64)
 
     def slice(self, start: int, stop: int) -> Block:
         """Rows ``start`` to ``stop``, without copying."""
-        cut = slice(start, stop)
-        hashes = None if self.hashes is None else self.hashes[cut]
         rows = self.keys.slice(start, stop), self.values.slice(start, stop)
-        lines = tuple([line.at(cut) for line in self.lines])
-        return PackedBlock(self.layout, rows, self.key_hash[cut], hashes, lines, collision_free=self.collision_free)
+        lines = tuple([line.at(slice(start, stop)) for line in self.lines])
+        return PackedBlock(self.layout, rows, lines, collision_free=self.collision_free)
 
 
 def packed(block: Block) -> Block:
-    """A block in fewer bytes, where it is large enough for that to matter and its numbers are narrow.
+    """A block in fewer bytes, where it is large enough for that to matter.
 
     Law:    every row, hash, time and diff is what it was (tests/laws/test_narrow.py).
     """
-    if isinstance(block, PackedBlock) or len(block) < PACKED_ROWS or block.layout.order:
+    if isinstance(block, PackedBlock) or len(block) < PACKED_ROWS:
         return block
-    hashes = block.value_hash if block.layout.values else None
-    words = [*([block.value_hash.view(np.int64)] if hashes is None else []), block.diffs, *block.times]
-    lines = tuple([line for line in map(narrowed, words) if line is not None])
-    if len(lines) < len(words):
-        return block
-    rows = narrow_rows(block.keys), narrow_rows(block.values)
-    key_hash = block.key_hash if block.key_hash.base is None else block.key_hash.copy()
-    hashes = None if hashes is None else hashes if hashes.base is None else hashes.copy()
-    return PackedBlock(block.layout, rows, key_hash, hashes, lines, collision_free=block.collision_free)
+    layout, values = block.layout, narrow_rows(block.values)
+    words: Narrow | None = None
+    if layout.order:
+        first = stored_columns(values)[layout.values.index(layout.order[0][0])]
+        words = narrowed_words(block.value_hash.view(np.int64), first if isinstance(first, Narrow) else None)
+    elif not layout.values:
+        words = one_word(block.value_hash)
+    lines = (
+        one_word(block.key_hash) or whole(block.key_hash),
+        words or whole(block.value_hash),
+        *[narrowed(line) or whole(line) for line in (block.diffs, *block.times)],
+    )
+    return PackedBlock(layout, (narrow_rows(block.keys), values), lines, collision_free=block.collision_free)
 
 
 def cut_blocks(blocks: Iterable[Block], lower: int, upper: int) -> tuple[Block, ...]:
@@ -439,7 +453,7 @@ class Batch:
     @lazy
     def count(self) -> int:
         """The number of updates."""
-        return sum([block.key_hash.size for block in self.blocks])
+        return sum([len(block) for block in self.blocks])
 
     def __len__(self) -> int:
         return self.count
@@ -488,12 +502,12 @@ class Batch:
     @property
     def first_hash(self) -> int:
         """The least key hash of a batch that has any."""
-        return int(self.blocks[0].key_hash[0])
+        return int(self.blocks[0].table[0, 2].view(np.uint64))
 
     @property
     def last_hash(self) -> int:
         """The greatest key hash of a batch that has any."""
-        return int(self.blocks[-1].key_hash[-1])
+        return int(self.blocks[-1].table[0, 3].view(np.uint64))
 
     @lazy
     def rows_at_most(self) -> int:
@@ -675,13 +689,16 @@ def chains_of(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> tuple[I
     return hits, used, blocks.batches_of(which)
 
 
-def matches_of(hits: Ints, used: Sequence[Block], layout: Layout) -> Matches:
-    """Gather the rows of runs, which are as ``runs_of`` gives them, or parts of those."""
+def matches_of(hits: Ints, used: Sequence[Block], layout: Layout, *, as_read: bool = False) -> Matches:
+    """Gather the rows of runs, which are as ``runs_of`` gives them, or parts of those.
+
+    With ``as_read``, a column of the values of several runs is gathered when it is read (``Gathered``).
+    """
     if hits.shape[0] == 1:  # one run of one block: nothing to gather
         probe, number, start, stop = hits[0].tolist()
         block = used[number].slice(start, stop)
         return Matches(np.full(stop - start, probe), block.values.built(), block.value_hash, block.times, block.diffs)
-    if 0 < hits.shape[0] <= _FEW_RUNS:
+    if 0 < hits.shape[0] <= _FEW_RUNS and not as_read:
         few = hits.tolist()
         if sum([stop - start for *_, start, stop in few]) <= FEW:
             return _matches_of_few(few, used, layout)
@@ -694,7 +711,8 @@ def matches_of(hits: Ints, used: Sequence[Block], layout: Layout) -> Matches:
         nothing = np.empty((layout.lattice.width, 0), np.int64)
         return Matches(probes, Rows.empty(layout.value_schema), np.empty(0, np.uint64), nothing, rows)
     control = gather_words(np.array([b.addresses for b in used]), stack.starts, rows)
-    return Matches(probes, stack.take(rows), control[0].view(np.uint64), control[2:], control[1])
+    values = Gathered(stack, rows) if as_read else stack.take(rows)
+    return Matches(probes, values, control[0].view(np.uint64), control[2:], control[1])
 
 
 def _matches_of_few(hits: list[list[int]], used: Sequence[Block], layout: Layout) -> Matches:

@@ -24,6 +24,7 @@ from altneu.errors import PlanError
 from altneu.order import Antichain
 from altneu.trace.batch import BLOCK_ROWS, PACKED_ROWS, Batch, Block, Description, blocks_of, packed, uncompacted_from
 
+_LEAST_ROWS = BLOCK_ROWS // 4  # of a block: small slices are put together up to here, and what is larger is not copied
 _BLOCK_BYTES = 1 << 28  # small slices are put together up to this size
 
 
@@ -54,7 +55,7 @@ class _Source:
         i = bisect_right(self.starts, row) - 1
         block = self.blocks[i]
         at = np.array([row - self.starts[i]])
-        value: np.uint64 = (block.value_hash_at(at) if of_value else block.key_hash[at])[0]
+        value: np.uint64 = (block.value_hash_at(at) if of_value else block.key_hash_at(at))[0]
         return value
 
     def key_at(self, row: int) -> Rows:
@@ -70,12 +71,9 @@ class _Source:
         while start < stop:
             i = bisect_right(self.starts, start) - 1
             base, end = self.starts[i], min(stop, self.starts[i + 1])
-            hashes: Hashes = self.blocks[i].value_hash if of_value else self.blocks[i].key_hash
-            position = (
-                base
-                + int(hashes[start - base : end - base].searchsorted(target, "right" if after else "left"))
-                + (start - base)
-            )
+            some = slice(start - base, end - base)
+            hashes: Hashes = self.blocks[i].value_hash_at(some) if of_value else self.blocks[i].key_hash_at(some)
+            position = start + int(hashes.searchsorted(target, "right" if after else "left"))
             if position < end:
                 return position
             start = end
@@ -131,7 +129,7 @@ class Merge:
             small.extend(new)
             held += sum(b.nbytes for b in new)
             at = ends
-            if sum(map(len, small)) >= BLOCK_ROWS // 2 or held >= _BLOCK_BYTES:
+            if sum(map(len, small)) >= _LEAST_ROWS or held >= _BLOCK_BYTES:
                 done.extend(map(packed, _together(small)))
                 small, held = [], 0
         merge = replace(self, since=since, at=tuple(at), done=tuple(done), small=tuple(small))

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from altneu.columnar.columns import load64
+from altneu.columnar.columns import load_narrow
 from altneu.columnar.hashing import Hashes
-from altneu.columnar.lookup import first_at
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_of, word_stretch
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.located import LAST_WORD, ONE, put_run, stretch
+from altneu.operators.kernels.located import put_run
 from altneu.trace.batch import Batch, Layout, Matches, matches_of, runs_of
 
 _FIRST = np.uint64(0)
@@ -73,11 +73,11 @@ def windows(points: Points, old: Sequence[Batch], new: Batch, *, exact: bool) ->
     return Windows(Spans(key, edges[0], edges[1]), Spans(key, edges[2], edges[3]), moves)
 
 
-def _lines(points: Points, batches: Sequence[Batch]) -> tuple[Ints, Ints, Ints]:
-    """Where the keys are: runs of rows, where those of each key start, and each block's addresses."""
+def _lines(points: Points, batches: Sequence[Batch]) -> tuple[Ints, Ints, Ints, Ints]:
+    """Where the keys are: runs of rows, where those of each key start, and each block's lines of words and of diffs."""
     hits, used = runs_of(batches, points.key_hash, points.keys)
-    table = np.array([b.addresses[:2, 0] for b in used], np.int64).reshape(-1, 2)
-    return hits, np.searchsorted(hits[:, 0], np.arange(points.keys.count + 1)), table
+    words, diffs = (np.array([b.addresses[i] for b in used], np.int64).reshape(-1, 3) for i in (0, 1))
+    return hits, np.searchsorted(hits[:, 0], np.arange(points.keys.count + 1)), words, diffs
 
 
 def between(points: Points, spans: Spans, batches: Sequence[Batch], layout: Layout) -> Matches:
@@ -87,7 +87,7 @@ def between(points: Points, spans: Spans, batches: Sequence[Batch], layout: Layo
     """
     hits, used = runs_of(batches, points.key_hash, points.keys)
     starts = np.searchsorted(hits[:, 0], np.arange(points.keys.count + 1))
-    table = np.array([b.addresses[0, 0] for b in used], np.int64)
+    table = np.array([b.addresses[0] for b in used], np.int64).reshape(-1, 3)
     return matches_of(_cut(hits, starts, table, spans.key, spans.low, spans.high), used, layout)
 
 
@@ -98,24 +98,17 @@ def _cut(hits: Ints, starts: Ints, table: Ints, key: Ints, low: Any, high: Any) 
     count = 0
     for s in range(len(key)):
         for h in range(starts[key[s]], starts[key[s] + 1]):
-            address = table[hits[h, 1]]
-            start, stop = stretch(address, hits[h, 2], hits[h, 3], low[s], high[s])
+            start, stop = word_stretch(table, hits[h, 1], hits[h, 2], hits[h, 3], low[s], high[s])
             out, count = put_run(out, count, s, hits[h, 1], start, stop)
     return out[:count]
 
 
 @compiled
-def _signed(address: int) -> int:
-    return np.int64(load64(address))  # type: ignore[return-value]
-
-
-@compiled
 def _is_new(word: np.uint64, key: int, new: Any) -> bool:
-    hits, starts, table = new
+    hits, starts, words, _ = new
     for h in range(starts[key], starts[key + 1]):
-        address = table[hits[h, 1], 0]
-        at = first_at(address, hits[h, 2], hits[h, 3], word)
-        if at < hits[h, 3] and load64(address + 8 * at) == word:
+        at = first_word(words, hits[h, 1], hits[h, 2], hits[h, 3], word)
+        if at < hits[h, 3] and word_of(words, hits[h, 1], at) == word:
             return True
     return False
 
@@ -123,24 +116,24 @@ def _is_new(word: np.uint64, key: int, new: Any) -> bool:
 @compiled
 def _below(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64:
     """The greatest barrier below a word, or the first word when there is none."""
-    hits, starts, table = old
+    hits, starts, words, diffs = old
     first, last = starts[key], starts[key + 1]
     for h in range(first, last):
-        at[h - first] = first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word)
+        at[h - first] = first_word(words, hits[h, 1], hits[h, 2], hits[h, 3], word)
     while True:
         best, result = _FIRST, False
         for h in range(first, last):
             if at[h - first] > hits[h, 2]:
-                best = max(best, load64(table[hits[h, 1], 0] + 8 * (at[h - first] - 1)))
+                best = max(best, word_of(words, hits[h, 1], at[h - first] - 1))
                 result = True
         if not result:
             return _FIRST
         total = 0
         for h in range(first, last):
             p = at[h - first]
-            while p > hits[h, 2] and load64(table[hits[h, 1], 0] + 8 * (p - 1)) == best:
+            while p > hits[h, 2] and word_of(words, hits[h, 1], p - 1) == best:
                 p -= 1
-                total += _signed(table[hits[h, 1], 1] + 8 * p)
+                total += load_narrow(diffs[hits[h, 1], 0], diffs[hits[h, 1], 1], diffs[hits[h, 1], 2], p)
             at[h - first] = p
         if total > 0 and not _is_new(best, key, new):
             return best
@@ -149,25 +142,25 @@ def _below(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64
 @compiled
 def _above(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64:
     """The least barrier above a word, or the last word when there is none."""
-    hits, starts, table = old
+    hits, starts, words, diffs = old
     first, last = starts[key], starts[key + 1]
     for h in range(first, last):
         at[h - first] = hits[h, 3]
         if word < LAST_WORD:
-            at[h - first] = first_at(table[hits[h, 1], 0], hits[h, 2], hits[h, 3], word + ONE)
+            at[h - first] = first_word(words, hits[h, 1], hits[h, 2], hits[h, 3], word + ONE)
     while True:
         best, result = LAST_WORD, False
         for h in range(first, last):
             if at[h - first] < hits[h, 3]:
-                best = min(best, load64(table[hits[h, 1], 0] + 8 * at[h - first]))
+                best = min(best, word_of(words, hits[h, 1], at[h - first]))
                 result = True
         if not result:
             return LAST_WORD
         total = 0
         for h in range(first, last):
             p = at[h - first]
-            while p < hits[h, 3] and load64(table[hits[h, 1], 0] + 8 * p) == best:
-                total += _signed(table[hits[h, 1], 1] + 8 * p)
+            while p < hits[h, 3] and word_of(words, hits[h, 1], p) == best:
+                total += load_narrow(diffs[hits[h, 1], 0], diffs[hits[h, 1], 1], diffs[hits[h, 1], 2], p)
                 p += 1
             at[h - first] = p
         if total > 0 and not _is_new(best, key, new):

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from altneu.columnar.columns import Mask, valid_mask
+from altneu.columnar.lookup import LAST_WORD
 from altneu.columnar.ranking import Order, Words
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.in_order import in_order
 from altneu.operators.kernels.located import (
-    LAST_WORD,
     NewRows,
     OldRows,
     Ranked,

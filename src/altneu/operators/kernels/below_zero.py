@@ -14,9 +14,9 @@ from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.kernels.groups import number_new
 from altneu.operators.kernels.in_order import in_order
-from altneu.operators.kernels.located import Located, matches_in
+from altneu.operators.kernels.located import Located
 from altneu.order import parted, placed
-from altneu.trace.batch import Arranged, Batch, Layout, Matches, find_in
+from altneu.trace.batch import Arranged, Batch, Layout, Matches, find_in, matches_of
 from altneu.trace.update import Updates
 
 _LEFT = "the count of a row left the signed 64-bit range; the step is not committed"
@@ -55,7 +55,7 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
     if len(some) < len(number):
         number, values, words, times, diffs = number[some], values.take(some), words[some], times[:, some], diffs[some]
     result = Located.of_new(given)
-    old = matches_in(result.with_rows(number, words, values, layout), result.used, layout)
+    old = matches_of(result.with_rows(number, words, values, layout), result.used, layout, as_read=True)
     both, group = Gathered.both(old.values, values), np.concatenate([old.probe, number])
     row, _ = in_order(both, group, layout.order, np.concatenate([old.value_hash, words]))
     if not layout.lattice.is_total:

@@ -51,7 +51,7 @@ def _found(old: OldRows, upto: Ints, runs: Ints, name: str, greatest: bool) -> I
         ranks = _ranks(block, name, greatest)
         row = ranks.greatest(low, high)
         if row >= 0:
-            word = order_words(column_of(block, name).slice(row, 1), descending=greatest).item()
+            word = order_words(column_of(block, name, row, row + 1), descending=greatest).item()
             heappush(queue, (word, h, -int(ranks.rank[row]), row, low, high))
 
     for h in runs.tolist():
@@ -65,7 +65,7 @@ def _found(old: OldRows, upto: Ints, runs: Ints, name: str, greatest: bool) -> I
         if h in done:
             continue
         key, number = hits[h, :2].tolist()
-        updates = old.located.with_words(np.array([key]), used[number].value_hash[row : row + 1])
+        updates = old.located.with_words(np.array([key]), used[number].value_hash_at(slice(row, row + 1)))
         if _is_there(old, updates, (key, number, row)):
             result.append(updates)
             done.add(h)
@@ -119,5 +119,5 @@ def _ranks(block: Block, name: str, greatest: bool) -> _Ranks:
     """Those of a block, which keeps them."""
     kept: dict[tuple[str, bool], _Ranks] = block.__dict__.setdefault("#ranks", {})
     if (name, greatest) not in kept:
-        kept[name, greatest] = _Ranks.of(column_of(block, name), greatest)
+        kept[name, greatest] = _Ranks.of(column_of(block, name, 0, len(block)), greatest)
     return kept[name, greatest]

@@ -53,13 +53,13 @@ class SkippedRows:
                 rest = [(start, first * CHUNK), (last * CHUNK, stop)]
             for low, high in rest:
                 if low < high:
-                    columns.append(column_of(block, name).slice(low, high - low))
-                    diffs.append(block.diffs[low:high])
+                    columns.append(column_of(block, name, low, high))
+                    diffs.append(block.diffs_at(slice(low, high)))
                     keys.append(np.full(high - low, key))
         for key, number, low, high in self.read.tolist():
             block = self.located.used[number]
-            columns.append(column_of(block, name).slice(low, high - low))
-            diffs.append(-block.diffs[low:high])
+            columns.append(column_of(block, name, low, high))
+            diffs.append(-block.diffs_at(slice(low, high)))
             keys.append(np.full(high - low, key))
         if columns:
             words = _words(pa.concat_arrays(columns), kind)
@@ -101,7 +101,9 @@ def _chunks(block: Block, name: str, kind: int) -> _Chunks:
     """Those of a block, which keeps them."""
     kept: dict[tuple[str, int], _Chunks] = block.__dict__.setdefault("#chunks", {})
     if (name, kind) not in kept:
-        kept[name, kind] = _Chunks(*_add_chunks(*_words(column_of(block, name), kind), block.diffs, kind))
+        kept[name, kind] = _Chunks(
+            *_add_chunks(*_words(column_of(block, name, 0, len(block)), kind), block.diffs, kind)
+        )
     return kept[name, kind]
 
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from altneu.columnar.columns import Mask, load64, load_int64
-from altneu.columnar.lookup import first_at
+from altneu.columnar.columns import Mask, load_int64
+from altneu.columnar.lookup import ONE, first_word, word_of
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
-from altneu.operators.kernels.located import ONE, Located
+from altneu.operators.kernels.located import Located
 
 _TOP = np.uint64(1 << 63)
 
 
 def counted_blocks(located: Located) -> tuple[Ints, Ints]:
-    """For kernels: what blocks count, and the addresses of their words."""
+    """For kernels: what blocks count, and the lines of their words."""
     return np.array([block.counted for block in located.used], np.int64).reshape(-1, 2), located.words
 
 
@@ -41,21 +41,21 @@ def units(counted: Ints, block: int, start: int, stop: int) -> int:
 
 
 @compiled
-def upto(address: int, start: int, stop: int, word: np.uint64) -> int:
+def upto(lines: Ints, block: int, start: int, stop: int, word: np.uint64) -> int:
     """Where the words of a run reach ``word``."""
-    if start == stop or load64(address + 8 * (stop - 1)) < word:
+    if start == stop or word_of(lines, block, stop - 1) < word:
         return stop
-    return first_at(address, start, stop, word)
+    return first_word(lines, block, start, stop, word)
 
 
 @compiled
 def units_before(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, word: np.uint64) -> int:
     """How many units of a group have a lower word, of its rows from ``starts`` on."""
-    counted, addresses = blocks
+    counted, lines = blocks
     total = 0
     for h in range(first, last):
         block = hits[h, 1]
-        total += units(counted, block, starts[h], upto(addresses[block], starts[h], hits[h, 3], word))
+        total += units(counted, block, starts[h], upto(lines, block, starts[h], hits[h, 3], word))
     return total
 
 

@@ -20,7 +20,7 @@ from operator import attrgetter
 import numpy as np
 
 from altneu.columnar.columns import encode
-from altneu.columnar.lookup import first_at
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
@@ -54,8 +54,8 @@ class DeadRows:
             known = largest.__dict__[_NAME] = cls(given.old[-1].description.upper)
         return known
 
-    def passed_over(self, names: Sequence[bytes], hits: Ints, addresses: Ints, events: Ints | None = None) -> Ints:
-        """Runs, as lines (key, block, start, stop), without the rows in gaps; ``addresses`` are of their words.
+    def passed_over(self, names: Sequence[bytes], hits: Ints, words: Ints, events: Ints | None = None) -> Ints:
+        """Runs, as lines (key, block, start, stop), without the rows in gaps; ``words`` are the lines of their words.
 
         Shape:  ``events`` (K,) is the first event time that matters of each key.
         """
@@ -68,7 +68,7 @@ class DeadRows:
         if not gaps:
             return hits
         lines = np.array([(key, low, high - 1) for key, low, high in gaps], np.uint64)
-        return _without(hits, addresses, lines[:, 0].astype(np.int64), lines[:, 1], lines[:, 2])
+        return _without(hits, words, lines[:, 0].astype(np.int64), lines[:, 1], lines[:, 2])
 
     def note(self, name: bytes, gap: Gap) -> None:
         """Nothing is left of a key in a gap."""
@@ -101,7 +101,7 @@ class DeadRows:
 
 
 @compiled
-def _without(hits: Ints, addresses: Ints, key: Ints, low: Words, high: Words) -> Ints:
+def _without(hits: Ints, lines: Ints, key: Ints, low: Words, high: Words) -> Ints:
     """Runs without the rows whose words are in gaps, which are by key, ascending, up to and with ``high``."""
     out = np.empty((len(hits) * 2 + len(key) * len(hits) + 1, 4), np.int64)
     count, first = 0, 0
@@ -111,12 +111,12 @@ def _without(hits: Ints, addresses: Ints, key: Ints, low: Words, high: Words) ->
         start, stop = hits[h, 2], hits[h, 3]
         g = first
         while g < len(key) and key[g] == hits[h, 0]:
-            address = addresses[hits[h, 1]]
-            end = first_at(address, start, stop, low[g])
+            block = hits[h, 1]
+            end = first_word(lines, block, start, stop, low[g])
             if start < end:
                 out[count, 0], out[count, 1], out[count, 2], out[count, 3] = hits[h, 0], hits[h, 1], start, end
                 count += 1
-            start = stop if high[g] == np.uint64(2**64 - 1) else first_at(address, end, stop, high[g] + np.uint64(1))
+            start = stop if high[g] == LAST_WORD else first_word(lines, block, end, stop, high[g] + ONE)
             g += 1
         if start < stop:
             out[count, 0], out[count, 1], out[count, 2], out[count, 3] = hits[h, 0], hits[h, 1], start, stop

@@ -71,7 +71,7 @@ def bucket(groups: Ints, count: int) -> tuple[Ints, Ints]:
     >>> [x.tolist() for x in bucket(np.array([1, 0, 1]), 2)]
     [[1, 0, 2], [0, 1, 3]]
     """
-    return _bucket(groups, count)
+    return bucketed(groups, count)
 
 
 def order_within_groups(lines: Sequence[Ints], groups: Ints, count: int) -> tuple[Ints, Ints]:
@@ -82,7 +82,8 @@ def order_within_groups(lines: Sequence[Ints], groups: Ints, count: int) -> tupl
 
 
 @compiled
-def _bucket(groups: Ints, count: int) -> tuple[Ints, Ints]:
+def bucketed(groups: Ints, count: int) -> tuple[Ints, Ints]:
+    """What ``bucket`` gives, for kernels."""
     starts = np.zeros(count + 1, np.int64)
     for g in groups:
         starts[g + 1] += 1

@@ -7,17 +7,18 @@ read, and of few rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 
-from altneu.columnar.columns import Mask
 from altneu.columnar.gathered import Gathered
 from altneu.columnar.hashing import Hashes, hash_rows
-from altneu.columnar.ranking import Order, Words, order_words, sort_lines
+from altneu.columnar.ranking import Order, Words, order_words
 from altneu.columnar.rows import Ints, Rows
+from altneu.columnar.sorting import sort_ties
 from altneu.operators.kernels.compiled import compiled
+from altneu.operators.kernels.grouping import bucketed
 from altneu.operators.kernels.groups import Groups, Picked, Skipped, sort_by
 from altneu.trace.batch import Layout, Matches
 
@@ -47,7 +48,8 @@ def in_order(rows: Rows, group: Ints, order: Sequence[Order], words: Words | Non
         same = some.equal(place[tied - 1], place[tied])
         fresh[tied[same]] = False
         if not same.all():
-            _sort_ties(some, order, place, _runs(tied, tied[~same]), fresh)
+            columns = {name: partial(some.column_at, name) for name in some.schema.names}
+            sort_ties(columns, order, place, _runs(tied, tied[~same]), fresh)
     rank = np.empty(len(place), np.int64)
     rank[place] = np.cumsum(fresh) - 1
     return InOrder(rank, place[fresh])
@@ -58,28 +60,6 @@ def _words(rows: Gathered, order: Sequence[Order]) -> Words:
         return np.zeros(rows.count, np.uint64)
     name, descending, nulls_first = order[0]
     return order_words(rows.column(name), descending=descending, nulls_first=nulls_first)
-
-
-def _sort_ties(rows: Gathered, order: Sequence[Order], place: Ints, runs: Ints, fresh: Mask) -> None:
-    """Sort runs of rows that share a word in place, by one column after another, and note where rows are ``fresh``."""
-    named = {name for name, _, _ in order}
-    rest = [(name, False, True) for name in rows.schema.names if name not in named]
-    at, run = _positions(runs)
-    fresh[at] = False
-    fresh[runs[:, 0]] = True
-    for name, descending, nulls_first in [*order, *rest]:
-        values = rows.column_at(name, place[at])
-        lines = sort_lines(values, descending=descending, nulls_first=nulls_first)
-        by = np.lexsort([*lines[::-1], run])
-        place[at] = place[at[by]]
-        differs = np.ones(len(at), np.bool_)
-        differs[1:] = np.logical_or.reduce([line[by[1:]] != line[by[:-1]] for line in (run, *lines)])
-        fresh[at[differs]] = True
-        run = np.cumsum(differs)
-        several = ~(differs & np.append(differs[1:], True))
-        at, run = at[several], run[several]
-        if not len(at):
-            return
 
 
 class GroupsInOrder(Groups):
@@ -147,16 +127,7 @@ class GroupsInOrder(Groups):
 @compiled
 def _by_word(group: Ints, words: Words, count: int) -> Ints:
     """Positions by group and word, equal ones as they stand."""
-    starts = np.zeros(count + 1, np.int64)
-    for g in group:
-        starts[g + 1] += 1
-    for g in range(count):
-        starts[g + 1] += starts[g]
-    at = starts[:count].copy()
-    place = np.empty(len(group), np.int64)
-    for i in range(len(group)):
-        place[at[group[i]]] = i
-        at[group[i]] += 1
+    place, starts = bucketed(group, count)
     for g in range(count):
         sort_by(place[starts[g] : starts[g + 1]], words)
     return place
@@ -175,10 +146,10 @@ def _tied(group: Ints, words: Words, place: Ints) -> Ints:
 
 @compiled
 def _runs(tied: Ints, wanted: Ints) -> Ints:
-    """The runs of ties that hold some of them, as lines (start, stop)."""
-    runs, count, t = np.empty((len(wanted), 2), np.int64), 0, 0
+    """The runs of ties that hold some of them: lines of where they start and where they stop."""
+    runs, count, t = np.empty((2, len(wanted)), np.int64), 0, 0
     for w in wanted:
-        if count and w < runs[count - 1, 1]:
+        if count and w < runs[1, count - 1]:
             continue
         while tied[t] < w:
             t += 1
@@ -187,20 +158,6 @@ def _runs(tied: Ints, wanted: Ints) -> Ints:
             first -= 1
         while last + 1 < len(tied) and tied[last + 1] == tied[last] + 1:
             last += 1
-        runs[count, 0], runs[count, 1] = tied[first] - 1, tied[last] + 1
+        runs[0, count], runs[1, count] = tied[first] - 1, tied[last] + 1
         count += 1
-    return runs[:count].copy()
-
-
-@compiled
-def _positions(runs: Ints) -> tuple[Ints, Ints]:
-    """Every place of some runs, and the number of its run."""
-    total = 0
-    for r in range(len(runs)):
-        total += runs[r, 1] - runs[r, 0]
-    at, run, to = np.empty(total, np.int64), np.empty(total, np.int64), 0
-    for r in range(len(runs)):
-        for p in range(runs[r, 0], runs[r, 1]):
-            at[to], run[to] = p, r
-            to += 1
-    return at, run
+    return runs[:, :count].copy()

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from altneu.columnar.columns import Mask, Stack
 from altneu.columnar.gathered import Gathered
-from altneu.columnar.lookup import expand, first_at, gather_words, renumber
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_stretch
 from altneu.columnar.ranking import Order, Words, sort_lines, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
@@ -23,8 +23,6 @@ _TIED = 256  # rows that share a word with a new one and are not compared with i
 _READ_FOR = 64  # rows that are read rather than to find the place of another
 _LOCATED = "#located"
 SMALL = 64  # groups of so many old updates are read whole
-LAST_WORD = np.uint64(2**64 - 1)
-ONE = np.uint64(1)
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class NewRows:
 class Located:
     """Where some keys are in batches: runs of rows as lines (key, block, start, stop).
 
-    Of each block ``batch`` says which it is of, and ``words`` is the address of its words.
+    Of each block ``batch`` says which it is of, and ``words`` is the line of its words.
     """
 
     hits: Ints
@@ -75,12 +73,12 @@ class Located:
 
     @cached_property
     def words(self) -> Ints:
-        """Of each block."""
-        return np.array([b.addresses[0, 0] for b in self.used], np.int64)
+        """Of each block, (blocks, 3), as ``Block.addresses``."""
+        return np.array([b.addresses[0] for b in self.used], np.int64).reshape(-1, 3)
 
     def words_of(self, block: int, start: int, stop: int) -> list[int]:
         """The words of some rows of a block."""
-        words: list[int] = self.used[block].value_hash[start:stop].tolist()
+        words: list[int] = self.used[block].value_hash_at(slice(start, stop)).tolist()
         return words
 
     def with_rows(self, number: Ints, words: Words, values: Rows, layout: Layout) -> Ints:
@@ -176,24 +174,11 @@ class OldRows:
 
     def read(self, runs: Ints) -> Matches:
         """The updates in some runs; of their values a column is gathered when it is read."""
-        return matches_in(runs, self.located.used, self.layout)
+        return matches_of(runs, self.located.used, self.layout, as_read=True)
 
     def all(self) -> Matches:
         """All of them."""
         return self.read(self.located.hits)
-
-
-def matches_in(runs: Ints, used: Sequence[Block], layout: Layout) -> Matches:
-    """What ``matches_of`` gives; of the values a column is gathered when it is read."""
-    if len(runs) <= 1:  # one run of one block: nothing to gather
-        return matches_of(runs, used, layout)
-    if len(runs) < len(used):  # of a long run few rows may be wanted, and a block costs more than its rows
-        runs = runs.copy()
-        used = [used[i] for i in renumber(runs, len(used)).tolist()]
-    values = Stack([b.values for b in used], layout.value_schema)
-    probes, rows = expand(runs, values.starts)
-    control = gather_words(np.array([b.addresses for b in used]), values.starts, rows)
-    return Matches(probes, Gathered(values, rows), control[0].view(np.uint64), control[2:], control[1])
 
 
 def no_matches(layout: Layout) -> Matches:
@@ -203,9 +188,9 @@ def no_matches(layout: Layout) -> Matches:
     return Matches(none, Rows.empty(layout.value_schema), np.empty(0, np.uint64), times, none)
 
 
-def column_of(block: Block, name: str) -> pa.Array:
-    """A column of a block, of its keys or values."""
-    return (block.keys if name in block.layout.key else block.values).column(name)
+def column_of(block: Block, name: str, start: int, stop: int) -> pa.Array:
+    """A column of some rows of a block, of its keys or values."""
+    return (block.keys if name in block.layout.key else block.values).column_slice(name, start, stop)
 
 
 def by_key(one: Matches, other: Matches) -> Matches:
@@ -307,8 +292,8 @@ def null_ends(located: Located, hits: Ints, column: str) -> Ints:
     """Where, in each run, the rows end that have a null in the first column of the order."""
     start, ends = hits[:, 2].copy(), _first_words(hits, located.words)
     for h in np.flatnonzero(ends > start).tolist():  # a value may have the word of nulls
-        values = located.used[hits[h, 1]].values.column(column)
-        start[h] += values.slice(int(start[h]), int(ends[h] - start[h])).null_count
+        values = located.used[hits[h, 1]].values
+        start[h] += values.column_slice(column, int(start[h]), int(ends[h])).null_count
     return start
 
 
@@ -316,8 +301,8 @@ def null_starts(located: Located, hits: Ints, column: str) -> Ints:
     """Where, in each run, the rows begin that have a null in the first column of an order in which nulls are last."""
     stop, starts = hits[:, 3].copy(), _last_words(hits, located.words)
     for h in np.flatnonzero(starts < stop).tolist():
-        values = located.used[hits[h, 1]].values.column(column)
-        stop[h] -= values.slice(int(starts[h]), int(stop[h] - starts[h])).null_count
+        values = located.used[hits[h, 1]].values
+        stop[h] -= values.column_slice(column, int(starts[h]), int(stop[h])).null_count
     return stop
 
 
@@ -331,28 +316,21 @@ def _sizes(hits: Ints, count: int) -> Ints:
 
 
 @compiled
-def _last_words(hits: Ints, addresses: Ints) -> Ints:
+def _last_words(hits: Ints, lines: Ints) -> Ints:
     """Where, in each run, the rows begin that have the last of all words."""
     starts = np.empty(len(hits), np.int64)
     for h in range(len(hits)):
-        starts[h] = first_at(addresses[hits[h, 1]], hits[h, 2], hits[h, 3], LAST_WORD)
+        starts[h] = first_word(lines, hits[h, 1], hits[h, 2], hits[h, 3], LAST_WORD)
     return starts
 
 
 @compiled
-def _first_words(hits: Ints, addresses: Ints) -> Ints:
+def _first_words(hits: Ints, lines: Ints) -> Ints:
     """Where, in each run, the rows end that have the first of all words."""
     ends = np.empty(len(hits), np.int64)
     for h in range(len(hits)):
-        ends[h] = first_at(addresses[hits[h, 1]], hits[h, 2], hits[h, 3], ONE)
+        ends[h] = first_word(lines, hits[h, 1], hits[h, 2], hits[h, 3], ONE)
     return ends
-
-
-@compiled
-def stretch(address: int, start: int, stop: int, low: np.uint64, high: np.uint64) -> tuple[int, int]:
-    """Where in a run the words begin that are not below ``low``, and where those end that are not above ``high``."""
-    begin = first_at(address, start, stop, low)
-    return begin, stop if high == LAST_WORD else first_at(address, begin, stop, high + ONE)
 
 
 def _bisected(stack: Stack, block: Ints, low: Ints, high: Ints, values: Rows, layout: Layout, upto: bool) -> Ints:
@@ -390,7 +368,7 @@ def put_run(runs: Ints, count: int, key: int, block: int, start: int, stop: int)
 
 
 @compiled
-def _word_spans(hits: Ints, addresses: Ints, number: Ints, words: Words) -> Ints:
+def _word_spans(hits: Ints, lines: Ints, number: Ints, words: Words) -> Ints:
     """Where the rows with some words begin and end in the runs of their keys, which ascend: (word, run, begin, end)."""
     out, count, low = np.empty((len(words) + 8, 4), np.int64), 0, 0
     for n in range(len(words)):
@@ -398,7 +376,7 @@ def _word_spans(hits: Ints, addresses: Ints, number: Ints, words: Words) -> Ints
             low += 1
         h = low
         while h < len(hits) and hits[h, 0] == number[n]:
-            start, stop = stretch(addresses[hits[h, 1]], hits[h, 2], hits[h, 3], words[n], words[n])
+            start, stop = word_stretch(lines, hits[h, 1], hits[h, 2], hits[h, 3], words[n], words[n])
             if count == len(out):
                 out = twice(out)
             out[count, 0], out[count, 1], out[count, 2], out[count, 3] = n, h, start, stop
@@ -408,9 +386,9 @@ def _word_spans(hits: Ints, addresses: Ints, number: Ints, words: Words) -> Ints
 
 
 @compiled
-def _word_runs(hits: Ints, addresses: Ints, number: Ints, words: Words) -> Ints:
+def _word_runs(hits: Ints, lines: Ints, number: Ints, words: Words) -> Ints:
     """The rows with some words, as runs by key and block, those that overlap or meet as one."""
-    spans = _word_spans(hits, addresses, number, words)
+    spans = _word_spans(hits, lines, number, words)
     count = 0
     for s in range(len(spans)):
         if spans[s, 2] < spans[s, 3]:

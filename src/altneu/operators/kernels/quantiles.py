@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 
 from altneu.columnar.columns import Mask
+from altneu.columnar.lookup import LAST_WORD, ONE
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.counted import counted_blocks, uncounted, units, upto, word_at
 from altneu.operators.kernels.located import (
-    LAST_WORD,
-    ONE,
     NewRows,
     OldRows,
     next_key,
@@ -118,10 +117,10 @@ def _stretches(hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: I
             for r in range(len(low)):
                 start, end = at.copy(), hits[first:last, 3].copy()
                 for h in range(first, last):
-                    address, i = blocks[1][hits[h, 1]], h - first
-                    start[i] = upto(address, at[i], hits[h, 3], low[r])
+                    block, i = hits[h, 1], h - first
+                    start[i] = upto(blocks[1], block, at[i], hits[h, 3], low[r])
                     if high[r] < LAST_WORD:
-                        end[i] = upto(address, start[i], hits[h, 3], high[r] + ONE)
+                        end[i] = upto(blocks[1], block, start[i], hits[h, 3], high[r] + ONE)
                 others, many = _stand_in(others, many, hits, first, at, start, blocks)
                 for i in range(last - first):
                     runs, used = put_run(runs, used, key, hits[first + i, 1], start[i], end[i])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from altneu.columnar.columns import Mask
+from altneu.columnar.lookup import ONE, word_stretch
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints
 from altneu.operators.kernels.around import around_of
@@ -23,7 +24,7 @@ from altneu.operators.kernels.block_extremes import rows_of_extremes
 from altneu.operators.kernels.block_sums import SkippedRows
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.counted import counted_blocks, uncounted, units, units_before, upto, word_at
-from altneu.operators.kernels.located import ONE, Located, NewRows, OldRows, joined_runs, next_key, put_run, stretch
+from altneu.operators.kernels.located import Located, NewRows, OldRows, joined_runs, next_key, put_run
 from altneu.operators.kernels.within import farthest
 from altneu.operators.reduce.node import Suffix
 from altneu.trace.batch import Arranged, Matches
@@ -57,7 +58,7 @@ def suffix_of(needed: Suffix, new: NewRows, old: OldRows, values: Arranged | Non
     read += [rows_of_extremes(old, start, *extreme) for extreme in needed.extremes]
     kept = joined_runs(np.concatenate(read)) if read else np.empty((0, 4), np.int64)
     for key, number, low, high in kept.tolist():
-        skipped[key] -= int(old.located.used[number].diffs[low:high].sum())
+        skipped[key] -= int(old.located.used[number].diffs_at(slice(low, high)).sum())
     runs = located.hits.copy()
     runs[:, 2] = start
     runs = joined_runs(np.concatenate([kept, runs[runs[:, 2] < runs[:, 3]]]))
@@ -77,7 +78,7 @@ def _peers(values: Arranged, new: NewRows, words: Words, located: Located, kept:
     some = sorted(pairs)
     number, read = np.array([key for key, _ in some], np.int64), np.array([word for _, word in some], np.uint64)
     for key, block, low, high in found.with_words(number, read).tolist():
-        result[key] -= int(found.used[block].diffs[low:high].sum())
+        result[key] -= int(found.used[block].diffs_at(slice(low, high)).sum())
     return result
 
 
@@ -100,20 +101,20 @@ def _starts(hits: Ints, blocks: Any, words: Words, whole: Mask, before: int) -> 
     0 is the word where nothing comes before.
     """
     start, skipped, at_word = hits[:, 2].copy(), np.zeros(len(words), np.int64), np.zeros(len(words), np.uint64)
-    counted, addresses = blocks
+    counted, lines = blocks
     first = 0
     while first < len(hits):
         key, last = hits[first, 0], next_key(hits, first)
         word, total = words[key], 0
         for h in range(first, last if not whole[key] else first):
-            at = upto(addresses[hits[h, 1]], hits[h, 2], hits[h, 3], word)
+            at = upto(lines, hits[h, 1], hits[h, 2], hits[h, 3], word)
             total += units(counted, hits[h, 1], hits[h, 2], at)
         if total > before:
             if before > 0:
                 word = word_at(hits, hits[:, 2], first, last, blocks, total - before)
             at_word[key] = word
             for h in range(first, last):
-                start[h] = upto(addresses[hits[h, 1]], hits[h, 2], hits[h, 3], word)
+                start[h] = upto(lines, hits[h, 1], hits[h, 2], hits[h, 3], word)
                 skipped[key] += units(counted, hits[h, 1], hits[h, 2], start[h])
         first = last
     return start, at_word, skipped
@@ -123,14 +124,14 @@ def _starts(hits: Ints, blocks: Any, words: Words, whole: Mask, before: int) -> 
 def _first_rows(hits: Ints, upto: Ints, skipped: Ints, blocks: Any, wanted: int) -> Ints:
     """Runs before ``upto`` with the first units of each key, of which so many are ``skipped``."""
     runs, count, first = np.empty((len(hits) + 8, 4), np.int64), 0, 0
-    addresses = blocks[1]
+    lines = blocks[1]
     while first < len(hits):
         key, last = hits[first, 0], next_key(hits, first)
         place = 0
         while place < min(wanted, skipped[key]):
             word = word_at(hits, hits[:, 2], first, last, blocks, place)
             for h in range(first, last):
-                low, high = stretch(addresses[hits[h, 1]], hits[h, 2], upto[h], word, word)
+                low, high = word_stretch(lines, hits[h, 1], hits[h, 2], upto[h], word, word)
                 runs, count = put_run(runs, count, key, hits[h, 1], low, high)
             place = units_before(hits, hits[:, 2], first, last, blocks, word + ONE)
         first = last

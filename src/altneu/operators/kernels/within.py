@@ -13,11 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from altneu.columnar.columns import Mask
+from altneu.columnar.lookup import LAST_WORD, ONE
 from altneu.columnar.ranking import Order, Words, order_words
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.counted import upto
-from altneu.operators.kernels.located import LAST_WORD, ONE, NewRows, OldRows, joined_runs, put_run
+from altneu.operators.kernels.located import NewRows, OldRows, joined_runs, put_run
 from altneu.operators.reduce.node import Within
 from altneu.trace.batch import Block, Matches
 
@@ -66,11 +67,11 @@ def _distances(values: Rows, words: Words, bounds: tuple[str, ...], order: Order
 
 
 @compiled
-def _runs_within(hits: Ints, addresses: Ints, number: Ints, words: Words, far: Words, whole: Mask) -> Ints:
+def _runs_within(hits: Ints, lines: Ints, number: Ints, words: Words, far: Words, whole: Mask) -> Ints:
     """Twice ``far`` from each word of a key, as runs; keys and their words ascend."""
     out, count, low = np.empty((2 * len(hits) + 8, 4), np.int64), 0, 0
     for h in range(len(hits)):
-        key, address = hits[h, 0], addresses[hits[h, 1]]
+        key, block = hits[h, 0], hits[h, 1]
         while low < len(number) and number[low] < key:
             low += 1
         at, n = hits[h, 2], low
@@ -78,9 +79,9 @@ def _runs_within(hits: Ints, addresses: Ints, number: Ints, words: Words, far: W
             stop = hits[h, 3]
             if not whole[key]:
                 reach = far[key] + min(far[key], LAST_WORD - far[key])
-                at = upto(address, at, hits[h, 3], words[n] - min(words[n], reach))
+                at = upto(lines, block, at, hits[h, 3], words[n] - min(words[n], reach))
                 if LAST_WORD - words[n] > reach:
-                    stop = upto(address, at, hits[h, 3], words[n] + reach + ONE)
+                    stop = upto(lines, block, at, hits[h, 3], words[n] + reach + ONE)
                 n += 1
             out, count = put_run(out, count, key, hits[h, 1], at, stop)
             at = stop
