@@ -60,6 +60,15 @@ def forks(run: Callable[[Path], None]) -> None:
         os.write(1, b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
+def killed(run: Run, folder: Path, seed: int) -> int:
+    """Start runs in a folder, each killed somewhere else, until one comes to its end; how many were killed."""
+    kills = 0
+    while (ended := run(seed + 1000 * kills, folder)) == -signal.SIGKILL:
+        kills += 1
+    assert ended == 0
+    return kills
+
+
 @contextmanager
 def forking(script: str, environment: dict[str, str]) -> Iterator[Run]:
     """Start such a script; what it gives starts a run and returns its exit code, negative for the signal it died of."""

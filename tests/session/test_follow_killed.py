@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 import altneu as an
-from altneu.store import Store
 from faults.stream_files import COUNTS, LATE, Files, follow
 from faults.streams import killed_and_resumed
+from tests.commits import copied
 
 
 @pytest.fixture
@@ -35,23 +33,9 @@ def run(state, files, **options):
 
 
 @pytest.mark.parametrize("options", [{}, {"time": "time", "watermark": 2, "late": "error"}], ids=["counted", "timed"])
-def test_a_crash_before_or_after_any_commit(options, files, tmp_path, monkeypatch):
+def test_a_crash_before_or_after_any_commit(options, files, tmp_path):
     """What a crash leaves is what is there just then: a copy is taken, and resumed."""
-    copies: list[Path] = []
-    commit = Store.commit
-
-    def copy(store):
-        copies.append(tmp_path / f"copy {len(copies)}")
-        shutil.copytree(store.folder.path, copies[-1])
-
-    def copying(store, *args, **more):
-        copy(store)
-        number = commit(store, *args, **more)
-        copy(store)
-        return number
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Store, "commit", copying)
+    with copied(tmp_path) as copies:
         undisturbed = run(tmp_path / "state", files, max_rows=4, **options)
     follows = copies[4:]  # the first two commits are those of the views
     assert len(follows) >= 8

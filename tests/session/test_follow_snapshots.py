@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections import Counter
 
 import numpy as np
@@ -12,8 +11,8 @@ import pytest
 
 import altneu as an
 from altneu.errors import InputError, StreamError
-from altneu.store import Store
 from faults.stream_files import Files, follow
+from tests.commits import copied
 
 N = an.source("n", "k long, v long", keep=True)
 COUNTS = N.group_by("k").agg(n="count(*)", total="sum(v)")
@@ -94,28 +93,13 @@ def test_a_key_and_a_count(files, tmp_path):
         assert view.to_pylist() == [(1, 1)]
 
 
-def test_a_crash_before_or_after_any_commit(files, tmp_path, monkeypatch):
+def test_a_crash_before_or_after_any_commit(files, tmp_path):
     snapshots = snapshots_of(9, 3)
     for rows in snapshots:
         files.put(*rows)
-    copies = []
-    commit = Store.commit
-
-    def copy(store):
-        copies.append(tmp_path / f"copy {len(copies)}")
-        shutil.copytree(store.folder.path, copies[-1])
-
-    def copying(store, *args, **more):
-        copy(store)
-        number = commit(store, *args, **more)
-        copy(store)
-        return number
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Store, "commit", copying)
-        with an.Session(path=tmp_path / "state") as session:
-            session.maintain("counts", COUNTS)
-            follow(session, files, snapshots=True)
+    with copied(tmp_path) as copies, an.Session(path=tmp_path / "state") as session:
+        session.maintain("counts", COUNTS)
+        follow(session, files, snapshots=True)
     follows = copies[2:]  # the first commit is that of the view
     assert len(follows) == 6
     for path in follows:

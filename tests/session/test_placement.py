@@ -171,7 +171,7 @@ def test_rows_that_are_too_wide_for_the_driver_are_many(spark, monkeypatch):
     def failing(*_):
         raise RuntimeError("is bigger than spark.driver.maxResultSize (1024.0 MiB)")
 
-    monkeypatch.setattr("altneu.runtime.spark.frames._expected_bytes", failing)
+    monkeypatch.setattr("altneu.runtime.spark.frames.expected_bytes", failing)
     assert few_rows(spark.range(1), 10) is None
 
 

@@ -35,6 +35,16 @@ def sinks(session: an.Session, folder: Path) -> list[an.sinks.Sink]:
     ]
 
 
+def change(session: an.Session, everything: an.View) -> random.Random:
+    """A step that only its time decides, and the random numbers that go on from it."""
+    chance = random.Random(session.lower)
+    session.insert("events", [(chance.randrange(5), chance.choice("xyz")) for _ in range(6)])
+    there = sorted(everything.to_pylist()) if session.lower else []
+    session.retract("events", chance.sample(there, min(len(there), 4)))
+    session.advance()
+    return chance
+
+
 def run(folder: Path) -> None:
     with an.Session(path=folder / "state") as session:
         everything = session.maintain("all", EVENTS)
@@ -43,11 +53,7 @@ def run(folder: Path) -> None:
         for sink in created:
             sink.run()
         while session.lower < STEPS:
-            chance = random.Random(session.lower)
-            session.insert("events", [(chance.randrange(5), chance.choice("xyz")) for _ in range(6)])
-            there = sorted(everything.to_pylist()) if session.lower else []
-            session.retract("events", chance.sample(there, min(len(there), 4)))
-            session.advance()
+            change(session, everything)
             for sink in created:
                 sink.run()
 

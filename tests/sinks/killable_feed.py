@@ -6,14 +6,12 @@ With a seed it kills itself in front of an operation on a file that the seed cho
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import altneu as an
 from tests.fate import forks
+from tests.sinks.killable import EVENTS, LAST, change
 
-EVENTS = an.source("events", "k long, v string")
-LAST = EVENTS.group_by("k").agg(n="count(*)", top="max(v)")
 STEPS = 14
 
 
@@ -30,11 +28,7 @@ def run(folder: Path) -> None:
         two.maintain("tops", tops)
         sink = an.sinks.feed(last, folder / "messages")
         while one.lower < STEPS:
-            chance = random.Random(one.lower)
-            one.insert("events", [(chance.randrange(5), chance.choice("xyz")) for _ in range(6)])
-            there = sorted(everything.to_pylist()) if one.lower else []
-            one.retract("events", chance.sample(there, min(len(there), 4)))
-            one.advance()
+            chance = change(one, everything)
             if chance.random() < 0.7:
                 sink.run()
             if chance.random() < 0.7:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 
 import altneu as an
-from tests.fate import forking
+from tests.fate import forking, killed
 from tests.sinks import killable_feed
 from tests.store.support import CHILD
 
@@ -39,11 +37,6 @@ def test_killed_anywhere(runs, quick):
     wanted = check(quick / "undisturbed")
     kills = 0
     for seed in range(1, 4):
-        folder = quick / str(seed)
-        at = seed
-        while (ended := runs(at, folder)) == -signal.SIGKILL:
-            kills += 1
-            at += 1000
-        assert ended == 0
-        assert check(folder) == wanted
+        kills += killed(runs, quick / str(seed), seed)
+        assert check(quick / str(seed)) == wanted
     assert kills > 4

@@ -65,7 +65,7 @@ from altneu.runtime.progress import compiling
 from altneu.runtime.read import event_times
 from altneu.runtime.reshard import Parting
 from altneu.runtime.spark.jobs import Jobs
-from altneu.runtime.spark.versions import parallelism
+from altneu.runtime.spark.versions import check_version, parallelism
 from altneu.runtime.state import StateTable
 from altneu.runtime.step_limit import step_limit
 from altneu.runtime.stored import StoredDefinition, StoredStream, StoredView
@@ -148,6 +148,8 @@ class Engine(Closing):
                 f"the store has {stored} shards and cannot be opened with {shards}; leave shards out, "
                 "or choose a multiple"
             )
+        if self.spark is not None:
+            check_version(self.spark)
         self.shards = stored or shards or (parallelism(self.spark) if self.spark else 1)
         self.requested_shards = shards or self.shards
         self.journal.shards = self.shards

@@ -164,6 +164,8 @@ def _of_groups(node: ir.Reduce, below: Modes) -> Modes | None:
             if not nulls_first or not node.input.schema.field(name).nullable:
                 modes[name] = RISES if descending else FALLS
         return modes
+    if not all(call.is_extreme or call.function == "count" for call in reducer.calls):
+        return None  # a sum may leave its range, and then there is an error in the place of the row
     for i, call in enumerate(reducer.calls):
         if call.is_extreme and below[call.arguments[0]] in (FIXED, _of_extreme(call)):
             modes[f"#{i}"] = _of_extreme(call)
@@ -215,16 +217,17 @@ def _after(logic: BoundLogic, modes: Modes, schema: pa.Schema) -> Modes | None:
 def _step(step: Step, modes: Modes, schema: pa.Schema) -> Modes | None:
     if isinstance(step, Filter):
         return modes if _stays_true(step.predicate, modes) else None
-    if isinstance(step, Project):
-        return {name: _of_value(expression, modes) for name, expression in step.outputs}
-    if isinstance(step, Extend):
-        return {**modes, **{name: _of_value(expression, modes) for name, expression in step.outputs}}
+    if isinstance(step, Project | Extend):
+        made = {name: _of_value(expression, modes) for name, expression in step.outputs}
+        if any(made[name] == FREE and expression.can_fail for name, expression in step.outputs):
+            return None  # of a better row it may have no value: there would be an error in the place of the row
+        return made if isinstance(step, Project) else {**modes, **made}
     if not isinstance(step, GenerateSeries | Unnest | ParseJson | FilterFunction | MapFunction | FlatMapFunction):
         return None
     if not _are_fixed(step.columns_read(schema), modes):
         return None
-    made: dict[str, Mode] = dict.fromkeys(step.output(schema).names, FIXED)
-    return made if isinstance(step, MakingStep) else made | dict(modes)
+    fixed: dict[str, Mode] = dict.fromkeys(step.output(schema).names, FIXED)
+    return fixed if isinstance(step, MakingStep) else fixed | dict(modes)
 
 
 def _stays_true(predicate: Expr, modes: Modes) -> bool:
@@ -260,7 +263,10 @@ def _of_value(value: Expr, modes: Modes) -> Mode:
 
 
 def _keeps_order(value: Call) -> bool:
-    """Whether a sum or difference is monotone: of floats it is not if one side may be infinite, or no number."""
+    """Whether a sum or difference is monotone: of floats it is not if one side may be infinite, or no number.
+
+    One that leaves its range is an error from then on, as it goes on in the same direction.
+    """
     if pa.types.is_integer(value.type) or pa.types.is_decimal(value.type):
         return all(one.type == value.type for one in value.args) or pa.types.is_decimal(value.type)
     if not pa.types.is_floating(value.type):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ from altneu.engine.subscription import Subscription
 from altneu.errors import HistoryGoneError, SinkError, UnknownColumnError
 from altneu.order import Epoch
 from altneu.runtime.read import negatives
+from altneu.store import LocalFolder
 from altneu.trace.update import Updates, consolidate
 from altneu.views.view import followed
 
@@ -36,6 +38,25 @@ class Mark:
     store: str
     view: str
     frontier: int
+
+
+@contextmanager
+def sole_writer(sink: Sink, folder: LocalFolder, before: Mark | None) -> Iterator[None]:
+    """Write to the folder of a sink, whose mark is still ``before``, while no other process does.
+
+    Raises:
+        SinkError: another process has written since.
+        StoreLockedError: another process writes at the moment.
+    """
+    lock = folder.child("_lock")
+    lock.make()
+    writer = lock.writer()  # one at a time: of two the second is told so
+    try:
+        if sink.mark() != before:
+            raise SinkError(f"{sink.where} was written by another process meanwhile; run again")
+        yield
+    finally:
+        writer.release()
 
 
 class Sink(ABC):

@@ -15,7 +15,7 @@ from altneu.cdc.messages import Progress, Refused, read
 from altneu.columnar.rows import Rows
 from altneu.errors import SinkError, TypeMismatchError
 from altneu.operators.json.text import json_fields, parse_json
-from altneu.sinks.base import Mark, Sink
+from altneu.sinks.base import Mark, Sink, sole_writer
 from altneu.store import LocalFolder, folder_of
 from altneu.trace.update import Updates
 from altneu.types import to_ddl
@@ -107,19 +107,12 @@ class FeedSink(Sink):
                 "encode them, as hex(column) does"
             )
         content = written_lines(data, times, diffs, file)
-        lock = self._folder.child("_lock")
-        lock.make()
-        writer = lock.writer()  # one at a time: of two the second is told so
-        try:
-            if self.mark() != before:
-                raise SinkError(f"{self.where} was written by another process meanwhile; run again")
+        with sole_writer(self, self._folder, before):
             if before is None:
                 self._folder.put(ABOUT, self._about(after))
             self._folder.clear_unfinished()
             self._folder.put(file.name, content)
             self._folder.sync()
-        finally:
-            writer.release()
 
     def _about(self, mark: Mark) -> bytes:
         schema = to_ddl(self.view.schema)

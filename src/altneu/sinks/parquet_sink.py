@@ -20,7 +20,7 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.engine.reading import updates_table
 from altneu.errors import SchemaError, SinkError
 from altneu.order import Epoch
-from altneu.sinks.base import Mark, Mode, Sink, refuse_negative
+from altneu.sinks.base import Mark, Mode, Sink, refuse_negative, sole_writer
 from altneu.store import LocalFolder, folder_of
 from altneu.trace.update import Updates, consolidate
 from altneu.types import to_ddl
@@ -175,18 +175,11 @@ class ParquetSink(Sink):
 
     def apply(self, updates: Updates, before: Mark | None, after: Mark) -> None:
         """Write the changes; they take effect when the pointer, or the file of changes, gets its final name."""
-        lock = self._folder.child("_lock")
-        lock.make()
-        writer = lock.writer()  # one at a time: of two the second is told so
-        try:
-            if self.mark() != before:
-                raise SinkError(f"{self.where} was written by another process meanwhile; run again")
+        with sole_writer(self, self._folder, before):
             if self.mode == "append":
                 self._append(updates, before, after)
             else:
                 self._merge(updates, after)
-        finally:
-            writer.release()
 
     def _append(self, updates: Updates, before: Mark | None, after: Mark) -> None:
         start = 0 if before is None else before.frontier

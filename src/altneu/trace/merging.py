@@ -24,7 +24,6 @@ from altneu.errors import PlanError
 from altneu.order import Antichain
 from altneu.trace.batch import BLOCK_ROWS, PACKED_ROWS, Batch, Block, Description, blocks_of, packed, uncompacted_from
 
-_LEAST_ROWS = BLOCK_ROWS // 4  # of a block: small slices are put together up to here, and what is larger is not copied
 _BLOCK_BYTES = 1 << 28  # small slices are put together up to this size
 
 
@@ -129,7 +128,7 @@ class Merge:
             small.extend(new)
             held += sum(b.nbytes for b in new)
             at = ends
-            if sum(map(len, small)) >= _LEAST_ROWS or held >= _BLOCK_BYTES:
+            if sum(map(len, small)) >= BLOCK_ROWS // 2 or held >= _BLOCK_BYTES:
                 done.extend(map(packed, _together(small)))
                 small, held = [], 0
         merge = replace(self, since=since, at=tuple(at), done=tuple(done), small=tuple(small))

@@ -35,7 +35,7 @@ from altneu.runtime.reshard import Parting
 from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, titled, widened
 from altneu.runtime.spark.jobs import Jobs
-from altneu.runtime.spark.versions import by_shard, check_version, from_arrow, job_group, spark_schema, to_arrow
+from altneu.runtime.spark.versions import by_shard, from_arrow, job_group, spark_schema, to_arrow
 from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
 from altneu.runtime.spark.worker import Kernel, Task, part_shards, run_stage, start, task_on
 from altneu.runtime.state import StateTable, blob_names, updates_from_batch
@@ -65,7 +65,6 @@ class SparkExecutor:
     """Runs segments in the driver or as Spark jobs, whichever their size asks for (``placement`` decides otherwise)."""
 
     def __init__(self, spark: SparkSession, shards: int, placement: str, memory: int | None = None) -> None:
-        check_version(spark)
         self.spark, self.shards, self.placement, self.memory = spark, shards, placement, memory
         self.jobs = Jobs()
         self.batch_writer = BatchWriter() if memory is None else BatchWriter(shares(memory)[0])
