@@ -87,6 +87,15 @@ WHOLE = {
     "less": P.concat(Q.negate()).group_by(*KEY).agg(hi="max(v)"),
     "without": P.antijoin(Q, on=KEY).group_by("trial").agg(hi="max(v)"),
     "below a bound": P.group_by(*KEY).agg(hi="max(v)").filter("hi < 2").group_by("trial").agg(h="max(hi)"),
+    "what a better row may fail at": P.group_by(*KEY)
+    .agg(hi="max(v)")
+    .select("trial", "hi", x="10 div (hi - 2)")
+    .group_by("trial")
+    .agg(h="max(hi)", n="count(x)"),
+    "beside sums that may leave their range": P.group_by(*KEY)
+    .agg(hi="max(v)", s="sum(v)")
+    .group_by("trial")
+    .agg(h="max(hi)", n="count(s)"),
     "a loop that begins with more": START.iterate(
         lambda x: along(x, "cost").group_by("trial", "node").agg(cost="min(cost)"), max_rounds=3, on_limit="stop"
     ),
