@@ -704,7 +704,7 @@ class Session(Closing):
         """Merge the state of all arrangements, each into one batch without the history that has gone, and commit.
 
         Steps merge the arrangements that they touch, in instalments, so that an arrangement which no step touches any
-        more keeps its last batches, in which rows may cancel, and history that is no longer retained. Call this while
+        more keeps its last batches, in which rows may cancel, and history that nobody may read now. Call this while
         nothing arrives. Nothing that can be read changes: neither contents and ``changes()`` nor what ``retain``,
         subscriptions and leases retain; inserted rows stay pending. What is one batch without such history is left
         as it is. With ``most``, arrangements are merged from the smallest on, as long as they have at most so many

@@ -99,13 +99,13 @@ class Relations:
         """The beginning of a path: the changes of a relation.
 
         Raises:
-            PlanError: there is no relation of this name.
+            PlanError: ``relation`` is not the name of a relation.
         """
         return Changes(self, relation, self._variables(relation))
 
     def _variables(self, relation: str) -> tuple[str, ...]:
         if relation not in self.columns:
-            raise PlanError(f"there is no relation {relation!r}; there are {_listed(self.columns)}")
+            raise PlanError(f"relation must be one of {_listed(self.columns)}, got {relation!r}")
         return self.columns[relation]
 
     @cached_property

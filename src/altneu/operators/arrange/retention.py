@@ -40,7 +40,7 @@ class Retention(Protocol):
         """The new batch that encoded updates of the region make, with the ``old`` batches before it."""
 
     def told(self, new: Batch, rounds: tuple[int, ...]) -> Batch:
-        """What readers are told of the new batch, in this round of the loops around."""
+        """The part of the new batch that readers see in this round of the loops around."""
 
     def shard_key(self, layout: Layout) -> Key:
         """The columns whose hash decides in which shard a row is."""

@@ -54,7 +54,7 @@ class BestRows:
         return best_rows(Arranged(layout, old, new), self.orders) if len(new) else new
 
     def told(self, new: Batch, rounds: tuple[int, ...]) -> Batch:
-        """What has come in this round: that a row goes in a later one, where a better one is by then, is no news."""
+        """The updates of this round; a row that is removed in a later one has a better one there, which readers have."""
         if not rounds or not len(new):
             return new
         updates = new.updates()
@@ -100,8 +100,8 @@ def best_rows(arranged: Arranged, orders: Sequence[Sequence[Order]]) -> Batch:
             are overtaken in all orders. Their times are joins with times of ``new``: in loops of later rounds too.
     Cost:   one lookup of the keys that have new rows, one sort of what these keep and of the new rows for each order.
             A key keeps the rows for which no better one came as early. No exchange, no state beside the arrangement.
-    Law:    at every time the first row of what is kept is that of all rows that came up to then, however these are cut
-            into steps (tests/operators/test_best_rows.py).
+    Law:    at every time the first row kept is the first of all rows that arrived up to that time, however the rows are
+            divided into steps (tests/operators/test_best_rows.py).
     """
     layout, lattice = arranged.layout, arranged.layout.lattice
     hashes, keys = arranged.new.distinct_keys()

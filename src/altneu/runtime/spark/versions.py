@@ -1,9 +1,9 @@
 """What differs between the versions of Spark that altneu runs on, 3.5 and 4.0 to 4.3, and its two kinds of session.
 
 A classic session has a JVM beside it; one of Spark Connect has a server somewhere else. No other module of the
-executor asks which version or kind it is given. Most of it is a matter of names: what there is is used, and what is
-lacking is made of that. The versions are tried one by one by ``make spark-matrix`` (docs/running.md says what each of
-them lacks).
+executor asks which version or kind it is given. Where a version has a function, it is used; where it lacks one, the
+same is built from what it has. ``make spark-matrix`` tries the versions one by one, and docs/running.md says what each
+of them lacks.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 @cache
 def _utc(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """How a version is asked for timestamps in UTC: from 4.2 on by name, before that it gives no others."""
+    """The argument that asks for timestamps in UTC. Spark before 4.2 has none, and gives them in UTC."""
     return {"timezone": "UTC"} if "timezone" in inspect.signature(function).parameters else {}
 
 
