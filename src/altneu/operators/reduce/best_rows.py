@@ -54,7 +54,7 @@ class BestRows:
         return best_rows(Arranged(layout, old, new), self.orders) if len(new) else new
 
     def told(self, new: Batch, rounds: tuple[int, ...]) -> Batch:
-        """The updates of this round; a row that is removed in a later one has a better one there, which readers have."""
+        """The updates of this round; a row that is removed in a later one has a better one there, for its readers."""
         if not rounds or not len(new):
             return new
         updates = new.updates()
