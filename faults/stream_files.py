@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import altneu as an
+from altneu.runtime.spark.versions import spark_schema
 from altneu.streams import Status
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Files:
 
     def stream(self) -> DataFrame:
         """The files as a stream."""
-        reader = self.spark.readStream.schema(self.spark.createDataFrame(self.schema.empty_table()).schema)
+        reader = self.spark.readStream.schema(spark_schema(self.schema))
         return reader.option("maxFilesPerTrigger", 1).parquet(str(self.folder))
 
 

@@ -77,7 +77,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """
     if "not spark" in request.config.getoption("markexpr"):
         pytest.fail("this test needs Spark and is not marked so: mark the parameter that does with pytest.mark.spark")
-    settings: dict[str, str | int] = {"spark.sql.shuffle.partitions": 2}
+    settings: dict[str, str | int] = {"spark.sql.shuffle.partitions": 2, "spark.sql.ansi.enabled": "true"}
     if os.environ.get("ALTNEU_CLUSTER"):
         settings |= {"spark.speculation": "true", "spark.speculation.interval": "50ms"}
         settings["spark.speculation.quantile"] = "0.5"

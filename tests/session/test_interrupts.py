@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
 
 import altneu as an
 from altneu.columnar import sorting
@@ -261,6 +262,20 @@ def test_a_handler_that_raises_its_own_is_obeyed():
     try:
         with pytest.raises(StopError), Lock():
             work()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_handler_that_fails_as_sparks_does_is_an_interrupt():
+    """Before 4.2 it calls Java first, in the middle of the call that it cuts."""
+
+    def stop(*_):
+        raise Py4JError("An error occurred while calling o47.sc")
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        with pytest.raises(KeyboardInterrupt), Lock():
+            signal.raise_signal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -335,11 +335,11 @@ def test_a_round_that_makes_too_much_for_the_driver_runs_again_on_spark(spark, m
 
 
 def test_a_job_leaves_the_users_settings_alone(session, spark):
-    settings = dict(spark.conf.getAll)
+    settings = {*spark.sql("SET").collect()}
     session.maintain("v", N.distinct())
     session.insert("n", spark.range(3).selectExpr("id as k", "id as v"))
     session.advance()
-    assert dict(spark.conf.getAll) == settings
+    assert {*spark.sql("SET").collect()} == settings
 
 
 def test_auto_places_each_step_by_its_size(spark, monkeypatch):

@@ -51,6 +51,9 @@ class _Watch:
         try:
             self.previous(self.number, frame)
         except BaseException as error:
+            if type(error).__module__.startswith("py4j"):  # Spark's handler before 4.2: the call that it cuts fails it
+                self.raised = KeyboardInterrupt()
+                raise self.raised from error
             self.raised = error
             raise
 

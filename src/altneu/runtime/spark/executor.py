@@ -35,7 +35,7 @@ from altneu.runtime.reshard import Parting
 from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, titled, widened
 from altneu.runtime.spark.jobs import Jobs
-from altneu.runtime.spark.versions import by_shard, from_arrow, job_group, spark_schema, to_arrow
+from altneu.runtime.spark.versions import by_shard, failure_of, from_arrow, job_group, spark_schema, to_arrow
 from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
 from altneu.runtime.spark.worker import Kernel, Task, part_shards, run_stage, start, task_on
 from altneu.runtime.state import StateTable, blob_names, updates_from_batch
@@ -324,7 +324,7 @@ def _source_failures(sources: list[str]) -> Iterator[None]:
     except (errors.AltneuError, TooManyMatches):
         raise
     except Exception as error:
-        text = str(error).strip().split("\n\tat ")[0]
+        text = failure_of(error)
         if "No module named 'altneu'" in text:
             raise StepFailedError(
                 "Spark's Python workers cannot import altneu, and nothing of the step is committed: they run a "

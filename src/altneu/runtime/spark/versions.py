@@ -176,6 +176,16 @@ def job_group(spark: SparkSession, group: str, title: str) -> Iterator[None]:
             leave()
 
 
+def failure_of(error: Exception) -> str:
+    r"""What Spark says of a failure, without Java's stack; before 4.0 the cause may be said at the end of that alone.
+
+    >>> failure_of(ValueError("o1.f: failed\n\tat A\nCaused by: division by zero\n\tat B"))
+    'o1.f: failed; caused by: division by zero'
+    """
+    said = [part.strip().split("\n\tat ")[0] for part in str(error).split("\nCaused by: ")]
+    return said[0] if len(said) == 1 else f"{said[0]}; caused by: {said[-1]}"
+
+
 def observed(observation: Any, name: str) -> int | None:
     """What Spark has counted; None if it has not told yet, which is not waited for, and 0 of a job that failed."""
     if isinstance(getattr(observation, "_jo", None), NoneType):  # of Spark Connect
@@ -209,8 +219,8 @@ def to_arrow(frame: DataFrame) -> pa.Table:
     """All rows of a DataFrame: ``toArrow``, which came with 4.0."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
-    schema, classic = arrow_schema(frame.schema), cast(Any, frame)
-    return pa.Table.from_batches(classic._collect_as_arrow(), schema).cast(schema)
+    schema, batches = arrow_schema(frame.schema), cast(Any, frame)._collect_as_arrow()
+    return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
 def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | str) -> DataFrame:
