@@ -147,6 +147,7 @@ def _views() -> dict[str, Collection]:
             earliest="first_value(n) OVER (PARTITION BY k ORDER BY x)",
             place="dense_rank() OVER (PARTITION BY k ORDER BY x)",
         ),
+        "running first alone": queue.window(earliest="first_value(n) OVER (PARTITION BY k ORDER BY x)"),
         "running back": queue.window(
             total="sum(n) OVER (PARTITION BY k ORDER BY x ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)"
         ),

@@ -13,8 +13,10 @@ from altneu.operators.reduce.calls import Aggregate, Frame, WindowCall
 from altneu.operators.reduce.node import WHOLE, Around, Suffix, Within
 from altneu.operators.reduce.reducers import WindowFunctions
 from altneu.operators.reduce.window import WindowSpec, reduce_window
+from altneu.order import Antichain, Epoch
+from altneu.trace.batch import Batch, Description
 from tests.operators import ordered_groups
-from tests.operators.ordered_groups import BELOW, ORDERS, SCHEMA, as_counts, check_as_whole, read_for
+from tests.operators.ordered_groups import BELOW, ORDERS, SCHEMA, as_counts, check_as_whole, read_for, updates_of
 
 PEERS, ROWS = Frame(False, None, 0), Frame(True, None, 0)
 LONG, DOUBLE, INT = pa.int64(), pa.float64(), pa.int32()
@@ -45,6 +47,13 @@ def running(order):
             call("min", "s", order=order, frame=ROWS, type_=pa.string()),
             call("last", "s", order=order, frame=PEERS, type_=pa.string()),
         ],
+        "settling": [
+            call("max", "v", order=order, frame=PEERS),
+            call("min", "s", order=order, frame=ROWS, type_=pa.string()),
+            call("nth_value", "v", order=order, frame=ROWS, number=2),
+            call("last", "s", order=order, frame=PEERS, type_=pa.string()),
+        ],
+        "settling of one": [call("max", "v", order=order, frame=ROWS)],
         "all": [
             call("max", "s", order=order, frame=ROWS, type_=pa.string()),
             call("dense_rank", order=order, type_=INT),
@@ -67,6 +76,7 @@ def running(order):
 def test_running_functions_of_what_is_read_change_as_those_of_the_groups(order, name, below, monkeypatch):
     monkeypatch.setattr(located, "SMALL", 0)
     monkeypatch.setattr(suffix, "_SEARCHED", 0)
+    monkeypatch.setattr(suffix, "_READ_ON", 1)
     rng, calls = random.Random(f"{order}{name}{below}"), tuple(running(order)[name])
     spec, needed = WindowSpec(("k",), calls, SCHEMA), WindowFunctions(calls).needed(SCHEMA, ("k",))
     assert isinstance(needed, Suffix)
@@ -107,6 +117,26 @@ def test_what_is_read_does_not_grow_with_the_rows_before(name, diffs):
             assert as_counts(reduce_window(near, spec).oks) == as_counts(reduce_window(given, spec).oks)
 
 
+@pytest.mark.parametrize("count", [2_000, 200_000])
+def test_what_settles_is_read_up_to_where_results_stay(count):
+    """The greatest value so far is that of the row; a row that is new with less changes nothing but itself."""
+    calls = (
+        call("max", "v", order=BY_TEXT, frame=PEERS),
+        call("min", "v", order=BY_TEXT, frame=ROWS),
+        call("nth_value", "s", order=BY_TEXT, frame=ROWS, number=2, type_=pa.string()),
+    )
+    spec, needed = WindowSpec(("k",), calls, SCHEMA), WindowFunctions(calls).needed(SCHEMA, ("k",))
+    layout, spine = loaded(count, BY_TEXT)
+    for value, at, changed in ((3, 500, 0), (count // 2, 500, count // 2 - 500), (700, 500, 200), (None, 500, 0)):
+        row = (0, value, f"{at:09}a")
+        new = Batch.build(updates_of([(row, 1, 1)]), layout, Description.interval(Epoch(), 2, 3))
+        with_row = spine.insert(new, since=Antichain.of(Epoch(), 1))
+        for before, diff in ((spine, 1), (with_row, -1)):
+            given, near = read_for([(row, 2, diff)], layout, before, needed)
+            assert len(near.old_diffs) <= 4 * changed + 80
+            assert as_counts(reduce_window(near, spec).oks) == as_counts(reduce_window(given, spec).oks)
+
+
 def test_sums_that_may_leave_their_range_are_read_with_their_group():
     """A running sum of large numbers fails far before the row that is new."""
     order = (("s", False, True),)
@@ -138,10 +168,12 @@ def test_what_a_group_is_read_for():
     assert WindowFunctions((call("last", "v", order=order, frame=ROWS),)).needed(SCHEMA, ("k",)) == Around(0)
     greatest, dense = call("max", "v", order=order, frame=PEERS), call("dense_rank", order=order, type_=INT)
     third = call("nth_value", "v", order=order, frame=PEERS, number=3)
-    assert WindowFunctions((last, greatest)).needed(SCHEMA, ("k",)) == Suffix(0, extremes=(("v", True),))
+    assert WindowFunctions((last, greatest)).needed(SCHEMA, ("k",)) == Suffix(0, extremes=(("v", True),), settles=True)
     assert WindowFunctions((dense, third)).needed(SCHEMA, ("k",)) == Suffix(6, first=3, peers=True)
     upto = call("count", order=order, frame=Frame(False, None, "v"))
     assert WindowFunctions((upto,)).needed(SCHEMA, ("k",)) == Suffix(0, bounds=("v",))
+    for unsettled in (runs, near, call("min", "v", order=order, frame=Frame(True, None, 1))):
+        assert not WindowFunctions((greatest, unsettled)).needed(narrow, ("k",)).settles
     framed = Suffix(0, beside=Around(6, with_ties=True, bounds=("v",)))
     assert WindowFunctions((upto, near)).needed(SCHEMA, ("k",)) == framed
     assert WindowFunctions((runs,)).needed(decimals, ("k",)) == WHOLE

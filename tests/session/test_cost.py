@@ -176,6 +176,29 @@ def test_what_is_called_incremental_reads_as_much_of_a_hundred_times_as_many_row
     assert max(many) < 1_000
 
 
+@pytest.mark.parametrize("direction", ["", " DESC"])
+def test_running_extremes_are_read_up_to_where_they_stay(direction, read):
+    """A row that is no extreme: nothing that comes behind it changes, or is read."""
+    over = f"OVER (PARTITION BY g ORDER BY id{direction})"
+    plan = T.window(a=f"max(v) {over}", b=f"min(x) {over}", c=f"first_value(w) {over}", d=f"last_value(w) {over}")
+    counted = []
+    for count in (6_000, 60_000):
+        with an.Session() as session:
+            view = session.maintain("view", plan)
+            rows = [(1, 2 * i, i * 7919 % 10007, i % 100 / 7 + 1, f"w{i}") for i in range(count)]
+            session.insert("t", rows)
+            session.advance()
+            row = (1, 2 * count - 2021 if direction else 2021, 1, 2.5, "new")
+            for diff in (1, -1):
+                session.insert("t", [row], diff=diff)
+                read.append(0)
+                session.advance()
+                counted.append(read[-1])
+                assert len(view.changes()) == 1
+            assert "to where results stay" in str(session.explain("view"))
+    assert max(counted) < 200, counted
+
+
 @pytest.mark.parametrize("name", WHOLE)
 def test_what_reads_its_groups_is_called_bounded(name, read):
     (few, explained), (many, _) = (rows_read(WHOLE[name], count, read) for count in (100, 1_000))

@@ -266,6 +266,12 @@ class WindowCall:
         return None if away > FARTHEST else away
 
     @property
+    def settles(self) -> bool:
+        """Whether, if it ``runs``, a change may end: behind a greater value a new one changes no greatest value."""
+        decided = self.running_extreme is not None or bool(self.first_rows)
+        return decided and self.frame is not None and self.frame.end == 0
+
+    @property
     def first_rows(self) -> int:
         """Which row of its frame its value is of, from the first on; 0 where it is something else."""
         return self.number if self.call.function in ("first", "nth_value") else 0

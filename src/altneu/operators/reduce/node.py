@@ -134,6 +134,9 @@ class Around(OrderedRows):
         return f"|change| ({' + '.join([*units, *sought, *framed, 'log n'])})"
 
 
+_ALL_BEHIND = "rows behind the first changed one"
+
+
 @dataclass(frozen=True)
 class Suffix(OrderedRows):
     """All rows from so many units of multiplicity before the first that a step touches on.
@@ -141,7 +144,8 @@ class Suffix(OrderedRows):
     Of the rows before these the ``first`` units, and for each of ``extremes``, a column and whether the greatest is
     meant, a row that has it. With ``peers`` it matters how many distinct values of the order are before. ``bounds`` are
     columns that hold ends of frames: the rows begin two frames before the first that a step touches. The rows
-    ``beside`` the touched ones are needed as well.
+    ``beside`` the touched ones are needed as well. If it ``settles``, nothing but the first units and the extremes of
+    the rows up to a row matter to it, and the rows end where these are what they were.
     """
 
     units: int
@@ -151,6 +155,7 @@ class Suffix(OrderedRows):
     peers: bool = False
     bounds: tuple[str, ...] = ()
     beside: Around | None = None
+    settles: bool = False
 
     @property
     def cost(self) -> str:
@@ -159,7 +164,8 @@ class Suffix(OrderedRows):
         values = () if self.beside is None else self.beside.values
         sought = f"rows up to {max(n for _, n in values)} not null + " if values else ""
         framed = "rows of two frames + " if self.bounds or (self.beside and self.beside.bounds) else ""
-        return f"({fixed}|change| + {sought}{framed}rows behind the first changed one) log n"
+        behind = "rows from the first changed one to where results stay" if self.settles else _ALL_BEHIND
+        return f"({fixed}|change| + {sought}{framed}{behind}) log n"
 
 
 @dataclass(frozen=True)

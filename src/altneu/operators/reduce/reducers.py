@@ -425,6 +425,7 @@ class WindowFunctions(Reducer):
             any(call.call.function == "dense_rank" for call in running),
             () if beside else around.bounds,
             replace(around, units=units) if beside else None,
+            settles=all(call.settles for call in running) and not around.reads_others and not around.bounds,
         )
 
     def _around(self, key: Key, bounds: Mapping[WindowCall, tuple[str, ...] | None]) -> Around | None:
