@@ -53,8 +53,9 @@ class Session(Closing):
     is the number of shards of all state on Spark (default: its cores); a multiple splits the shards of a store
     (``reshard``). ``memory`` limits a task, or a step in the driver, in bytes or as "1g" (docs/running.md).
     ``check_functions`` calls every Python function of the views twice: if the results differ, the step is refused with
-    an ``ImpureFunctionError`` that names the function and the row (docs/python_functions.md). Safe to share between
-    threads.
+    an ``ImpureFunctionError`` that names the function and the row (docs/python_functions.md). ``idle_merge_effort`` is
+    the number of updates that each step merges in arrangements which it does not touch (default: none), so that what is
+    quiet becomes one batch; ``merge`` does that at once (docs/stores.md). Safe to share between threads.
 
     ``placement`` decides where a step, and each round of a loop, is computed; ``Step.placement`` says where it was.
     "auto" is the driver for up to a million rows, else Spark. It counts inserted rows, future rows whose time is
@@ -75,7 +76,7 @@ class Session(Closing):
     ([('jam', 5), ('tea', 4)], {'item': 'tea', 'total': 4, 'time': 1, 'diff': 1})
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # options, each by its name
         self,
         spark: SparkSession | None = None,
         path: Location | None = None,
@@ -88,6 +89,7 @@ class Session(Closing):
         retain_events: int | None = None,
         memory: int | str | None = None,
         check_functions: bool = False,
+        idle_merge_effort: int = 0,
     ) -> None:
         engine = Engine(
             spark,
@@ -100,6 +102,7 @@ class Session(Closing):
             retain_events=retain_events,
             memory=memory,
             check_functions=check_functions,
+            idle_merge_effort=idle_merge_effort,
         )
         self._set(engine)
 

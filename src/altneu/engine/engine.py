@@ -29,6 +29,7 @@ from altneu.engine.before import Before, Mark
 from altneu.engine.catalogue import Catalogue, check_maintained, described, retained_sources
 from altneu.engine.closing import Closing
 from altneu.engine.history import History, Step
+from altneu.engine.idle_merging import IdleMerging
 from altneu.engine.reading import Known, OnErrors, Readable, StateOfViews, Time, changes, refuse_without_contents
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import (
@@ -92,7 +93,7 @@ Placement = Literal["auto", "spark", "driver"]
 class Engine(Closing):
     """Inputs, steps, commits and views; safe to share between threads."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # options, each by its name
         self,
         spark: SparkSession | None = None,
         path: Location | None = None,
@@ -105,6 +106,7 @@ class Engine(Closing):
         retain_events: int | None = None,
         memory: int | str | None = None,
         check_functions: bool = False,
+        idle_merge_effort: int = 0,
     ) -> None:
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement must be "auto", "spark" or "driver", got {placement!r}')
@@ -121,6 +123,9 @@ class Engine(Closing):
         if not isinstance(check_functions, bool):
             raise PlanError(f"check_functions must be True or False, got {check_functions!r}")
         self.check_functions = check_functions
+        if whole_number(idle_merge_effort, "idle_merge_effort") < 0:
+            raise PlanError(f"idle_merge_effort must be a whole number of at least 0, got {idle_merge_effort!r}")
+        self._idle = IdleMerging(idle_merge_effort) if idle_merge_effort else None
         self._memory = None if memory is None else bytes_in(memory)
         self.lock = interrupts.Lock()
         compiling.listen()
@@ -733,6 +738,8 @@ class Engine(Closing):
                 journal.take(outcome)
                 if plan.changes_only:  # drop the changes that are no longer retained
                     journal.table.forget_before(plan.changes_only, since)
+                if self._idle is not None and upper > before:
+                    self._idle.step(journal.table, region)
                 new = {
                     n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in plan.contents
                 }

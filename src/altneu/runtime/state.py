@@ -22,7 +22,7 @@ from altneu.order import Antichain, Lattice, fixed, lifted_frontier
 from altneu.runtime.files import Files, description_from_json, frontier_from_json, frontier_to_json, to_ipc
 from altneu.runtime.stored import Data, StoredBatch, StoredFuture, StoredRun, StoredState, in_segment
 from altneu.store import Admitted, Store
-from altneu.trace.batch import Batch, Layout, LazyBatch, reaches, uncompacted_from
+from altneu.trace.batch import Batch, Description, Layout, LazyBatch, reaches, uncompacted_from
 from altneu.trace.future import FutureUpdates, LazyRun, Rounds, Run
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
@@ -274,7 +274,7 @@ class StateTable:
 
     def __post_init__(self) -> None:
         self.names = Names(self.write, admit=True)
-        self.total = sum([self._rows(key) for key in {**self.live, **self.stored}])
+        self.total = sum([self.rows_in(*key) for key in {**self.live, **self.stored}])
 
     @property
     def files(self) -> Files:
@@ -302,17 +302,21 @@ class StateTable:
     def put(self, name: str, shard: int, state: ArrangementState) -> None:
         """Replace a state by the one a step made in this process."""
         key = (name, shard)
-        self.total += state.rows - self._rows(key)
+        self.total += state.rows - self.rows_in(*key)
         self.live[key] = state
         if state.future.buckets or key in self.future:
             self._note_future(key, state)
         if self.durable:
             self.fresh.add(key)
 
+    def put_live(self, name: str, shard: int, state: ArrangementState) -> None:
+        """Replace a state by one that the store names alike: a merge has gone on in it, and has not ended."""
+        self.live[name, shard] = state
+
     def put_stored(self, name: str, shard: int, value: StoredState) -> None:
         """Replace a state by the one a task made and wrote."""
         key = (name, shard)
-        self.total += _stored_rows(value) - self._rows(key)
+        self.total += _stored_rows(value) - self.rows_in(*key)
         self.stored[key] = value
         self._note_future(key, value)
         self.live.pop(key, None)
@@ -379,6 +383,14 @@ class StateTable:
             if len(rest) < len(value["batches"]):
                 self.put_stored(name, shard, {**value, "batches": rest})
 
+    def descriptions(self, name: str, shard: int) -> list[Description]:
+        """What is known of the batches of a state without opening it."""
+        state = self.live.get((name, shard))
+        if state is not None:
+            return [batch.description for batch in state.spine.batches]
+        value = self.stored.get((name, shard), {"batches": [], "hold": []})
+        return [description_from_json(self.layouts[name], batch) for batch in value["batches"]]
+
     def columns_of(self, name: str) -> pa.Schema | None:
         """The columns of an arrangement's rows as its data tells them, without a layout; None where there are none."""
         for shard in self.shards_of(name):
@@ -391,9 +403,11 @@ class StateTable:
 
     def rows(self, name: str) -> int:
         """Updates that an arrangement keeps, over all shards."""
-        return sum(self._rows((name, s)) for s in self.shards_of(name))
+        return sum(self.rows_in(name, s) for s in self.shards_of(name))
 
-    def _rows(self, key: tuple[str, int]) -> int:
+    def rows_in(self, name: str, shard: int) -> int:
+        """Updates that an arrangement keeps in one shard."""
+        key = (name, shard)
         state = self.live.get(key)
         if state is not None:
             return state.rows
@@ -411,7 +425,7 @@ class StateTable:
         result = dict.fromkeys(self.layouts, (0, 0))
         for name, shard in {**self.live, **self.stored}:
             rows, size = result.get(name, (0, 0))
-            result[name] = rows + self._rows((name, shard)), size + self._size(name, shard)
+            result[name] = rows + self.rows_in(name, shard), size + self._size(name, shard)
         return result
 
     def size(self, name: str) -> int:
