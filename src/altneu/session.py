@@ -187,6 +187,7 @@ class Session(Closing):
         joins: Joins = "auto",
         trust_functions: bool = False,
         contents: bool = True,
+        retain: int | Literal["all"] | None = None,
     ) -> View:
         """Maintain a collection under a name: keep it up to date from now on.
 
@@ -215,9 +216,15 @@ class Session(Closing):
         Reading its contents is refused; another view of the same collection can have contents, if its rows can be
         computed from existing state.
 
+        ``retain`` keeps so many times before the last closed one readable of this view alone, or "all" from now on, if
+        the session does not keep more: its contents and errors keep their history, and no other state does. A store
+        remembers it until another is given; 0 ends it. ``view.since`` says from when on the view can be read, with
+        ``at=``, ``changes(since=)``, by readers of the store, and by ``peek`` and SQL's AS OF in queries that read
+        only such views.
+
         Raises:
             PlanError: the name belongs to another collection, ``joins="delta"`` is not possible, or the view exists
-                with other ``contents``.
+                with other ``contents``; ``retain`` is neither a whole number of at least 0 nor "all".
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
             StorePlanError: the store holds another plan under this name, other functions or other ``contents``.
             HydrationError: the view needs rows that no state has; ``backfill`` gives them again.
@@ -234,7 +241,13 @@ class Session(Closing):
         0
         """
         self._engine.maintain(
-            name, collection, strict=strict, joins=joins, trust_functions=trust_functions, contents=contents
+            name,
+            collection,
+            strict=strict,
+            joins=joins,
+            trust_functions=trust_functions,
+            contents=contents,
+            retain=retain,
         )
         return View(self._engine, name)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from altneu.operators.base import Region
-from altneu.order import Antichain, Lattice
 from altneu.runtime import interrupts
 from altneu.runtime.state import StateTable
 from altneu.trace.spine import is_settled
@@ -42,7 +41,6 @@ class IdleMerging:
         before, now = self._touched, self._step
         self._touched = touched = {}
         quiet: list[tuple[bool, int, tuple[str, int]]] = []
-        sinces: dict[Lattice, Antichain] = {}
         for key, state in {**table.stored, **table.live}.items():
             known = before.get(key)
             touched[key] = known if known is not None and known[0] is state else (state, now)
@@ -50,9 +48,8 @@ class IdleMerging:
             rows = max(table.rows_in(*key), LEAST_EFFORT)
             if layout is None or (key != self._current and (now - touched[key][1]) * self.effort < rows):
                 continue
-            if (lattice := layout.lattice) not in sinces:
-                sinces[lattice] = region.final.inside(lattice).since
-            if now != touched[key][1] and not is_settled(table.descriptions(*key), sinces[lattice]):
+            since = region.final.since_of(key[0], layout.lattice)
+            if now != touched[key][1] and not is_settled(table.descriptions(*key), since):
                 quiet.append((key != self._current, rows, key))
         left, self._current = self.effort, None
         for _, _, key in sorted(quiet):
@@ -60,7 +57,7 @@ class IdleMerging:
                 break
             state = table.get(*key)
             assert state is not None
-            spine, used = state.spine.exert(left, sinces[state.spine.layout.lattice])
+            spine, used = state.spine.exert(left, region.final.since_of(key[0], state.spine.layout.lattice))
             left -= max(used, LEAST_EFFORT)
             state = replace(state, spine=spine)
             if spine.has_merges:

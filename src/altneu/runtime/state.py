@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
-from altneu.operators.base import ArrangementState
-from altneu.order import Antichain, Lattice, fixed, lifted_frontier
+from altneu.operators.base import ArrangementState, Region
+from altneu.order import Antichain, Lattice, fixed
 from altneu.runtime.files import Files, description_from_json, frontier_from_json, frontier_to_json, to_ipc
 from altneu.runtime.stored import Data, StoredBatch, StoredFuture, StoredRun, StoredState, in_segment
 from altneu.store import Admitted, Store
@@ -363,14 +363,14 @@ class StateTable:
         self.unlogged = {k for k in self.unlogged if k[0] != name}
         return removed
 
-    def forget_before(self, names: Collection[str], since: int) -> None:
+    def forget_before(self, names: Collection[str], region: Region) -> None:
         """Drop the batches of arrangements with ``changes_only`` that have nothing which ``since`` tells apart.
 
         Cost:   a look at the descriptions of their batches; none is opened.
         """
         for name, shard in [key for key in {**self.live, **self.stored} if key[0] in names]:
             lattice = self.layouts[name].lattice
-            start = uncompacted_from(lifted_frontier(Antichain.of(self.lattice, since), lattice))
+            start = uncompacted_from(region.since_of(name, lattice))
             state = self.live.get((name, shard))
             if state is not None:
                 spine = state.spine.from_time(start)
