@@ -53,8 +53,9 @@ class Session(Closing):
     is the number of shards of all state on Spark (default: its cores); a multiple splits the shards of a store
     (``reshard``). ``memory`` limits a task, or a step in the driver, in bytes or as "1g" (docs/running.md).
     ``check_functions`` calls every Python function of the views twice: if the results differ, the step is refused with
-    an ``ImpureFunctionError`` that names the function and the row (docs/python_functions.md). Safe to share between
-    threads.
+    an ``ImpureFunctionError`` that names the function and the row (docs/python_functions.md). ``idle_merge_effort`` is
+    the number of updates that each step merges in arrangements which it does not touch (default: none), so that what is
+    quiet becomes one batch; ``merge`` does that at once (docs/stores.md). Safe to share between threads.
 
     ``placement`` decides where a step, and each round of a loop, is computed; ``Step.placement`` says where it was.
     "auto" is the driver for up to a million rows, else Spark. It counts inserted rows, future rows whose time is
@@ -75,7 +76,7 @@ class Session(Closing):
     ([('jam', 5), ('tea', 4)], {'item': 'tea', 'total': 4, 'time': 1, 'diff': 1})
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # options, each by its name
         self,
         spark: SparkSession | None = None,
         path: Location | None = None,
@@ -88,6 +89,7 @@ class Session(Closing):
         retain_events: int | None = None,
         memory: int | str | None = None,
         check_functions: bool = False,
+        idle_merge_effort: int = 0,
     ) -> None:
         engine = Engine(
             spark,
@@ -100,6 +102,7 @@ class Session(Closing):
             retain_events=retain_events,
             memory=memory,
             check_functions=check_functions,
+            idle_merge_effort=idle_merge_effort,
         )
         self._set(engine)
 
@@ -184,6 +187,7 @@ class Session(Closing):
         joins: Joins = "auto",
         trust_functions: bool = False,
         contents: bool = True,
+        retain: int | Literal["all"] | None = None,
     ) -> View:
         """Maintain a collection under a name: keep it up to date from now on.
 
@@ -212,9 +216,15 @@ class Session(Closing):
         Reading its contents is refused; another view of the same collection can have contents, if its rows can be
         computed from existing state.
 
+        ``retain`` keeps so many times before the last closed one readable of this view alone, or "all" from now on, if
+        the session does not keep more: its contents and errors keep their history, and no other state does. A store
+        remembers it until another is given; 0 ends it. ``view.since`` says from when on the view can be read, with
+        ``at=``, ``changes(since=)``, by readers of the store, and by ``peek`` and SQL's AS OF in queries that read
+        only such views.
+
         Raises:
             PlanError: the name belongs to another collection, ``joins="delta"`` is not possible, or the view exists
-                with other ``contents``.
+                with other ``contents``; ``retain`` is neither a whole number of at least 0 nor "all".
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
             StorePlanError: the store holds another plan under this name, other functions or other ``contents``.
             HydrationError: the view needs rows that no state has; ``backfill`` gives them again.
@@ -231,7 +241,13 @@ class Session(Closing):
         0
         """
         self._engine.maintain(
-            name, collection, strict=strict, joins=joins, trust_functions=trust_functions, contents=contents
+            name,
+            collection,
+            strict=strict,
+            joins=joins,
+            trust_functions=trust_functions,
+            contents=contents,
+            retain=retain,
         )
         return View(self._engine, name)
 

@@ -24,7 +24,7 @@ from altneu.order import Antichain, Epoch, Lattice
 from altneu.trace import merging as merging_module
 from altneu.trace.batch import Batch, Description, Layout, uncompacted_from
 from altneu.trace.merging import Merge
-from altneu.trace.spine import EFFORT, SLICE_ROWS, Spine, merge
+from altneu.trace.spine import EFFORT, SLICE_ROWS, Spine, is_settled, merge
 from altneu.trace.update import Updates
 from tests.laws.histories import (
     History,
@@ -90,6 +90,59 @@ def test_every_readable_sum_is_that_of_all_updates(data: st.DataObject, history:
         check_readable(spine.compact(since).batches, every, since, len(history.steps))
         for older, then, step in before[-3:]:  # a spine is a value: what was inserted later has not touched it
             check_readable(older.batches, [u for s in history.steps[: step + 1] for u in s], then, step)
+
+
+@given(st.data(), histories(steps=10, rows=6))
+def test_work_without_inserts_keeps_every_readable_sum_and_ends_in_one_batch(
+    data: st.DataObject, history: History
+) -> None:
+    layout, lattice = history.layout, history.layout.lattice
+    spine, since = Spine.empty(layout), Antichain.minimum(lattice)
+    with pytest.MonkeyPatch.context() as patch, history.hashing():
+        small_blocks(patch, data.draw(st.sampled_from([2, 7, 65536])), data.draw(st.sampled_from([2, 5, 4096])))
+        for step in range(len(history.steps)):
+            described = Description(begins(lattice, step), begins(lattice, step + 1), since)
+            since = since.join(draw_since(data, lattice, step))
+            spine = spine.insert(Batch.build(history.updates(step), layout, described), since)
+            every = [u for s in history.steps[: step + 1] for u in s]
+            for _ in range(data.draw(st.integers(0, 3))):
+                before, (spine, used) = spine, spine.exert(data.draw(st.sampled_from([1, 3, 512])), since)
+                assert used > 0 or spine is before
+                check_readable(spine.batches, every, since, len(history.steps))
+        for at_end in (since, since.join(begins(lattice, len(history.steps)))):
+            total = 0
+            while (result := spine.exert(2, at_end))[1]:
+                total += result[1]
+                assert total <= 2 * len(every)
+                spine = result[0]
+            assert len(spine.batches) <= 1
+            assert not spine.has_merges
+            check_readable(spine.batches, every, at_end, len(history.steps))
+        assert is_settled([b.description for b in spine.batches], at_end)
+        if lattice.width == 1:  # all is past: what no time tells apart is added up
+            assert spine.rows == spine.compact(at_end).rows
+
+
+@pytest.mark.parametrize("effort", [1, 100, 5000])
+def test_work_without_inserts_is_bounded(effort: int) -> None:
+    layout, spine, since = LONGS, Spine.empty(LONGS), Antichain.minimum(Epoch())
+    for t in range(6):
+        n = 4000 >> t
+        rows = Rows.from_pydict({"k": list(range(n)), "v": [t] * n}, layout.schema)
+        updates = Updates(rows, np.full((1, n), t), np.ones(n, np.int64))
+        described = Description(begins(Epoch(), t), begins(Epoch(), t + 1), since)
+        spine = spine.insert(Batch.build(updates, layout, described), since)
+    calls, total, rows_before = 0, 0, spine.rows
+    while True:
+        spine, used = spine.exert(effort, since)
+        if not used:
+            break
+        assert used < 2 * max(effort, 8)  # the updates of one key, and of one hash, are merged together
+        calls, total = calls + 1, total + used
+        if effort == 1 and calls == 50:
+            return
+    assert total == rows_before
+    assert len(spine.batches) == 1
 
 
 @given(st.data(), histories(steps=8))

@@ -20,6 +20,7 @@ _NAMED = 3
 _SETTINGS: dict[str, Callable[[str], Any]] = {
     "retain": lambda text: text if text == "all" else int(text),
     "retain_events": int,
+    "idle_merge_effort": int,
     "shards": int,
     "memory": lambda text: int(text) if text.isdigit() else text,
     "placement": str,

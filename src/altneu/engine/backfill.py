@@ -127,11 +127,14 @@ def _compact(engine: Engine, name: str) -> int:
         InputError: earlier times are retained.
     """
     since, now = engine.since_after(engine.lower), engine.lower - 1
+    kept = {view: engine.since_of(view) for view, stored in engine.journal.views.items() if "retain" in stored}
+    since = min([since, *kept.values()])
     if since < now:
         leases, subscribed = engine.journal.store.leases(), engine.subscribers.since
         readers = sorted({lease.name for lease in leases if lease.since is not None and lease.since < now})
         ends = [f"readers and sinks ({', '.join(readers)}; run() brings a sink up to date)"] * bool(readers)
         ends += ["subscriptions"] * (subscribed is not None and subscribed < now) + ["retain="] * bool(engine.retain)
+        ends += [f"view {view!r} (maintain it with retain=0)" for view, start in kept.items() if start < now]
         raise InputError(
             f"source {name!r} cannot be backfilled while times before {now} can be read, from {since} on: the given "
             f"rows do not say what the source held then. The history is retained for: {'; '.join(ends)}. Close these, "

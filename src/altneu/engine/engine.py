@@ -29,7 +29,17 @@ from altneu.engine.before import Before, Mark
 from altneu.engine.catalogue import Catalogue, check_maintained, described, retained_sources
 from altneu.engine.closing import Closing
 from altneu.engine.history import History, Step
-from altneu.engine.reading import Known, OnErrors, Readable, StateOfViews, Time, changes, refuse_without_contents
+from altneu.engine.idle_merging import IdleMerging
+from altneu.engine.reading import (
+    Known,
+    OnErrors,
+    Readable,
+    StateOfViews,
+    Time,
+    changes,
+    least_readable,
+    refuse_without_contents,
+)
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import (
     AltneuError,
@@ -92,7 +102,7 @@ Placement = Literal["auto", "spark", "driver"]
 class Engine(Closing):
     """Inputs, steps, commits and views; safe to share between threads."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # options, each by its name
         self,
         spark: SparkSession | None = None,
         path: Location | None = None,
@@ -105,13 +115,13 @@ class Engine(Closing):
         retain_events: int | None = None,
         memory: int | str | None = None,
         check_functions: bool = False,
+        idle_merge_effort: int = 0,
     ) -> None:
         if placement not in ("auto", "spark", "driver"):
             raise PlanError(f'placement must be "auto", "spark" or "driver", got {placement!r}')
         if spark is not None and not hasattr(spark, "createDataFrame"):
             raise PlanError(f"Session(spark) needs a SparkSession, got {spark!r}; give a folder as path=...")
-        if retain is not None and retain != "all" and whole_number(retain, "retain") < 0:
-            raise PlanError(f'retain must be a whole number of at least 0, or "all", got {retain!r}')
+        retain = checked_retain(retain)
         if retain_events is not None and whole_number(retain_events, "retain_events") < 0:
             raise PlanError(f"retain_events must be a whole number of at least 0, got {retain_events!r}")
         if shards is not None and whole_number(shards, "shards") < 1:
@@ -121,6 +131,9 @@ class Engine(Closing):
         if not isinstance(check_functions, bool):
             raise PlanError(f"check_functions must be True or False, got {check_functions!r}")
         self.check_functions = check_functions
+        if whole_number(idle_merge_effort, "idle_merge_effort") < 0:
+            raise PlanError(f"idle_merge_effort must be a whole number of at least 0, got {idle_merge_effort!r}")
+        self._idle = IdleMerging(idle_merge_effort) if idle_merge_effort else None
         self._memory = None if memory is None else bytes_in(memory)
         self.lock = interrupts.Lock()
         compiling.listen()
@@ -267,6 +280,7 @@ class Engine(Closing):
         joins: Joins = "auto",
         trust_functions: bool = False,
         contents: bool = True,
+        retain: int | Literal["all"] | None = None,
     ) -> None:
         """Maintain a collection from now on, under a name."""
         with self.lock:
@@ -274,22 +288,38 @@ class Engine(Closing):
             check_maintained(name, collection)
             if not isinstance(contents, bool):
                 raise PlanError(f"contents must be True or False, got {contents!r}")
+            retain = checked_retain(retain)
             self.catalogue.check_contents(name, contents=contents)
             collection = self.catalogue.recognised(name, collection, joins, trust=trust_functions)
             node, choices = self.catalogue.chosen(name, collection, joins)
             if name in self.catalogue.nodes:
+                self._retain(name, retain)
                 return
             self.catalogue.check_sources(collection)
             try:
-                self._add(name, collection, node, choices, strict=strict, contents=contents)
+                self._add(name, collection, node, choices, strict=strict, contents=contents, retain=retain)
             except HydrationError:
                 upon = self.catalogue.upon_views(collection)
                 if upon is None:
                     raise
-                self._add(name, collection, upon, Choices(), strict=strict, contents=contents)
+                self._add(name, collection, upon, Choices(), strict=strict, contents=contents, retain=retain)
+
+    def _retain(self, name: str, retain: int | Literal["all"] | None) -> None:
+        """Retain so much history of a view that is maintained from now on; what is gone does not come back."""
+        if retain is not None:
+            with interrupts.deferred():
+                self.journal.retain(name, retain, self.since_of(name))
 
     def _add(
-        self, name: str, collection: Collection, node: ir.Node, choices: Choices, *, strict: bool, contents: bool
+        self,
+        name: str,
+        collection: Collection,
+        node: ir.Node,
+        choices: Choices,
+        *,
+        strict: bool,
+        contents: bool,
+        retain: int | Literal["all"] | None,
     ) -> None:
         """Add a view: with its stored state, or computed from existing state."""
         without = () if contents else (name,)
@@ -301,18 +331,27 @@ class Engine(Closing):
         try:
             if name not in self.journal.views:
                 with self.past.watch(f"computing view {name}"):
-                    self._hydrate(plan, name, collection, node, choices)
+                    self._hydrate(plan, name, collection, node, choices, retain)
             else:
                 with interrupts.deferred():
                     self.journal.describe(name, described(plan, name, node), recorded(collection.node))
                     self.journal.keep(retained_sources(node))
                     self.catalogue.add(name, collection, node, plan)
+                self._retain(name, retain)
         except BaseException:
             if name not in self.catalogue.nodes:
                 self.table.layouts = before
             raise
 
-    def _hydrate(self, plan: Plan, name: str, collection: Collection, node: ir.Node, choices: Choices) -> None:
+    def _hydrate(
+        self,
+        plan: Plan,
+        name: str,
+        collection: Collection,
+        node: ir.Node,
+        choices: Choices,
+        retain: int | Literal["all"] | None,
+    ) -> None:
         """Compute the arrangements of a view that do not exist yet, commit, and add the view."""
         journal, outcome = self.journal, None
         with journal.undoing():
@@ -341,6 +380,7 @@ class Engine(Closing):
                     sources,
                     stored_again=stored_again,
                     whole_errors=whole_errors,
+                    retain=retain,
                 )
                 self.catalogue.add(name, collection, node, plan)
         if outcome is not None:
@@ -732,7 +772,9 @@ class Engine(Closing):
                     compact(outcome.states, region.final)
                 journal.take(outcome)
                 if plan.changes_only:  # drop the changes that are no longer retained
-                    journal.table.forget_before(plan.changes_only, since)
+                    journal.table.forget_before(plan.changes_only, region.final)
+                if self._idle is not None and upper > before:
+                    self._idle.step(journal.table, region)
                 new = {
                     n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in plan.contents
                 }
@@ -807,7 +849,24 @@ class Engine(Closing):
         """
         after = since if compacted is None else compacted
         at = self._frontier
-        return Region(at(lower), at(upper), at(since), compacted=at(after), events=events)
+        return Region(
+            at(lower), at(upper), at(since), compacted=at(after), events=events, kept=self._kept(after, upper)
+        )
+
+    def _kept(self, since: int, upper: int) -> dict[str, int] | None:
+        """The arrangements of contents and errors that views retain longer than the session, and from when on."""
+        kept: dict[str, int] = {}
+        for name, view in self.journal.views.items():
+            if "retain" in view and name in self.plan.views:
+                ports, least = self.plan.views[name], least_readable(view, since, upper)
+                kept |= {a: min(least, kept.get(a, least)) for a in (ports.contents, *ports.errors) if least < since}
+        return kept or None
+
+    def since_of_arrangements(self, names: Iterable[str]) -> int:
+        """The least time at which all of these arrangements can be read."""
+        since = self.journal.since
+        kept = self._kept(since, self.lower) or {}
+        return max((kept.get(name, since) for name in names), default=since)
 
     def since_after(self, upper: int) -> int:
         """The least time that is retained after a step, for ``retain`` and for readers."""
@@ -826,7 +885,7 @@ class Engine(Closing):
 
     def since_of(self, name: str) -> int:
         """The least time at which a view can be read."""
-        return max(self.journal.since, int(self.journal.views[name]["since"]))
+        return least_readable(self.journal.views[name], self.journal.since, self.lower)
 
     def coordinates(self, name: str) -> tuple[str, str] | None:
         """The names of a view's two times; None if it has one."""
@@ -857,7 +916,8 @@ class Engine(Closing):
         coordinates, remedy = self.coordinates(name), "Session(retain=...) keeps more"
         functions = tuple(titles(journal.views[name].get("functions", ())))
         since = self.since_of(name)
-        return Known(name, journal.lower, since, began, journal.events, coordinates, remedy, functions)
+        alike = max(journal.since, since)
+        return Known(name, journal.lower, since, began, journal.events, coordinates, remedy, functions, alike)
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""
@@ -908,6 +968,19 @@ class Engine(Closing):
         """
         if self._closed:
             raise ReadError("this session is closed; open a new one (on the same path to continue where it ended)")
+
+
+def checked_retain(retain: int | Literal["all"] | None) -> int | Literal["all"] | None:
+    """A number of times to retain, of any type of whole numbers.
+
+    Raises:
+        PlanError: it is neither a number of at least 0 nor "all".
+    """
+    if retain is None or retain == "all":
+        return retain
+    if (number := whole_number(retain, "retain")) < 0:
+        raise PlanError(f'retain must be a whole number of at least 0, or "all", got {retain!r}')
+    return number
 
 
 @contextmanager

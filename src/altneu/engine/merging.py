@@ -36,7 +36,7 @@ def merge(engine: Engine, most: int | None) -> int:
                     if state.spine.rows > left:
                         break
                     left -= state.spine.rows
-                spine = state.spine.compact(region.inside(layout.lattice).since)
+                spine = state.spine.compact(region.since_of(name, layout.lattice))
                 if len(state.spine.batches) == 1 and len(spine) == len(state.spine):
                     continue
                 table.put(name, shard, replace(state, spine=spine))

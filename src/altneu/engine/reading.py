@@ -18,6 +18,7 @@ from altneu.runtime.inputs import whole_number
 from altneu.runtime.pieces import at_once, between
 from altneu.runtime.read import At
 from altneu.runtime.state import StateTable
+from altneu.runtime.stored import StoredView
 from altneu.trace.batch import Batch, reaches
 from altneu.trace.update import Updates
 
@@ -45,6 +46,11 @@ class Known:
     coordinates: tuple[str, str] | None
     remedy: str
     functions: tuple[str, ...] = ()  # the Python functions that its rows come through
+    alike: int = 0  # from when on other arrangements of its rows can be read in place of its contents
+
+    def arrangements(self, alike: Sequence[str], at: At) -> Sequence[str]:
+        """Those of the arrangements of its rows, contents first, that can be read at a time."""
+        return alike if at[0] >= self.alike else alike[:1]
 
     @property
     def doubt(self) -> str:
@@ -118,6 +124,18 @@ class Known:
             f"changes since {start - 1} are no longer retained: {self.title} has them since "
             f"{min(self.since, self.lower - 1)}, up to {self.lower - 1}; {self.remedy}"
         )
+
+
+def least_readable(view: StoredView, since: int, lower: int) -> int:
+    """The least time at which a view can be read, in a session that is closed up to ``lower`` and retains ``since``.
+
+    A view with ``retain`` has more history than the session, from the time on at which it was asked to.
+    """
+    least = max(since, int(view["since"]))
+    if "retain" not in view:
+        return least
+    times, start = view["retain"]["times"], view["retain"]["start"]
+    return min(least, start if times == "all" else max(start, lower - 1 - times))
 
 
 OnErrors = Literal["raise", "ignore"]

@@ -47,7 +47,8 @@ class Region:
     """The times a step closes: outer times in ``[lower, upper)`` at the rounds given (none outside loops).
 
     ``since`` is how far history may be folded while the step runs, ``compacted`` how far where no round of a loop comes
-    back to it (None: as ``since``). What is about event times before ``events`` counts as of then.
+    back to it (None: as ``since``). What is about event times before ``events`` counts as of then. ``kept`` are the
+    arrangements whose history is folded less far, each up to a time of its own.
     """
 
     lower: Antichain
@@ -56,6 +57,14 @@ class Region:
     rounds: tuple[int, ...] = ()
     compacted: Antichain | None = None
     events: int = 0
+    kept: Mapping[str, int] | None = None
+
+    def since_of(self, name: str, lattice: Lattice) -> Antichain:
+        """How far the history of an arrangement may be folded, in the times of its scope."""
+        kept, since = self.kept.get(name) if self.kept else None, self.since.least
+        if kept is None or since is None or since <= kept:
+            return self.inside(lattice).since
+        return _inside(self.lower, self.upper, Antichain.of(self.since.lattice, kept), self.events, lattice).since
 
     def inside(self, lattice: Lattice) -> Description:
         """The region's bounds in the times of a scope, for what a batch says of itself."""

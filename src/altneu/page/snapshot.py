@@ -6,7 +6,7 @@ import threading
 from functools import cached_property
 
 from altneu.engine.engine import Engine
-from altneu.engine.reading import Known
+from altneu.engine.reading import Known, least_readable
 from altneu.plan import ir
 from altneu.plan.physical import ViewPorts
 from altneu.streams import Streams
@@ -35,7 +35,7 @@ class Snapshot:
         self.streams = {name: (stream, stream.record) for name, stream in streams.followed.items()}
         self.since, self._events, self._began = journal.since, journal.events, journal.began
         self._nodes = {n: node for n, node in catalogue.nodes.items() if not n.startswith(TEMPORARY)}
-        self._views = {n: int(told["since"]) for n, told in journal.views.items()}
+        self._views = {n: least_readable(told, journal.since, journal.lower) for n, told in journal.views.items()}
 
     @property
     def views(self) -> list[str]:
@@ -62,8 +62,9 @@ class Snapshot:
 
     def known(self, name: str) -> Known:
         """At which times a view can be read."""
-        since = max(self.since, self._views[name])
-        return Known(name, self.lower, since, self._began, self._events, self.coordinates(name), "")
+        since, coordinates = self._views[name], self.coordinates(name)
+        alike = max(since, self.since)
+        return Known(name, self.lower, since, self._began, self._events, coordinates, "", alike=alike)
 
     @cached_property
     def sizes(self) -> dict[str, tuple[int, int]]:

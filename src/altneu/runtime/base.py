@@ -487,7 +487,9 @@ def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, me
         return spine
     layout = spine.layout
     is_revisited = plan.arrangements[name] in plan.revisited
-    if layout.lattice is region.lower.lattice:
+    if region.kept and name in region.kept:
+        since = (region if is_revisited else region.final).since_of(name, layout.lattice)
+    elif layout.lattice is region.lower.lattice:
         since = region.since if is_revisited else region.final.since
     else:
         since = region.inside(layout.lattice).since if is_revisited else _final(region, layout.lattice)
@@ -553,7 +555,7 @@ def compact(states: dict[tuple[str, int], ArrangementState], region: Region) -> 
     for key, state in states.items():
         spine = state.spine
         bounds = region.inside(spine.layout.lattice)
-        compacted = spine.compacted(bounds.lower, bounds.since, COMPACT_ROWS)
+        compacted = spine.compacted(bounds.lower, region.since_of(key[0], spine.layout.lattice), COMPACT_ROWS)
         if compacted is not spine:
             states[key] = ArrangementState(compacted, state.future)
             del state, spine

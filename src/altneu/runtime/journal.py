@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -217,6 +217,7 @@ class Journal:
         *,
         stored_again: Mapping[str, str] = MappingProxyType({}),
         whole_errors: Sequence[str] = (),
+        retain: int | Literal["all"] | None = None,
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it.
 
@@ -242,6 +243,8 @@ class Journal:
             view["orders"] = choices.orders
         if whole_errors:
             view["whole_errors"] = [*whole_errors]
+        if retain is not None:
+            view["retain"] = {"times": retain, "start": self.since}
         if self.table.durable:
             values = self._session(released=sorted(released)) | {f"view/{name}": view}
             values |= {f"kept/{source}": value for source, value in sources.items() if source not in self.kept}
@@ -300,6 +303,17 @@ class Journal:
         if (view.get("kept"), view.get("functions")) != (kept, functions):
             self.views[name] = {**view, "kept": kept, "functions": functions}
             self._views_to_describe.add(name)
+
+    def retain(self, name: str, retain: int | Literal["all"], start: int) -> None:
+        """Commit how much history a view retains from now on; it has that from ``start`` on."""
+        known = self.views[name].get("retain")
+        if known is not None and known["times"] == retain:
+            return
+        view: StoredView = {**self.views[name], "retain": {"times": retain, "start": start}}
+        if self.table.durable:
+            self._commit(self.lower, {f"view/{name}": view}, [], {"retains": name})
+        self.views[name] = view
+        self.commits += 1
 
     def keep(self, sources: Mapping[str, StoredSource]) -> None:
         """Have the next commit tell which sources are kept, where an earlier altneu did not."""

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
-from altneu.operators.base import ArrangementState
-from altneu.order import Antichain, Lattice, fixed, lifted_frontier
+from altneu.operators.base import ArrangementState, Region
+from altneu.order import Antichain, Lattice, fixed
 from altneu.runtime.files import Files, description_from_json, frontier_from_json, frontier_to_json, to_ipc
 from altneu.runtime.stored import Data, StoredBatch, StoredFuture, StoredRun, StoredState, in_segment
 from altneu.store import Admitted, Store
-from altneu.trace.batch import Batch, Layout, LazyBatch, reaches, uncompacted_from
+from altneu.trace.batch import Batch, Description, Layout, LazyBatch, reaches, uncompacted_from
 from altneu.trace.future import FutureUpdates, LazyRun, Rounds, Run
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
@@ -274,7 +274,7 @@ class StateTable:
 
     def __post_init__(self) -> None:
         self.names = Names(self.write, admit=True)
-        self.total = sum([self._rows(key) for key in {**self.live, **self.stored}])
+        self.total = sum([self.rows_in(*key) for key in {**self.live, **self.stored}])
 
     @property
     def files(self) -> Files:
@@ -302,17 +302,21 @@ class StateTable:
     def put(self, name: str, shard: int, state: ArrangementState) -> None:
         """Replace a state by the one a step made in this process."""
         key = (name, shard)
-        self.total += state.rows - self._rows(key)
+        self.total += state.rows - self.rows_in(*key)
         self.live[key] = state
         if state.future.buckets or key in self.future:
             self._note_future(key, state)
         if self.durable:
             self.fresh.add(key)
 
+    def put_live(self, name: str, shard: int, state: ArrangementState) -> None:
+        """Replace a state by one that the store names alike: a merge has gone on in it, and has not ended."""
+        self.live[name, shard] = state
+
     def put_stored(self, name: str, shard: int, value: StoredState) -> None:
         """Replace a state by the one a task made and wrote."""
         key = (name, shard)
-        self.total += _stored_rows(value) - self._rows(key)
+        self.total += _stored_rows(value) - self.rows_in(*key)
         self.stored[key] = value
         self._note_future(key, value)
         self.live.pop(key, None)
@@ -359,14 +363,14 @@ class StateTable:
         self.unlogged = {k for k in self.unlogged if k[0] != name}
         return removed
 
-    def forget_before(self, names: Collection[str], since: int) -> None:
+    def forget_before(self, names: Collection[str], region: Region) -> None:
         """Drop the batches of arrangements with ``changes_only`` that have nothing which ``since`` tells apart.
 
         Cost:   a look at the descriptions of their batches; none is opened.
         """
         for name, shard in [key for key in {**self.live, **self.stored} if key[0] in names]:
             lattice = self.layouts[name].lattice
-            start = uncompacted_from(lifted_frontier(Antichain.of(self.lattice, since), lattice))
+            start = uncompacted_from(region.since_of(name, lattice))
             state = self.live.get((name, shard))
             if state is not None:
                 spine = state.spine.from_time(start)
@@ -378,6 +382,14 @@ class StateTable:
             rest = [batch for batch, upper in zip(value["batches"], ends, strict=True) if reaches(upper, start)]
             if len(rest) < len(value["batches"]):
                 self.put_stored(name, shard, {**value, "batches": rest})
+
+    def descriptions(self, name: str, shard: int) -> list[Description]:
+        """What is known of the batches of a state without opening it."""
+        state = self.live.get((name, shard))
+        if state is not None:
+            return [batch.description for batch in state.spine.batches]
+        value = self.stored.get((name, shard), {"batches": [], "hold": []})
+        return [description_from_json(self.layouts[name], batch) for batch in value["batches"]]
 
     def columns_of(self, name: str) -> pa.Schema | None:
         """The columns of an arrangement's rows as its data tells them, without a layout; None where there are none."""
@@ -391,9 +403,11 @@ class StateTable:
 
     def rows(self, name: str) -> int:
         """Updates that an arrangement keeps, over all shards."""
-        return sum(self._rows((name, s)) for s in self.shards_of(name))
+        return sum(self.rows_in(name, s) for s in self.shards_of(name))
 
-    def _rows(self, key: tuple[str, int]) -> int:
+    def rows_in(self, name: str, shard: int) -> int:
+        """Updates that an arrangement keeps in one shard."""
+        key = (name, shard)
         state = self.live.get(key)
         if state is not None:
             return state.rows
@@ -411,7 +425,7 @@ class StateTable:
         result = dict.fromkeys(self.layouts, (0, 0))
         for name, shard in {**self.live, **self.stored}:
             rows, size = result.get(name, (0, 0))
-            result[name] = rows + self._rows((name, shard)), size + self._size(name, shard)
+            result[name] = rows + self.rows_in(name, shard), size + self._size(name, shard)
         return result
 
     def size(self, name: str) -> int:

@@ -112,6 +112,13 @@ class StoredContents(TypedDict):
     arrangements: NotRequired[list[StoredLayout]]
 
 
+class StoredRetain(TypedDict):
+    """How many times before the last closed one a view retains, and from which time on it does."""
+
+    times: int | Literal["all"]
+    start: int
+
+
 class StoredView(TypedDict):
     """What a store knows of a view; the keys that are not required are absent in the first stores."""
 
@@ -127,6 +134,7 @@ class StoredView(TypedDict):
     whole_errors: NotRequired[list[str]]
     orders: NotRequired[Mapping[str, Mapping[str, Any]]]
     added: NotRequired[int]
+    retain: NotRequired[StoredRetain]
 
 
 class StoredSource(TypedDict):

@@ -9,6 +9,8 @@ Small merges happen at once, and so do those of at most a few times the inserted
 output of a slow merge would need memory together for longer than the merge takes. Larger merges become a ``Merge`` in
 place of the batches, and every insert does a part of each: twice its own rows, so that each merge ends before the next
 one needs its result, and a constant for the smallest. Readers see the inputs until a merge has ended.
+
+A spine into which nothing is inserted is merged by ``exert``, an amount of work at a time, until it is one batch.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ import numpy as np
 from altneu.columnar.immutable import immutable, lazy
 from altneu.errors import BeforeFrontierError
 from altneu.order import Antichain
-from altneu.trace.batch import BLOCK_ROWS, Batch, Description, Layout, reaches
+from altneu.trace.batch import BLOCK_ROWS, Batch, Description, Layout, reaches, uncompacted_from
 from altneu.trace.merging import Merge, merge
 
-__all__ = ["EFFORT", "Spine", "merge"]
+__all__ = ["EFFORT", "Spine", "is_settled", "merge"]
 
 EFFORT = 512  # rows of merging that every insert pays for beyond twice its own
 SLICE_ROWS = 4096  # rows merged between two looks at the fuel; also: merges up to this size happen at once
@@ -168,6 +170,24 @@ class Spine:
                 nodes = _put(nodes, i, i + 1, merge(batches, since))
         return self if nodes is self.nodes else Spine(self.layout, nodes, self.upper)
 
+    def exert(self, effort: int, since: Antichain) -> tuple[Spine, int]:
+        """This spine after at most about ``effort`` rows of merging all its batches into one, and how many it took.
+
+        ``effort`` is at least 1. Times advance to the ``since`` at which the merge began. Until it ends, readers see
+        its inputs; the next call continues it. An insert in between continues it too, beside what follows.
+
+        Cost:   fewer than twice ``effort`` rows, but rows that are equal except for their times are merged together.
+        Law:    repeated calls end in a spine that is settled; sums at every t with since <= t do not change
+                (tests/laws/test_spine.py).
+        """
+        if is_settled([batch.description for batch in self.batches], since):
+            return self, 0
+        node = self.nodes[0]
+        merging = node if len(self.nodes) == 1 and isinstance(node, Merge) else Merge.start(self.batches, since)
+        after = merging.advance(effort, min(effort, SLICE_ROWS), merging.since)
+        nodes = _put((after,), 0, 1, after.finished()) if after.remaining == 0 else (after,)
+        return Spine(self.layout, nodes, self.upper), merging.remaining - after.remaining
+
     def from_time(self, start: int) -> Spine:
         """This spine without the batches that end before ``start``, the first coordinate of a time.
 
@@ -180,6 +200,21 @@ class Spine:
         """This spine as at most one batch, with times advanced to ``since``; for maintenance: it costs all n rows."""
         batch = self.merged(since)
         return Spine(self.layout, (batch,) if len(batch) else (), self.upper)
+
+
+def is_settled(batches: Sequence[Description], since: Antichain) -> bool:
+    """Whether batches, of which these are the descriptions, would gain nothing now from being merged into one.
+
+    That is so for no batch, and for a single one that has one time, or history that ``since`` still tells apart, or
+    none left since it was merged. A single batch is therefore merged again at most once, when all of it is past.
+    """
+    if len(batches) != 1:
+        return not batches
+    (batch,) = batches
+    upper = batch.upper.elements
+    if reaches(upper, uncompacted_from(since)) or not reaches(upper, int(batch.lower.elements[0].min()) + 1):
+        return True
+    return not reaches(upper, uncompacted_from(batch.since))
 
 
 def _pay(nodes: tuple[_Node, ...], share: int, effort: int, since: Antichain) -> tuple[_Node, ...]:

@@ -117,9 +117,12 @@ class Contents:
     def _found(self, row: Any, at: Time, errors: OnErrors) -> list[tuple[Any, ...]]:
         ports = self._source.ports(self.name)
         refuse_without_contents(ports, self.name)
-        time, wanted = self._source.known(self.name).readable(at), self._values(row)
+        known = self._source.known(self.name)
+        time, wanted = known.readable(at), self._values(row)
         table, given = self._source.table, set(wanted.schema.names)
-        keys = {name: table.layouts[name].key for name in self._source.arrangements(self.name)}
+        keys = {
+            name: table.layouts[name].key for name in known.arrangements(self._source.arrangements(self.name), time)
+        }
         by = next((name for name, key in keys.items() if key and given.issuperset(key)), None)
         if by is not None:
             updates = rows_with_key(table, by, time, wanted.select(keys[by]))

@@ -6,6 +6,7 @@ import time as clock
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 import pyarrow as pa
 
@@ -98,8 +99,9 @@ def peek(
 def _peeked(engine: Engine, collection: Collection, at: Time, errors: OnErrors, first: First | None) -> pa.Table:
     if (looked_up := _looked_up(engine, collection, at, errors, first)) is not None:
         return looked_up.table
-    with _computed(engine, collection) as (plan, node, _):
-        answer = _Answer(engine.lock, engine.table, plan.views[NAME], _known(engine, ir.coordinates(node)))
+    with _computed(engine, collection, at) as (plan, node, since, _):
+        known = _known(engine, ir.coordinates(node), since)
+        answer = _Answer(engine.lock, engine.table, plan.views[NAME], known)
         return _Asked(answer, NAME).to_arrow(at, errors)
 
 
@@ -136,20 +138,31 @@ def from_lookups(
     state: Engine | Before, query: Prepared, at: Time = None, constants: Sequence[Literal] = ()
 ) -> Answered | None:
     """The rows of a prepared query at a time; None if it needs more than lookups."""
-    time = _known(state, query.coordinates).readable(at)
+    since = state.retained[1]
+    if not query.stored:
+        since = min(since, max((state.known(view).since for view in query.views.values()), default=since))
+    if _is_before(at, since):
+        return None
+    time = _known(state, query.coordinates, since).readable(at)
     return query.answer(state, dict.fromkeys(query.views.values(), time), time, constants)
 
 
-def _known(state: Engine | Before, coordinates: tuple[str, str] | None) -> Known:
+def _known(state: Engine | Before, coordinates: tuple[str, str] | None, since: int) -> Known:
     """The times at which a query can be answered."""
-    lower, since, events = state.retained
+    lower, _, events = state.retained
     upper = max(lower, 1)
     return Known(NAME, upper, since, upper, events, coordinates, "Session(retain=...) keeps more")
 
 
 @contextmanager
-def _computed(engine: Engine, collection: Collection) -> Iterator[tuple[Plan, ir.Node, Measurements]]:
-    """A context in which a collection has state like a view; gives the common plan, its own plan, and its costs."""
+def _computed(
+    engine: Engine, collection: Collection, at: Time = None
+) -> Iterator[tuple[Plan, ir.Node, int, Measurements]]:
+    """A context in which a collection has state like a view.
+
+    Gives the common plan, its own plan, from which time on it can be read, and its costs. ``at`` a time that views
+    retain and the session does not, it is computed from the contents of the views that it reads.
+    """
     journal, table, measured = engine.journal, engine.table, Measurements()
     unread = sorted({n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*engine.sources})
     if unread:
@@ -160,22 +173,27 @@ def _computed(engine: Engine, collection: Collection) -> Iterator[tuple[Plan, ir
         raise HydrationError(
             f"{again}declare it with KEEP: no view reads source {unread[0]!r}, so its rows are not stored"
         )
-    plan, node = planned(engine, collection)
+    is_earlier = _is_before(at, journal.since)
+    plan, node = planned(engine, collection, upon_views=is_earlier)
     _refuse_times_of_now(plan, journal.existing())
     layouts, mark, upper = table.layouts, table.mark(), max(engine.lower, 1)
     try:
         table.layouts = plan.arranged
-        existing = journal.existing()
-        if missing(plan, existing):
+        existing, since = journal.existing(), journal.since
+        if not missing(plan, existing):
+            since = engine.since_of_arrangements((plan.views[NAME].contents, *plan.views[NAME].errors))
+        else:
             part, imported, recompute = hydration_plan(
                 plan, NAME, existing, journal.filled, engine.catalogue.called(node)
             )
-            region = engine.region(journal.since, upper, journal.since, journal.events)
+            if is_earlier:
+                since = engine.since_of_arrangements({*imported, *part.read_layouts})
+            region = engine.region(since, upper, since, journal.events)
             mode = StepMode(engine.shards, imported, hydrating=True, anew=recompute)
             outcome = engine.executor.step(part, table, Inputs(), region, mode)
             measured.add(part, outcome.measured)
             journal.take(outcome)
-        yield plan, node, measured
+        yield plan, node, since, measured
     finally:
         table.restore(mark)
         table.layouts = layouts
@@ -205,7 +223,7 @@ def explained(
             plan, _ = planned(engine, collection)
             return _noted(engine, collection, existing, explained_plan(plan, NAME, engine.facts()), plan)
         started = clock.perf_counter()
-        with _computed(engine, collection) as (plan, _, measured):
+        with _computed(engine, collection) as (plan, _, _, measured):
             seconds = clock.perf_counter() - started
             facts = replace(engine.facts(), measured=measured.read(), run=f"once, in {seconds_of(seconds)}")
             return _noted(engine, collection, existing, explained_plan(plan, NAME, facts), plan)
@@ -234,7 +252,7 @@ def _explained_lookup(
         query = prepared(engine, engine.catalogue.recognised(NAME, candidate, "auto"), first)
         if query is None or (first is not None and query.first is None):
             continue
-        time = _known(engine, query.coordinates).readable(None)
+        time = _known(engine, query.coordinates, engine.journal.since).readable(None)
         answer = query.answer(engine, dict.fromkeys(query.views.values(), time), time)
         if answer is not None:
             break
@@ -267,8 +285,16 @@ def _refuse_times_of_now(plan: Plan, existing: set[str]) -> None:
             )
 
 
-def planned(engine: Engine, collection: Collection) -> tuple[Plan, ir.Node]:
+def _is_before(at: Time, since: int) -> bool:
+    """Whether a time to read at, if it is one, lies before ``since``."""
+    first = at[0] if isinstance(at, tuple) and at else at
+    return isinstance(first, Integral) and int(first) < since
+
+
+def planned(engine: Engine, collection: Collection, *, upon_views: bool = False) -> tuple[Plan, ir.Node]:
     """The plan of all views together with a collection, and the collection's own plan.
+
+    It is the rewritten plan if it can be; with ``upon_views`` rather the written one, over the views that it reads.
 
     Raises:
         HydrationError: it needs rows that no state has.
@@ -278,7 +304,7 @@ def planned(engine: Engine, collection: Collection) -> tuple[Plan, ir.Node]:
     collection = catalogue.recognised(NAME, collection, "auto")
     node, _ = catalogue.chosen(NAME, collection, "auto")
     nodes = [node] if (upon := catalogue.upon_views(collection)) is None else [node, upon]
-    if any(below.is_by_arrival for below in ir.walk(node)):
+    if upon_views or any(below.is_by_arrival for below in ir.walk(node)):
         nodes.reverse()  # what a view has seen come, a rewritten plan would let come now
     for last, node in zip((*[False] * (len(nodes) - 1), True), nodes, strict=True):
         plan = catalogue.lowered(engine.shards, more={NAME: node})

@@ -124,7 +124,10 @@ class Prepared:
                 read, view = reads[reader.name], self.views[reader.source]
                 if not (read.is_partial or (self.first is not None and is_row_by_row(reader.node))):
                     continue
-                lookup = lookup_of(read, self._title(reader), self.arrangements[view], state.table, self.numbers.get)
+                alike = self.arrangements[view]
+                if view not in self.stored:
+                    alike = tuple(state.known(view).arrangements(alike, times[view]))
+                lookup = lookup_of(read, self._title(reader), alike, state.table, self.numbers.get)
                 if lookup is None:
                     continue
                 rows = rows_of(state.table, lookup, times[view], reader.node.input.schema, most)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from altneu.engine.closing import Closing
-from altneu.engine.reading import Known, OnErrors, Readable, Time, refuse_without_contents
+from altneu.engine.reading import Known, OnErrors, Readable, Time, least_readable, refuse_without_contents
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import HistoryGoneError, PlanError, ReadError
 from altneu.order import Epoch
@@ -147,10 +147,12 @@ class CommitViews:
     def known(self, name: str) -> Known:
         """The times at which a view can be read, and what its errors say."""
         coordinates, view = self.described(name).coordinates, self.views[name]
-        since = max(self.since, int(view["since"]))
+        since = least_readable(view, self.since, self.lower)
         began = max(self.began, int(view.get("lower", self.lower)))
         functions = tuple(titles(view.get("functions", ())))
-        return Known(name, self.lower, since, began, self.events, coordinates, REMEDY, functions)
+        return Known(
+            name, self.lower, since, began, self.events, coordinates, REMEDY, functions, max(since, self.since)
+        )
 
     def last(self, name: str) -> list[Piece]:
         """The changes of a view in the last advance, one split for each batch."""

@@ -10,7 +10,7 @@ from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, Cr
 
 FORMATS = ("PARQUET", "CSV", "JSON", "ORC", "TEXT")
 STREAMING = ("WATERMARK", "LATE", "MAX_ROWS", "CHECKPOINT", "RESTART")
-VIEW_OPTIONS = ("STRICT", "JOINS", "CONTENTS")
+VIEW_OPTIONS = ("STRICT", "JOINS", "CONTENTS", "RETAIN")
 
 
 def create(p: Any) -> Creation:

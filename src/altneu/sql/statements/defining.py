@@ -208,6 +208,8 @@ class Definer:
     def _maintain(self, name: str, collection: Collection, statement: CreateView) -> None:
         options: dict[str, Any] = {"joins": str(statement.options.get("JOINS", "auto")).lower()}
         options["strict"] = bool(statement.options.get("STRICT", False))
+        retain = statement.options.get("RETAIN")
+        options["retain"] = retain.lower() if isinstance(retain, str) else retain
         self._engine.maintain(name, collection, **options, contents=statement.options.get("CONTENTS", True))
 
     def _index(self, defined: Defined) -> None:
