@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection
 from altneu.collections.sources import InsertTime
+from altneu.columnar import html
 from altneu.engine.backfill import backfill
 from altneu.engine.close import close_source, is_static
 from altneu.engine.closing import Closing
@@ -17,6 +18,7 @@ from altneu.engine.history import Past, Step
 from altneu.engine.merging import merge
 from altneu.engine.reading import OnErrors, Time
 from altneu.engine.replace import replace
+from altneu.errors import ReadError
 from altneu.errors.extras import require
 from altneu.explain import Explained, Form, rendered
 from altneu.operators.source.keyed import DELETE_KEY, INSERT_OR_UPDATE
@@ -25,6 +27,7 @@ from altneu.runtime.interrupts import Lock
 from altneu.runtime.spark.jobs import Jobs
 from altneu.store import Location, Store
 from altneu.streams import Following, Status, Streams
+from altneu.views.contents import summary
 from altneu.views.peek import peek
 from altneu.views.view import View
 
@@ -113,6 +116,14 @@ class Session(Closing):
 
     def __repr__(self) -> str:
         return f"Session({len(self.views)} views, lower {self.lower})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: its views, and how many updates each keeps."""
+        try:
+            self._engine.check_open()
+            return summary("Session", self._engine, self.views, self.lower)
+        except ReadError as error:
+            return html.titled("Session", html.note(str(error)))
 
     # life -------------------------------------------------------------------------------------------------------------
 

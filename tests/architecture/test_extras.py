@@ -55,6 +55,7 @@ with an.Session() as session:
         "gcs": lambda: an.Session(path="gs://bucket/state"),
         "azure": lambda: an.read("abfs://bucket/state"),
         "testing": lambda: histories([edges]),
+        "notebook": session.maintain("edges", edges).live,
     }
     for extra, feature in features.items():
         try:
@@ -94,14 +95,14 @@ def test_the_command_says_it_in_one_line():
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_extras_are_what_their_features_import(extra):
-    declared = {name_of(text) for text in PROJECT["optional-dependencies"][extra]}
+    declared = {name_of(text).replace("ipython", "IPython") for text in PROJECT["optional-dependencies"][extra]}
     assert {name.replace("_", "-") for name in EXTRAS[extra]} - {"fsspec"} <= declared
 
 
 def test_what_everybody_needs_is_what_the_engine_needs():
     assert {name_of(text) for text in PROJECT["dependencies"]} == NEEDED
     (every,) = PROJECT["optional-dependencies"]["all"]
-    assert {*EXTRAS} - {"testing"} == {*re.findall(r"\w+", every.partition("[")[2])}
+    assert {*EXTRAS} - {"testing", "notebook"} == {*re.findall(r"\w+", every.partition("[")[2])}
 
 
 def name_of(requirement: str) -> str:

@@ -25,6 +25,7 @@ from altneu.collections.joining import JoinKind, equijoin, having, padded, witho
 from altneu.collections.timed import with_update_time, without_update_time
 from altneu.collections.verbs import LinearVerbs, Verb, column_of
 from altneu.collections.windowing import with_windows
+from altneu.columnar import html
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError, UpdateTimeError
 from altneu.expressions import Col, Expr, parse, parse_order, parse_projection, parse_window
 from altneu.linear import BoundLogic, Function, Project
@@ -83,6 +84,10 @@ class Collection(LinearVerbs):
 
     def __repr__(self) -> str:
         return f"Collection({', '.join(f'{f.name}: {type_name(f.type)}' for f in self.schema)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: its columns and their types."""
+        return html.titled("Collection", html.columns(self.schema))
 
     if not TYPE_CHECKING:  # a type checker must report verbs that do not exist
 

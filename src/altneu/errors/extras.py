@@ -19,6 +19,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "gcs": ("fsspec", "gcsfs"),
         "azure": ("fsspec", "adlfs"),
         "testing": ("hypothesis",),
+        "notebook": ("IPython",),
     }
 )
 

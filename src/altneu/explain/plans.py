@@ -16,6 +16,7 @@ from altneu.explain.model import (
     Measured,
     Operator,
 )
+from altneu.explain.shown import ShownPlan
 from altneu.operators.base import COSTS, EVERYTHING, GROUPS, Bound
 from altneu.plan.physical import PhysicalNode, Plan, Port
 
@@ -57,7 +58,7 @@ class _Reading:
         hidden = {i for at in shown for i in self._inner(at)}
         operators = tuple(self.operator(i, view) for i in sorted(shown - hidden))
         scopes = tuple(ExplainedScope(s.kind, s.parent, s.names) for s in self.plan.scopes)
-        return Explained(tuple(map(self.view, names)), operators, scopes, self.facts.run)
+        return ShownPlan(tuple(map(self.view, names)), operators, scopes, self.facts.run)
 
     def _is_kept_source(self, i: int) -> bool:
         node = self.plan.nodes[i]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from altneu.columnar import html
 from altneu.columnar.rows import Rows
 from altneu.engine.reading import updates_table
 from altneu.operators.kernels.spans import show_row
@@ -149,6 +150,23 @@ class Explanation:
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the row, a table of the rows of each source, and on a click the way from them."""
+        often = "" if self.count == 1 else f", {self.count} times"
+        parts = [html.table(list(self.row), [list(self.row.values())])]
+        for rows in self.inputs:
+            table = rows.to_arrow()
+            stored = "" if rows.kept else "whose rows are not stored: columns that are known"
+            more = [html.note(f"and {table.num_rows - html.SHOWN:,} more")] if table.num_rows > html.SHOWN else []
+            shown = Rows.from_batch(table.slice(0, html.SHOWN).combine_chunks())
+            parts.append(html.titled(f"source {rows.source}", html.rows(shown), *more, note=stored))
+        parts += [html.note(note) for note in self.notes]
+        if self.sufficient is not None:
+            has = "has" if self.sufficient else "does not have"
+            parts.append(html.note(f"the query over these rows alone {has} it"))
+        parts.append(html.folded("how it was computed", html.preformatted(str(self))))
+        return html.titled(f"in view {self.view}", *parts, note=f"at time {_time(self.at)}{often}")
 
 
 def _time(at: tuple[int, ...]) -> str:

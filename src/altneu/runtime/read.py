@@ -18,13 +18,16 @@ from altneu.operators.kernels.spans import Mask, show_row
 from altneu.order import Epoch
 from altneu.runtime.batch_writer import ranges
 from altneu.runtime.state import StateTable
-from altneu.trace.batch import LARGEST_HASH, Batch, Layout, chains_of, find_in, runs_of
+from altneu.trace.batch import LARGEST_HASH, Batch, Block, Layout, chains_of, find_in, runs_of
 from altneu.trace.future import FutureUpdates
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates, consolidate
 
 MOST_COUNTED = 1 << 20  # updates, of which EXPLAIN counts the event times
 _LARGEST_SUM = 1 << 62
+# How ``first_rows`` looks: so many updates of each batch, in the range of hashes that has about so many of all; the
+# last is for an arrangement nearly all of which is one key.
+_TRIES = ((256, 1 << 10), (1 << 12, 1 << 14), (1 << 14, None))
 
 At = tuple[int, ...]  # a time, coordinate by coordinate
 
@@ -64,6 +67,75 @@ def contents(table: StateTable, name: str, at: At) -> Updates:
     """The rows of an arrangement with their counts at a time, over all shards."""
     parts = [accumulated(state, at) for shard in table.shards_of(name) if (state := table.get(name, shard)) is not None]
     return Updates.concat(parts, table.layouts[name].schema, 1)
+
+
+def first_rows(table: StateTable, name: str, at: At, wanted: int) -> tuple[Updates, bool]:
+    """Some rows of an arrangement with their counts at a time, and whether they are all.
+
+    Shape:  at least ``wanted`` rows, unless there are fewer; more where they are there for the reading. If nearly all
+            updates in front are of rows that are gone, there may be fewer, even none.
+    Cost:   at most ``_TRIES`` times so many updates of each batch as its last entry has, whatever the arrangement
+            keeps; on a remote store the blocks that they are in.
+    Law:    tests/session/test_notebooks.py (rows of the whole, with their counts).
+    """
+    layout, parts, found, whole = table.layouts[name], list[Updates](), 0, True
+    for shard in table.shards_of(name):
+        if found >= wanted:
+            whole = False
+            break
+        state = table.get(name, shard)
+        if state is not None:
+            part, is_all = _in_front(state.spine.batches, layout, at, wanted - found)
+            parts.append(part)
+            found, whole = found + len(part), whole and is_all
+    return Updates.concat(parts, layout.schema, 1), whole
+
+
+def _in_front(batches: Sequence[Batch], layout: Layout, at: At, wanted: int) -> tuple[Updates, bool]:
+    total = sum(map(len, batches))
+    found = Updates.empty(layout.schema, 1)
+    for most, range_ in _TRIES:
+        if total <= most:
+            return summed(batches, layout, at), True
+        upper = min(LARGEST_HASH + 1, (LARGEST_HASH + 1) * range_ // total) if range_ else LARGEST_HASH + 1
+        found = summed(_heads(batches, most, upper), layout, at)
+        if len(found) >= wanted:
+            break
+    return found, False
+
+
+def _heads(batches: Sequence[Batch], most: int, upper: int) -> list[Batch]:
+    """The updates in front of the same place in every batch: at most ``most`` of each, with key hashes below ``upper``.
+
+    Equal rows have the same place, so a row is in all of the parts with all its updates, or in none.
+    """
+    place, heads = (upper, 0), list[list[Block]]()
+    for batch in batches:
+        left, head = most, list[Block]()
+        for block in batch.between(0, upper).blocks:
+            if len(block) > left:
+                at = slice(left, left + 1)
+                place = min(place, (int(block.key_hash_at(at)[0]), int(block.value_hash_at(at)[0])))
+            if not left:
+                break
+            head.append(block.slice(0, min(left, len(block))))
+            left -= len(head[-1])
+        heads.append(head)
+    cut = []
+    for batch, head in zip(batches, heads, strict=True):
+        ends = [(block, _before(block, place)) for block in head]
+        cut.append(Batch(batch.layout, batch.description, tuple(b.slice(0, end) for b, end in ends if end)))
+    return cut
+
+
+def _before(block: Block, place: tuple[int, int]) -> int:
+    """How many updates of a block are in front of a place, a key hash and a value hash."""
+    every = slice(0, len(block))
+    keys, values = block.key_hash_at(every), block.value_hash_at(every)
+    if place[0] > LARGEST_HASH:
+        return len(block)
+    key, value = np.uint64(place[0]), np.uint64(place[1])
+    return int(((keys < key) | ((keys == key) & (values < value))).sum())
 
 
 def rows_with_key(table: StateTable, name: str, at: At, keys: Rows) -> Updates:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar import html
 from altneu.columnar.canonical import canonical
 from altneu.columnar.rows import Ints, Rows, array_of
 from altneu.engine.engine import at_rest
 from altneu.engine.reading import OnErrors, StateOfViews, Time, refuse_without_contents
-from altneu.errors import ERROR_SCHEMA, ReadError, ViewHasErrorsError
+from altneu.errors import ERROR_SCHEMA, AltneuError, ReadError, ViewHasErrorsError
 from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY
 from altneu.order import Epoch
 from altneu.plan.physical import ViewPorts
 from altneu.provenance.finding import agreeing
-from altneu.runtime.read import At, contents, negatives, rows_with_key
+from altneu.runtime.read import At, contents, first_rows, negatives, rows_with_key
 from altneu.runtime.state import StateTable
 from altneu.trace.update import Updates, consolidate
+from altneu.types import to_ddl
 
 _SHOWN = 3
 _MOST_ROWS = 2**31  # beyond this one Arrow batch has no place for its texts
@@ -161,6 +163,40 @@ class Contents:
             raise ReadError(f"the values do not fit the columns of view {self.name!r}: {error}") from None
         return Rows(pa.schema(fields), columns, 1)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: some rows with their counts, and how many updates are kept.
+
+        Cost:   some hundred updates, however many the view has (``first_rows``).
+        """
+        return self._html()
+
+    def _html(self, rows: int = html.SHOWN) -> str:
+        """The first ``rows`` rows as HTML, as a notebook shows them."""
+        try:
+            with at_rest(self._source) as state:
+                return Contents(state, self.name)._shown(rows)
+        except AltneuError as error:  # of a closed session, for one
+            return html.titled(self.name, html.note(str(error)))
+
+    def _shown(self, shown: int) -> str:
+        ports, known, table = self._source.ports(self.name), self._source.known(self.name), self._source.table
+        until = "nothing is closed yet" if known.lower <= 0 else f"as of time {known.lower - 1}"
+        failed = sum(map(table.rows, ports.errors))
+        warning = [html.note("rows or groups may have failed: errors() lists them, if there are any")] if failed else []
+        if ports.changes_only:
+            what = html.note("maintained with contents=False: changes() and subscribe() have its changes")
+            return html.titled(self.name, html.columns(self.schema), what, *warning, note=until)
+        kept = table.rows(ports.contents)
+        found, whole = first_rows(table, ports.contents, known.readable(None), shown)
+        part = found.take(np.arange(min(shown, len(found))))
+        counts = None if (part.diffs == 1).all() else part.diffs.tolist()
+        if whole:
+            below = f"{_many(len(found), 'distinct row')}" if len(found) > len(part) else ""
+        else:
+            below = f"{_many(len(part), 'row')} of a larger view, which keeps {_many(kept, 'update')}"
+        size = [html.note(below)] if below else []
+        return html.titled(self.name, html.rows(part.rows, counts, shown), *size, *warning, note=until)
+
     def errors(self, at: Time = None) -> pa.Table:
         """The rows and groups that failed, each once: operator, code, message, row. They disappear with their cause.
 
@@ -216,6 +252,22 @@ class Contents:
     def _remedy(self) -> str:
         """What may be done about rows that fail."""
         return 'view.errors() lists them; errors="ignore" reads the rest, which may be wrong.'
+
+
+def summary(title: str, source: StateOfViews, names: Sequence[str], lower: int) -> str:
+    """What a notebook shows of a session or reader: its views, their columns, and how many updates each keeps."""
+    lines = []
+    with at_rest(source) as state:
+        for name in names:
+            ports = state.ports(name)
+            kept = None if ports.changes_only else state.table.rows(ports.contents)
+            lines.append((name, to_ddl(ports.schema), kept))
+    table = html.table(["view", "columns", "updates kept"], lines, [False, False, True])
+    return html.titled(title, table, note="nothing is closed yet" if lower <= 0 else f"closed up to time {lower - 1}")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def stored_errors(table: StateTable, ports: ViewPorts, time: At) -> Rows:

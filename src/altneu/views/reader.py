@@ -34,6 +34,7 @@ from altneu.runtime.stored import (
 from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, lease_end, lease_seconds
 from altneu.trace.batch import Layout
 from altneu.trace.update import Updates
+from altneu.views.contents import summary
 from altneu.views.view import View
 
 Changed = tuple[Piece, int, int]  # the updates of a piece from one time up to but not including another
@@ -399,6 +400,11 @@ class Reader(Closing):
 
     def __repr__(self) -> str:
         return f"Reader({self._readings.where}, commit {self.commit}: {', '.join(self.views)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: its views, and how many updates each keeps."""
+        title = f"Reader of {self._readings.where}, commit {self.commit}"
+        return summary(title, self._readings, self.views, self.lower)
 
     @property
     def commit(self) -> int:

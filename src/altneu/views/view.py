@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar import html
 from altneu.engine.engine import Engine
 from altneu.engine.reading import Followed, OnErrors, Readings, Time, updates_table
 from altneu.engine.subscription import Form, OnChange, OnTimeEnd, Subscription
@@ -16,6 +17,7 @@ from altneu.order import Epoch
 from altneu.trace.update import Updates, consolidate
 from altneu.types import to_ddl
 from altneu.views.contents import Contents
+from altneu.views.live import live
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -135,6 +137,21 @@ class View(Contents):
             self._readings.subscribers.add(subscription)
             subscription.poll() if subscription.pushes else None
             return subscription
+
+    def live(self, rows: int = html.SHOWN) -> Subscription:
+        """Show the view in a cell of a notebook, and show it anew there after every step; needs the extra ``notebook``.
+
+        It shows the first ``rows`` rows as the last line of a cell would. The subscription that it returns ends it:
+        ``close()``. A reader's view shows what ``reader.refresh()`` finds. Once the session is closed the cell stays as
+        it is.
+
+        Cost:   of each step, the reading of the rows that are shown (some hundred updates).
+
+        Raises:
+            MissingExtraError: IPython is not installed.
+            ReadError: it is not called in a notebook or in IPython; ``rows`` is no positive number.
+        """
+        return live(self, self.subscribe, rows)
 
     def explain_row(self, row: Mapping[str, Any] | Sequence[Any], at: Time = None) -> Explanation:
         """Why a row is in the view at a time: the input rows that it depends on, and how it was computed.

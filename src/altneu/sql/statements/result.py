@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from altneu.columnar import html
 from altneu.columnar.rows import Rows, record_type
 from altneu.errors import ReadError
 from altneu.types import to_ddl
@@ -83,3 +84,10 @@ class Result:
         shown = "\n".join(map(str, Rows.from_batch(self._table.slice(0, SHOWN)).to_pylist()))
         more = f"\n… {len(self) - SHOWN} more" if len(self) > SHOWN else ""
         return f"Result({to_ddl(self._table.schema)})\n{shown}{more}".rstrip()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first rows, or the message."""
+        if self._table is None:
+            return html.titled("Result", note=self.message)
+        more = [html.note(f"and {len(self) - SHOWN:,} more")] if len(self) > SHOWN else []
+        return html.titled("Result", html.rows(Rows.from_batch(self._table.slice(0, SHOWN).combine_chunks())), *more)
