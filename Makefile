@@ -1,7 +1,7 @@
 # Needs a POSIX shell, make and Python 3.11 or newer with its venv module; everything else is installed into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup run corrections quick test cluster spark-matrix faults lint check bench docs docs-serve clean
+.PHONY: help setup run corrections quick test cluster spark-matrix faults lint check bench docs docs-serve wheel clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -20,6 +20,7 @@ help:
 	@echo "make bench        the benchmarks"
 	@echo "make docs         the site of the documents, in out/site/index.html"
 	@echo "make docs-serve   the same on 127.0.0.1:8000, built again when a document changes"
+	@echo "make wheel        a wheel with compiled kernels, in dist"
 	@echo "make clean        remove .venv and everything built"
 
 setup: $(STAMP)
@@ -79,6 +80,9 @@ docs: setup
 
 docs-serve: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+wheel: setup
+	@$(BIN)/python scripts/build-wheel
 
 clean:
 	rm -rf .venv build dist out spark-warehouse .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -174,7 +174,8 @@ def kernels() -> Iterator[Check]:
         code = kernel.py_func.__code__
         pattern = f"{module.rpartition('.')[2]}.{kernel.py_func.__qualname__}-{code.co_firstlineno}.py*.nbi"
         written = Path(code.co_filename).stat().st_mtime
-        cached += any(index.stat().st_mtime >= written for index in Path(place).glob(pattern))
+        is_cached = any(index.stat().st_mtime >= written for index in Path(place).glob(pattern))
+        cached += is_cached or kernel._cache.came_compiled
     shut = sorted(str(place) for place in places if not _writable(place))
     if shut:
         remedy = (

@@ -17,7 +17,6 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, cast
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -28,6 +27,7 @@ from numba.extending import intrinsic
 from altneu.columnar.narrow import Narrow, NarrowRows
 from altneu.columnar.rows import Ints, Rows, positions_of, taken
 from altneu.columnar.threads import in_parts
+from altneu.compiled import compiled
 from altneu.errors import TooWideError, TypeMismatchError
 
 Mask = npt.NDArray[np.bool_]
@@ -114,7 +114,7 @@ store8, store64 = _storer(types.uint8, _I8), _storer(types.uint64, _I64)
 load_float32, load_float64 = _loader(types.float32, ir.FloatType()), _loader(types.float64, ir.DoubleType())
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def is_valid(bitmap: int, position: int) -> bool:
     """Whether a validity bitmap (0: none, all valid) has the bit of ``position`` set."""
     return bitmap == 0 or (load8(bitmap + (position >> 3)) >> (position & 7)) & 1 != 0
@@ -130,7 +130,7 @@ def raw(column: pa.Array, kind: Kind) -> tuple[int, int, int, int]:
     return buffers[1].address if buffers[1] is not None else 0, valid, 0, column.offset
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def _part(starts: Ints, row: int) -> int:
     low, high = 0, len(starts) - 1
     while high - low > 1:
@@ -142,7 +142,7 @@ def _part(starts: Ints, row: int) -> int:
     return low
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def load_narrow(address: int, width: int, least: int, position: int) -> int:
     """The word at a position of a column of whole numbers that may be narrow (``altneu.columnar.narrow``)."""
     if width == 8:
@@ -157,7 +157,7 @@ def load_narrow(address: int, width: int, least: int, position: int) -> int:
     return least + int(code)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _equal_fixed(table: Ints, starts: Ints, width: int, left: Ints, right: Ints, mask: Mask) -> None:
     for k in range(len(left)):
         if not mask[k]:
@@ -182,7 +182,7 @@ def _equal_fixed(table: Ints, starts: Ints, width: int, left: Ints, right: Ints,
                         mask[k] = False
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _equal_bits(table: Ints, starts: Ints, left: Ints, right: Ints, mask: Mask) -> None:
     for k in range(len(left)):
         a, b = _part(starts, left[k]), _part(starts, right[k])
@@ -192,7 +192,7 @@ def _equal_bits(table: Ints, starts: Ints, left: Ints, right: Ints, mask: Mask) 
             mask[k] = False
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _equal_bytes(table: Ints, starts: Ints, left: Ints, right: Ints, mask: Mask) -> None:
     for k in range(len(left)):
         if not mask[k]:
@@ -216,7 +216,7 @@ def _equal_bytes(table: Ints, starts: Ints, left: Ints, right: Ints, mask: Mask)
             mask[k] = size == 0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _gather_fixed(table: Ints, starts: Ints, width: int, index: Ints, out: npt.NDArray[Any]) -> None:
     # out has unsigned items of the width, two of eight bytes for a width of sixteen
     for k in range(len(index)):
@@ -236,7 +236,7 @@ def _gather_fixed(table: Ints, starts: Ints, width: int, index: Ints, out: npt.N
             out[k] = load8(p)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _gather_bitmap(table: Ints, starts: Ints, which: int, index: Ints, out: npt.NDArray[np.uint8]) -> int:
     """Gather bits of buffer ``which`` (0 data, 1 validity); return how many are unset."""
     unset = 0
@@ -249,7 +249,7 @@ def _gather_bitmap(table: Ints, starts: Ints, which: int, index: Ints, out: npt.
     return unset
 
 
-@numba.njit(cache=True)
+@compiled()
 def _gather_offsets(table: Ints, starts: Ints, index: Ints, out: npt.NDArray[np.int32], limit: int) -> int:
     """Offsets of the values gathered; their total, or -1 when it is over ``limit``."""
     total = 0
@@ -265,7 +265,7 @@ def _gather_offsets(table: Ints, starts: Ints, index: Ints, out: npt.NDArray[np.
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _gather_bytes(table: Ints, starts: Ints, index: Ints, offsets: Any, out: npt.NDArray[np.uint8]) -> None:
     """Copy the values' bytes by words, and those of rows that follow each other in one part together."""
     to, k, n = out.ctypes.data, 0, len(index)

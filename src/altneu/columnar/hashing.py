@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -41,6 +40,7 @@ from altneu.columnar.columns import (
 )
 from altneu.columnar.rows import Rows
 from altneu.columnar.threads import LEAST, in_parts
+from altneu.compiled import compiled
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -197,7 +197,7 @@ def _hash_nested(column: pa.Array, out: Hashes, first: bool) -> None:
     _combine_lists(offsets - start, entries, valid.address if valid is not None else 0, column.offset, out, first)
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def mix(word: np.uint64) -> np.uint64:
     """SplitMix64: the output for the state ``word``."""
     z = word + _GAMMA
@@ -206,18 +206,18 @@ def mix(word: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def _rotate(word: np.uint64, by: int) -> np.uint64:
     return (word << np.uint64(by)) | (word >> np.uint64(64 - by))
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def combine(before: np.uint64, then: np.uint64) -> np.uint64:
     """Put the hash of the next column behind those before; not symmetric."""
     return mix(_rotate(before, 23) ^ then)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _hash_words(data: int, valid: int, offset: int, width: int, read: int, out: Hashes, first: bool) -> None:
     floats = np.empty(1, np.float64)
     bits = floats.view(np.uint64)
@@ -246,17 +246,17 @@ def _hash_words(data: int, valid: int, offset: int, width: int, read: int, out: 
         out[k] = h if first else combine(out[k], h)
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
     return _rotate(lane + word * _P2, 31) * _P1
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def _merge_lane(h: np.uint64, lane: np.uint64) -> np.uint64:
     return (h ^ _round(np.uint64(0), lane)) * _P1 + _P4
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def xxh64(address: int, size: int) -> np.uint64:
     """XXH64 with seed 0 of ``size`` bytes at ``address``."""
     at, end = address, address + size
@@ -285,7 +285,7 @@ def xxh64(address: int, size: int) -> np.uint64:
     return h ^ (h >> np.uint64(32))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _hash_bytes(data: int, valid: int, offsets: int, offset: int, out: Hashes, first: bool) -> None:
     for k in range(len(out)):
         i = offset + k
@@ -297,20 +297,20 @@ def _hash_bytes(data: int, valid: int, offsets: int, offset: int, out: Hashes, f
         out[k] = h if first else combine(out[k], h)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _combine_all(own: Hashes, out: Hashes, first: bool) -> None:
     for k in range(len(out)):
         out[k] = own[k] if first else combine(out[k], own[k])
 
 
-@numba.njit(cache=True)
+@compiled()
 def _combine_struct(own: Hashes, valid: int, offset: int, out: Hashes, first: bool) -> None:
     for k in range(len(out)):
         h = own[k] if is_valid(valid, offset + k) else NULL_HASH
         out[k] = h if first else combine(out[k], h)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _combine_lists(
     offsets: npt.NDArray[np.int64], entries: Hashes, valid: int, offset: int, out: Hashes, first: bool
 ) -> None:

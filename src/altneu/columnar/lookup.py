@@ -7,19 +7,19 @@ of a block touched whose hashes are all one. Words of values are described by a 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from altneu.columnar.columns import load8, load16, load32, load64, load_narrow
 from altneu.columnar.hashing import Hashes
 from altneu.columnar.rows import Ints
 from altneu.columnar.threads import in_parts
+from altneu.compiled import compiled
 
 LAST_WORD = np.uint64(2**64 - 1)
 ONE = np.uint64(1)
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def first_at(address: int, low: int, high: int, target: np.uint64) -> int:
     """The first position in [low, high) whose word is at or above ``target``; ``high`` when none is."""
     while low < high:
@@ -31,13 +31,13 @@ def first_at(address: int, low: int, high: int, target: np.uint64) -> int:
     return low
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def word_of(lines: Ints, block: int, position: int) -> np.uint64:
     """The word at a position of a block's words, which may be narrow: ``lines`` are (address, width, least)."""
     return np.uint64(load_narrow(lines[block, 0], lines[block, 1], lines[block, 2], position))
 
 
-@numba.njit(cache=True)
+@compiled()
 def first_word(lines: Ints, block: int, low: int, high: int, target: np.uint64) -> int:
     """``first_at`` of a block's words, which may be narrow."""
     address, width, least = lines[block, 0], lines[block, 1], np.uint64(lines[block, 2])
@@ -64,14 +64,14 @@ def first_word(lines: Ints, block: int, low: int, high: int, target: np.uint64) 
     return low
 
 
-@numba.njit(cache=True)
+@compiled()
 def word_stretch(lines: Ints, block: int, start: int, stop: int, low: np.uint64, high: np.uint64) -> tuple[int, int]:
     """Where in a run of a block words begin that are not below ``low``, and those end that are not above ``high``."""
     begin = first_word(lines, block, start, stop, low)
     return begin, stop if high == LAST_WORD else first_word(lines, block, begin, stop, high + ONE)
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def _gallop(address: int, low: int, size: int, target: np.uint64) -> int:
     """The same from ``low`` on, in time logarithmic in the distance."""
     step = 1
@@ -83,7 +83,7 @@ def _gallop(address: int, low: int, size: int, target: np.uint64) -> int:
     return first_at(address, low, min(high, size), target)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def locate(table: Ints, probes: Hashes) -> Ints:
     """Runs of equal key hash that probes hit, as lines (probe, block, start, stop), by block, then by probe.
 
@@ -141,7 +141,7 @@ def locate_all(table: Ints, probes: Hashes) -> Ints:
     )
 
 
-@numba.njit(cache=True)
+@compiled()
 def by_probe(hits: Ints, original: Ints) -> Ints:
     """Hits with probes renumbered by ``original`` (empty: not at all), sorted by probe, blocks kept in order."""
     count = 0
@@ -169,7 +169,7 @@ def by_probe(hits: Ints, original: Ints) -> Ints:
     return out
 
 
-@numba.njit(cache=True)
+@compiled()
 def rows_of_hits(hits: Ints) -> Ints:
     """Every row of every run as a run of its own."""
     total = 0
@@ -184,7 +184,7 @@ def rows_of_hits(hits: Ints) -> Ints:
     return out
 
 
-@numba.njit(cache=True)
+@compiled()
 def expand(hits: Ints, starts: Ints) -> tuple[Ints, Ints]:
     """Per matching row: its probe, and its number in the stack of blocks that begin at ``starts``."""
     total = 0
@@ -200,7 +200,7 @@ def expand(hits: Ints, starts: Ints) -> tuple[Ints, Ints]:
     return probe, row
 
 
-@numba.njit(cache=True)
+@compiled()
 def rows_in(hits: Ints, block: int, probes: int) -> tuple[Ints, Ints]:
     """Of hits by probe, those in one block: how many rows each probe has there, and which they are."""
     counts, total = np.zeros(probes, np.int64), 0
@@ -217,7 +217,7 @@ def rows_in(hits: Ints, block: int, probes: int) -> tuple[Ints, Ints]:
     return counts, rows
 
 
-@numba.njit(cache=True)
+@compiled()
 def renumber(hits: Ints, blocks: int) -> Ints:
     """Number the blocks that are hit 0, 1, ... in the hits, in place; return which blocks these are."""
     number = np.full(blocks, -1, np.int64)
@@ -237,7 +237,7 @@ def renumber(hits: Ints, blocks: int) -> Ints:
     return which
 
 
-@numba.njit(cache=True)
+@compiled()
 def find_few(table: Ints, probes: Hashes, null: np.uint64) -> tuple[Ints, Ints, bool]:
     """What ``locate`` finds for probes in any order, by probe; which blocks are meant; whether a probe is ``null``."""
     ascending, has_null = True, False
@@ -253,7 +253,7 @@ def find_few(table: Ints, probes: Hashes, null: np.uint64) -> tuple[Ints, Ints, 
     return by_probe(hits, original), which, has_null
 
 
-@numba.njit(cache=True)
+@compiled()
 def gather_words(addresses: Ints, starts: Ints, rows: Ints) -> Ints:
     """Control columns at ``rows`` of stacked blocks, as words.
 

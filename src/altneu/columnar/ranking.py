@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from altneu.columnar.columns import Kind, children, is_valid, load8, load32, raw
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 
 Mask = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
@@ -156,7 +156,7 @@ def _words(column: pa.Array) -> Words:
     return codes(column).view(np.uint64) ^ SIGN
 
 
-@numba.njit(cache=True)
+@compiled()
 def _leading_bytes(data: int, valid: int, offsets: int, offset: int, count: int) -> Words:
     words = np.zeros(count, np.uint64)
     for i in range(count):

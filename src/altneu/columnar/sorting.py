@@ -17,7 +17,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 
@@ -26,6 +25,7 @@ from altneu.columnar.columns import Mask, Stack
 from altneu.columnar.hashing import NULL_HASH, Hashes, is_injective
 from altneu.columnar.ranking import Order, dense, sort_lines, whole_order
 from altneu.columnar.rows import Ints
+from altneu.compiled import compiled
 from altneu.order import Lattice
 from altneu.order.difference import sum_runs
 
@@ -34,7 +34,7 @@ _LARGE = 1 << 56  # diffs up to this do not overflow where ``SMALL`` are added u
 BUCKET = 2048  # at most: quicksort; beyond: scattered by the next bits
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _insertion(k: Hashes, v: Hashes, p: Ints, low: int, high: int) -> None:
     for i in range(low + 1, high):
         a, b, c = k[i], v[i], p[i]
@@ -45,7 +45,7 @@ def _insertion(k: Hashes, v: Hashes, p: Ints, low: int, high: int) -> None:
         k[j + 1], v[j + 1], p[j + 1] = a, b, c
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _quick(k: Hashes, v: Hashes, p: Ints, low: int, high: int) -> None:
     """Quicksort by (k, v) with Hoare's partition; equal elements are shared out, so runs of them do no harm."""
     stack = np.empty(128, np.int64)
@@ -88,7 +88,7 @@ def _quick(k: Hashes, v: Hashes, p: Ints, low: int, high: int) -> None:
         low, high = stack[top], stack[top + 1]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _leading(low: np.uint64, high: np.uint64) -> int:
     """How many bits from the lowest up still differ within [low, high]."""
     bits, differ = 0, low ^ high
@@ -98,7 +98,7 @@ def _leading(low: np.uint64, high: np.uint64) -> int:
     return bits
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _scatter(k: Hashes, v: Hashes, p: Ints, low: int, high: int, k2: Hashes, v2: Hashes, p2: Ints) -> Ints:
     """Scatter [low, high) by the highest bits that differ; return the bucket bounds, empty when all rows are equal."""
     none = np.empty(0, np.int64)
@@ -137,7 +137,7 @@ def _scatter(k: Hashes, v: Hashes, p: Ints, low: int, high: int, k2: Hashes, v2:
     return bounds
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _is_sorted(k: Hashes, v: Hashes) -> bool:
     for i in range(1, len(k)):  # noqa: SIM110 -- Numba compiles loops to better code than generators
         if k[i - 1] > k[i] or (k[i - 1] == k[i] and v[i - 1] > v[i]):
@@ -145,7 +145,7 @@ def _is_sorted(k: Hashes, v: Hashes) -> bool:
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _sort_buckets(k: Hashes, v: Hashes, p: Ints, k2: Hashes, v2: Hashes, p2: Ints, buckets: Ints) -> None:
     """Sort each bucket by itself; ``buckets`` are their bounds, and two calls for different buckets share no row."""
     pending = [buckets]
@@ -159,7 +159,7 @@ def _sort_buckets(k: Hashes, v: Hashes, p: Ints, k2: Hashes, v2: Hashes, p2: Int
                 _quick(k, v, p, low, high)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _sort_few(key_hash: Hashes, value_hash: Hashes) -> tuple[Hashes, Hashes, Ints]:
     n = len(key_hash)
     p = np.arange(n)
@@ -187,7 +187,7 @@ def _sort(key_hash: Hashes, value_hash: Hashes) -> tuple[Hashes, Hashes, Ints]:
     return k, v, p
 
 
-@numba.njit(cache=True)
+@compiled()
 def merge_runs(key_hash: Hashes, value_hash: Hashes, bounds: Ints) -> tuple[Hashes, Hashes, Ints]:
     """The same as sorting, of runs that are sorted by (key hash, value hash) already, run i from bounds[i] on."""
     n = len(key_hash)
@@ -216,7 +216,7 @@ def merge_runs(key_hash: Hashes, value_hash: Hashes, bounds: Ints) -> tuple[Hash
     return k, v, p
 
 
-@numba.njit(cache=True)
+@compiled()
 def _same(k: Hashes, v: Hashes) -> tuple[Ints, Ints]:
     """Positions whose key hash is that of the position before, and those where the value hash is, too."""
     keys, both = 0, 0
@@ -325,7 +325,7 @@ def _settled(rows_in: Unsorted) -> Sorted | None:
     return Sorted(order, k, v, times, diffs, True)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _descends_at(k: Hashes, v: Hashes, times: Ints, i: int) -> bool:
     """Whether an update sorts strictly before the one before it, by its hashes and time."""
     if k[i] != k[i - 1]:
@@ -338,7 +338,7 @@ def _descends_at(k: Hashes, v: Hashes, times: Ints, i: int) -> bool:
     return False
 
 
-@numba.njit(cache=True)
+@compiled()
 def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[Ints, Ints, int]:
     """Sort updates in place by hashes and times, and add up those that have equal ones, in the last of each.
 
@@ -385,7 +385,7 @@ def _differing(payload: Stack, order: Ints, hashes: Hashes, positions: Ints, *, 
     return positions[~payload.equal(order[positions - 1], order[positions])]
 
 
-@numba.njit(cache=True)
+@compiled()
 def _widen(k: Hashes, v: Hashes, positions: Ints, by_value: bool) -> Ints:
     """The runs of equal hash that hold the positions, as lines of starts and stops."""
     runs = np.empty((2, len(positions)), np.int64)
@@ -440,7 +440,7 @@ def sort_ties(
             return
 
 
-@numba.njit(cache=True)
+@compiled()
 def _positions(runs: Ints) -> tuple[Ints, Ints]:
     """Every position of the runs, and the number of its run."""
     total = np.sum(runs[1] - runs[0])
@@ -514,7 +514,7 @@ def _sort_times(keys: tuple[Ints, ...], order: Ints, differs: Mask) -> Ints:
     return order
 
 
-@numba.njit(cache=True)
+@compiled()
 def _sort_runs(times: Ints, order: Ints, differs: Mask) -> Ints:
     """``order`` with each run that goes on where ``differs`` is false sorted by ``times``, equal ones as they stand."""
     order, times = order.copy(), times.copy()

@@ -7,13 +7,13 @@ are none. Points are rows here, one time each, int64 ``(n, width)``.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from altneu.compiled import compiled
 from altneu.order.sweeps import Ints, Masks
 
 
-@numba.njit(cache=True)
+@compiled()
 def less_equal(inner: Ints, a: Ints, b: Ints) -> bool:
     """``a <= b`` for two rows: no column is greater, but for flags of times that differ."""
     for c in range(len(inner)):  # noqa: SIM110 -- Numba takes no generator here
@@ -22,7 +22,7 @@ def less_equal(inner: Ints, a: Ints, b: Ints) -> bool:
     return True
 
 
-@numba.njit(cache=True)
+@compiled()
 def join(inner: Ints, a: Ints, b: Ints, into: Ints) -> None:
     """The least upper bound: the greater of each column, a flag only from the side that has the joined time."""
     for c in range(len(inner)):
@@ -30,7 +30,7 @@ def join(inner: Ints, a: Ints, b: Ints, into: Ints) -> None:
         into[c] = max(a[c], b[c]) if mine and theirs else a[c] if mine else b[c] if theirs else 0
 
 
-@numba.njit(cache=True)
+@compiled()
 def _same(a: Ints, b: Ints, first: int, last: int) -> bool:
     for c in range(first, last):  # noqa: SIM110 -- Numba takes no generator here
         if a[c] != b[c]:
@@ -38,7 +38,7 @@ def _same(a: Ints, b: Ints, first: int, last: int) -> bool:
     return True
 
 
-@numba.njit(cache=True)
+@compiled()
 def _first_not_below(inner: Ints, chain: Ints, low: int, high: int, time: Ints) -> int:
     """The first of the rows ``low`` to ``high`` of a chain that is not <= ``time``; ``high`` when all are."""
     while low < high:
@@ -50,14 +50,14 @@ def _first_not_below(inner: Ints, chain: Ints, low: int, high: int, time: Ints) 
     return low
 
 
-@numba.njit(cache=True)
+@compiled()
 def _grown(rows: Ints) -> Ints:
     more = np.empty((2 * len(rows), rows.shape[1]), np.int64)
     more[: len(rows)] = rows
     return more
 
 
-@numba.njit(cache=True)
+@compiled()
 def chain_joins(inner: Ints, a: Ints, b: Ints) -> Ints:
     """Every ``join(a[i], b[j])`` of two ascending chains, once, a lesser time before a greater.
 
@@ -81,7 +81,7 @@ def chain_joins(inner: Ints, a: Ints, b: Ints) -> Ints:
     return joins[:count].copy()
 
 
-@numba.njit(cache=True)
+@compiled()
 def _chain_cover(inner: Ints, points: Ints) -> tuple[Ints, Ints]:
     """Points, sorted by the linear extension, as chains: the points chain by chain, and where each chain starts.
 
@@ -108,7 +108,7 @@ def _chain_cover(inner: Ints, points: Ints) -> tuple[Ints, Ints]:
     return ordered, starts[: chains + 1]
 
 
-@numba.njit(cache=True)
+@compiled()
 def walk(inner: Ints, bounds: Ints, points: Ints, new: Masks) -> tuple[Ints, Ints]:
     """All joins of a group's points that are at or above a new one: how many in each group, and all of them.
 
@@ -146,7 +146,7 @@ def walk(inner: Ints, bounds: Ints, points: Ints, new: Masks) -> tuple[Ints, Int
     return counts, joins[:total].copy()
 
 
-@numba.njit(cache=True)
+@compiled()
 def _before(a: Ints, b: Ints) -> bool:
     """Whether a row comes before another in the linear extension."""
     for c in range(len(a)):
@@ -155,7 +155,7 @@ def _before(a: Ints, b: Ints) -> bool:
     return False
 
 
-@numba.njit(cache=True)
+@compiled()
 def _push(heap: Ints, size: int, time: Ints) -> tuple[Ints, int]:
     """Put a row into a heap whose least row is the first; a full heap is doubled."""
     if size == len(heap):
@@ -168,7 +168,7 @@ def _push(heap: Ints, size: int, time: Ints) -> tuple[Ints, int]:
     return heap, size + 1
 
 
-@numba.njit(cache=True)
+@compiled()
 def _pop(heap: Ints, size: int) -> int:
     """Take the least row out of a heap."""
     size -= 1
@@ -186,7 +186,7 @@ def _pop(heap: Ints, size: int) -> int:
     return size
 
 
-@numba.njit(cache=True)
+@compiled()
 def least(inner: Ints, bounds: Ints, points: Ints) -> Ints:
     """Which points have no other point of their group below them, as their numbers.
 

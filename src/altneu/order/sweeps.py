@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from altneu.compiled import compiled
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -29,7 +30,7 @@ PLANE, SPACE = 5, 10  # lines of scratch beside one for each of ``need``; as lon
 DENSE = 2  # a table is used for values that fill at least one place in so many
 
 
-@numba.njit(cache=True)
+@compiled()
 def ranks(bounds: Ints, column: Ints, numbers: Numbers, values: Ints) -> Ints:
     """Number the values of each group from 1, in their order, into ``numbers``, and write each once into ``values``.
 
@@ -69,7 +70,7 @@ def ranks(bounds: Ints, column: Ints, numbers: Numbers, values: Ints) -> Ints:
     return starts
 
 
-@numba.njit(cache=True)
+@compiled()
 def sweep_plane(
     bounds: Ints,
     coordinates: tuple[Coordinate, ...],
@@ -117,7 +118,7 @@ def sweep_plane(
             x -= 1
 
 
-@numba.njit(cache=True)
+@compiled()
 def _walk(
     x: int,
     floor: int,
@@ -149,7 +150,7 @@ def _walk(
     return count, left
 
 
-@numba.njit(cache=True)
+@compiled()
 def sweep_space(
     bounds: Ints,
     coordinates: tuple[Coordinate, ...],
@@ -215,7 +216,7 @@ def sweep_space(
                 places[place] -= end
 
 
-@numba.njit(cache=True)
+@compiled()
 def _appear(
     x: int,
     y: int,
@@ -235,7 +236,7 @@ def _appear(
     first_x[y] = min(first_x[y], x)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _by_number(numbers: Numbers, order: Ints, largest: int) -> Ints:
     """Positions sorted by their number; those of one number stay in their order."""
     ends = np.zeros(largest + 1, np.int64)
@@ -251,7 +252,7 @@ def _by_number(numbers: Numbers, order: Ints, largest: int) -> Ints:
     return moved
 
 
-@numba.njit(cache=True)
+@compiled()
 def _link(below: Numbers, above: Numbers, largest: int, numbers: Numbers, order: Ints) -> None:
     """A list of all numbers from which each has been unlinked, the last to appear in ``order`` first."""
     for r in range(largest + 1):
@@ -270,7 +271,7 @@ def _link(below: Numbers, above: Numbers, largest: int, numbers: Numbers, order:
         below[above[r]], above[below[r]] = below[r], above[r]
 
 
-@numba.njit(cache=True)
+@compiled()
 def _lower(bar: Numbers, x: int, right: int, y: int) -> None:
     """Lower the least y at or left of ``x``, and of all beyond it, to ``y``: a Fenwick tree of minima."""
     while x <= right:
@@ -278,7 +279,7 @@ def _lower(bar: Numbers, x: int, right: int, y: int) -> None:
         x += x & -x
 
 
-@numba.njit(cache=True)
+@compiled()
 def _least(bar: Numbers, x: int, none: int) -> int:
     """The least y at or left of ``x``."""
     least = none

@@ -24,13 +24,13 @@ import pyarrow as pa
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.ranking import order_words
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.operators.asof.nearby import Points, between, windows
 from altneu.operators.asof.nearest import first_at, lookups
 from altneu.operators.asof.revising import Ranked, Side, kernel_sides, moments, words_of
 from altneu.operators.asof.rule import AsOfRule
 from altneu.operators.kernels.bitmap import empty_set
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY, Groups, no_errors, touched
 from altneu.operators.kernels.spans import show_row
@@ -224,7 +224,7 @@ class _Copies:
         return _Met(entry[order], first[order], total[order] // self.copies[entry[order]], result)
 
 
-@compiled
+@compiled()
 def _entry_of(start: Ints, at: Ints, group: Ints, when: Ints, kind: Ints) -> Ints:
     """The entry of each old row that is a match, -1 for other rows and for matches of copies that have gone."""
     result = np.full(len(group), -1, np.int64)
@@ -237,7 +237,7 @@ def _entry_of(start: Ints, at: Ints, group: Ints, when: Ints, kind: Ints) -> Int
     return result
 
 
-@compiled
+@compiled()
 def _settle(start: Ints, copies: Ints, owed: Ints, group: Ints, diffs: Ints) -> Any:
     """Let copies come and go: (event, entry, copies) of what changes, (event, owed, sign), and the events that came.
 

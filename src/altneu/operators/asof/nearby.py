@@ -18,7 +18,7 @@ from altneu.columnar.columns import load_narrow
 from altneu.columnar.hashing import Hashes
 from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_of, word_stretch
 from altneu.columnar.rows import Ints, Rows
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.located import put_run
 from altneu.trace.batch import Batch, Layout, Matches, matches_of, runs_of
 
@@ -91,7 +91,7 @@ def between(points: Points, spans: Spans, batches: Sequence[Batch], layout: Layo
     return matches_of(_cut(hits, starts, table, spans.key, spans.low, spans.high), used, layout)
 
 
-@compiled
+@compiled()
 def _cut(hits: Ints, starts: Ints, table: Ints, key: Ints, low: Any, high: Any) -> Ints:
     """Runs cut to spans, as lines (span, block, start, stop)."""
     out = np.empty((len(key) + 8, 4), np.int64)
@@ -103,7 +103,7 @@ def _cut(hits: Ints, starts: Ints, table: Ints, key: Ints, low: Any, high: Any) 
     return out[:count]
 
 
-@compiled
+@compiled()
 def _is_new(word: np.uint64, key: int, new: Any) -> bool:
     hits, starts, words, _ = new
     for h in range(starts[key], starts[key + 1]):
@@ -113,7 +113,7 @@ def _is_new(word: np.uint64, key: int, new: Any) -> bool:
     return False
 
 
-@compiled
+@compiled()
 def _below(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64:
     """The greatest barrier below a word, or the first word when there is none."""
     hits, starts, words, diffs = old
@@ -139,7 +139,7 @@ def _below(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64
             return best
 
 
-@compiled
+@compiled()
 def _above(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64:
     """The least barrier above a word, or the last word when there is none."""
     hits, starts, words, diffs = old
@@ -167,7 +167,7 @@ def _above(word: np.uint64, key: int, old: Any, new: Any, at: Ints) -> np.uint64
             return best
 
 
-@compiled
+@compiled()
 def _windows(key: Ints, word: Any, moves: Any, old: Any, new: Any, wide: bool) -> Any:
     """Windows of points that are sorted by key and word: their keys, (low, high, reach low, reach high), and moves."""
     edges = np.empty((4, len(key)), np.uint64)

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from altneu.columnar.rows import Ints
+from altneu.compiled import compiled
 from altneu.operators.kernels.bitmap import following, insert, preceding, remove
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import bump
 
 BACKWARD, FORWARD, NEAREST = range(3)
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
-@compiled
+@compiled()
 def _after(stamp: Ints, starts: Ints) -> Ints:
     """For each place the first one behind it that has another timestamp, or the end of its group."""
     after = np.empty(len(stamp), np.int64)
@@ -34,7 +34,7 @@ def _after(stamp: Ints, starts: Ints) -> Ints:
     return after
 
 
-@compiled
+@compiled()
 def _bounds(stamp: Ints, starts: Ints, right_stamp: Ints, right_starts: Ints) -> tuple[Ints, Ints]:
     """For each left place the first right place at or after its timestamp, and the first one after it."""
     at, beyond = np.empty(len(stamp), np.int64), np.empty(len(stamp), np.int64)
@@ -49,12 +49,12 @@ def _bounds(stamp: Ints, starts: Ints, right_stamp: Ints, right_starts: Ints) ->
     return at, beyond
 
 
-@compiled
+@compiled()
 def _apart(one: int, other: int) -> np.uint64:
     return np.uint64(one) - np.uint64(other) if one >= other else np.uint64(other) - np.uint64(one)
 
 
-@compiled
+@compiled()
 def _met(at: int, beyond: int, stamp: int, group: int, right: Any, there: Any, rule: Ints) -> int:
     """The place of the right row that a left row meets, -1 for none."""
     right_stamp, starts, after = right
@@ -78,7 +78,7 @@ def _met(at: int, beyond: int, stamp: int, group: int, right: Any, there: Any, r
     return met
 
 
-@compiled
+@compiled()
 def _start(places: Ints, diffs: Ints, counts: Ints) -> bool:
     """Let old updates count; whether a count overflowed."""
     overflow = False
@@ -87,14 +87,14 @@ def _start(places: Ints, diffs: Ints, counts: Ints) -> bool:
     return overflow
 
 
-@compiled
+@compiled()
 def _fill(counts: Ints, bits: Any, levels: Ints) -> None:
     for place in range(len(counts)):
         if counts[place] > 0:
             insert(bits, levels, place)
 
 
-@compiled
+@compiled()
 def _turn(m: int, begin: int, end: int, events: Any, counts: Ints, was: Any, there: Any) -> tuple[int, bool]:
     """Let a moment's right updates count; ``was`` lists the places touched and how they were. How many, and overflow.
 
@@ -121,7 +121,7 @@ def _turn(m: int, begin: int, end: int, events: Any, counts: Ints, was: Any, the
     return many, overflow
 
 
-@compiled
+@compiled()
 def first_at(stamps: Ints, low: int, high: int, wanted: int) -> int:
     """The first place in [low, high) whose timestamp is at or after one; ``high`` when none is."""
     while low < high:
@@ -133,19 +133,19 @@ def first_at(stamps: Ints, low: int, high: int, wanted: int) -> int:
     return low
 
 
-@compiled
+@compiled()
 def _within(low: int, high: int) -> int:
     """The middle of two timestamps, nearer to the lower one."""
     return low + np.int64((np.uint64(high) - np.uint64(low)) >> np.uint64(1))  # type: ignore[return-value]
 
 
-@compiled
+@compiled()
 def _up_to(stamps: Ints, low: int, high: int, wanted: int) -> int:
     """The first place in [low, high) whose timestamp is after one; ``high`` when none is."""
     return high if wanted == _MOST else first_at(stamps, low, high, wanted + 1)
 
 
-@compiled
+@compiled()
 def _above(place: int, next_: int, group: int, left_stamp: Ints, left_starts: Ints, right: Any, rule: Ints) -> Any:
     """The left places [begin, end) that may have a right place nearest below; ``next_`` is its neighbour, or -1."""
     stamp = right[0][place]
@@ -163,7 +163,7 @@ def _above(place: int, next_: int, group: int, left_stamp: Ints, left_starts: In
     return begin, end
 
 
-@compiled
+@compiled()
 def _below(place: int, before: int, group: int, left_stamp: Ints, left_starts: Ints, right: Any, rule: Ints) -> Any:
     """The left places [begin, end) that may have a right place nearest above; ``before`` is its neighbour, or -1."""
     stamp = right[0][place]
@@ -181,7 +181,7 @@ def _below(place: int, before: int, group: int, left_stamp: Ints, left_starts: I
     return begin, end
 
 
-@compiled
+@compiled()
 def _beyond(place: int, beside: int, group: int, right: Any, there: Any) -> bool:
     """Whether left rows at the timestamp of a neighbour ``beside``, which they may not meet, may look at a place.
 
@@ -200,7 +200,7 @@ def _beyond(place: int, beside: int, group: int, right: Any, there: Any) -> bool
     return _apart(stamps[place], stamps[beside]) <= _apart(stamps[other], stamps[beside])  # type: ignore[return-value]
 
 
-@compiled
+@compiled()
 def _count(m: int, begin: int, end: int, events: Any, lefts: Ints, todo: Any) -> tuple[int, bool]:
     """Let a moment's left updates count; list their places, and how often they were there. How many, and overflow."""
     is_left, places, diffs = events
@@ -212,7 +212,7 @@ def _count(m: int, begin: int, end: int, events: Any, lefts: Ints, todo: Any) ->
     return many, overflow
 
 
-@compiled
+@compiled()
 def _list(m: int, place: int, lefts: Ints, todo: Any, many: int) -> int:
     """List a left place, once a moment, with how often it is there."""
     seen, listed, before, _ = todo
@@ -222,7 +222,7 @@ def _list(m: int, place: int, lefts: Ints, todo: Any, many: int) -> int:
     return many
 
 
-@compiled
+@compiled()
 def _walk(m: int, begin: int, end: int, here: Any, lefts: Ints, todo: Any, many: int) -> int:
     """List the left rows that are there among places [begin, end)."""
     p = following(here[0], here[1], begin) if begin < end else -1
@@ -233,7 +233,7 @@ def _walk(m: int, begin: int, end: int, here: Any, lefts: Ints, todo: Any, many:
     return many
 
 
-@compiled
+@compiled()
 def _neighbours(place: int, group: int, right: Any, there: Any) -> Any:
     """The nearest places of other timestamps that are there, -1 for none; and whether a greater tie hides this one."""
     stamps, starts, after = right
@@ -250,7 +250,7 @@ def _neighbours(place: int, group: int, right: Any, there: Any) -> Any:
     return before, next_, hidden
 
 
-@compiled
+@compiled()
 def _at_stop(m: int, beside: int, group: int, sides: Any, todo: Any, many: int) -> int:
     """List the left rows at the timestamp of a right place."""
     left_stamp, left_starts, lefts, here, right, _, _ = sides
@@ -259,7 +259,7 @@ def _at_stop(m: int, beside: int, group: int, sides: Any, todo: Any, many: int) 
     return _walk(m, first, _up_to(left_stamp, first, high, right[0][beside]), here, lefts, todo, many)
 
 
-@compiled
+@compiled()
 def _look(m: int, touched: int, group: int, was: Any, rights: Ints, sides: Any, todo: Any, many: int) -> int:
     """List the left rows that are there and may look at right rows that came or went.
 
@@ -291,7 +291,7 @@ def _look(m: int, touched: int, group: int, was: Any, rights: Ints, sides: Any, 
     return many
 
 
-@compiled
+@compiled()
 def _blame(m: int, touched: int, was: Any, rights: Ints, wrong: Any, errors: int) -> tuple[Ints, int]:
     """Note the right rows whose count has fallen below zero, or risen above."""
     for i in range(touched):
@@ -304,7 +304,7 @@ def _blame(m: int, touched: int, was: Any, rights: Ints, wrong: Any, errors: int
     return wrong, errors
 
 
-@compiled
+@compiled()
 def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, sets: Any, rule: Ints, keeps: bool) -> Any:
     """Go through the moments: (moment, left, right, diff) of what comes and goes, (moment, place, diff) of errors.
 
@@ -369,7 +369,7 @@ def sweep(moments: Any, left: Any, right: Any, old: Any, events: Any, sets: Any,
     return out[:, :size].copy(), wrong[:, :errors].copy(), overflow, todo[3][0]
 
 
-@compiled
+@compiled()
 def lookups(
     moments: Any, left: Any, right: Any, old: Any, events: Any, there: Any, rule: Ints, simultaneous: bool
 ) -> Any:

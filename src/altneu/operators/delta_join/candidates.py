@@ -14,9 +14,9 @@ from altneu.columnar.columns import Stack, load64
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
 from altneu.columnar.lookup import first_at, gather_words
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.operators.delta_join.paths import Part
 from altneu.operators.join.pairs import Search
-from altneu.operators.kernels.compiled import compiled
 from altneu.order import Lattice
 from altneu.trace.batch import Arranged, Batch, Block, Probed, probe
 from altneu.trace.update import Updates
@@ -171,7 +171,7 @@ def equal_values(values: Rows, other: Offered, rows: Ints, hashes: Ints) -> Ints
     return None if mask.all() else np.flatnonzero(mask)
 
 
-@compiled
+@compiled()
 def counted_hits(hits: Ints, probes: int) -> tuple[Ints, Ints]:
     """Where each probe's hits start, and how many rows they have together."""
     starts, counts = np.zeros(probes + 1, np.int64), np.zeros(probes, np.int64)
@@ -183,7 +183,7 @@ def counted_hits(hits: Ints, probes: int) -> tuple[Ints, Ints]:
     return starts, counts
 
 
-@compiled
+@compiled()
 def expanded(hits: Ints, starts: Ints, chosen: Ints, bases: Ints) -> tuple[Ints, Ints]:
     """Every row of the hits of the chosen probes: the probe, and the number in the stack."""
     total = 0
@@ -201,7 +201,7 @@ def expanded(hits: Ints, starts: Ints, chosen: Ints, bases: Ints) -> tuple[Ints,
     return at, rows
 
 
-@compiled
+@compiled()
 def repeated(at: Ints, hashes: Ints, diffs: Ints) -> Any:
     """Which candidates a prefix has several times; looked for where one was taken away or two alike lie together."""
     often = np.zeros(len(at), np.bool_)
@@ -220,7 +220,7 @@ def repeated(at: Ints, hashes: Ints, diffs: Ints) -> Any:
     return often
 
 
-@compiled
+@compiled()
 def validated_in(at: Ints, hashes: Ints, hits: Ints, starts: Ints, addresses: Ints, bases: Ints) -> tuple[Ints, Ints]:
     """For candidates of probes, rows of another relation's hits with equal value hash: candidate, number in the stack.
 
@@ -242,7 +242,7 @@ def validated_in(at: Ints, hashes: Ints, hits: Ints, starts: Ints, addresses: In
     return index[:to], rows[:to]
 
 
-@compiled
+@compiled()
 def _longer(words: Ints) -> Ints:
     more = np.empty(2 * len(words), np.int64)
     more[: len(words)] = words

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -21,6 +20,7 @@ from altneu.columnar.hashing import Hashes
 from altneu.columnar.immutable import immutable
 from altneu.columnar.lookup import rows_in
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.linear import BoundLogic
 from altneu.operators.join.matched import MatchedRows, Pairs
@@ -372,7 +372,7 @@ def _value_runs(block: Block, rows: Ints | None) -> Ints | None:
     return np.cumsum(fresh) if same.any() else None
 
 
-@numba.njit(cache=True)
+@compiled()
 def _expand(
     starts: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 
 Matches: TypeAlias = tuple[Ints, Ints, Ints, Ints]
 """Starts and ends of a block's runs of equal key, how many rows match each, and these rows."""
@@ -20,7 +20,7 @@ _TIME, _DIFF, _VALUE, _ROW, _COUNT, _PLACE, _THERE, _MANY = range(8)
 _LARGEST = 9.3e18
 
 
-@compiled
+@compiled()
 def sweep(matches: Matches, mine: History, theirs: History, cursor: Ints, limit: int) -> Any:
     """Match each change of either side with what the other holds then: the next pairs, at most ``limit``.
 
@@ -61,7 +61,7 @@ def sweep(matches: Matches, mine: History, theirs: History, cursor: Ints, limit:
     return _cut(out, size), fits
 
 
-@compiled
+@compiled()
 def _side(sizes: Ints) -> Any:
     room = np.max(sizes)
     by_time = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
@@ -69,7 +69,7 @@ def _side(sizes: Ints) -> Any:
     return (*by_time, *by_value, np.empty(room, np.int64), np.empty(1, np.int64))
 
 
-@compiled
+@compiled()
 def _enter(side: Any, rows: Ints, history: History) -> None:
     """Take up the history of a key: rows of a block, equal values beside each other."""
     runs, times, diffs = history
@@ -94,7 +94,7 @@ def _enter(side: Any, rows: Ints, history: History) -> None:
     side[_MANY][0] = 0
 
 
-@compiled
+@compiled()
 def _before(one: Any, p: int, other: Any, q: int) -> bool:
     """Whether a change comes first: by time, and of one time what takes away, so that what comes does not meet it."""
     if one[_TIME][p] != other[_TIME][q]:
@@ -102,7 +102,7 @@ def _before(one: Any, p: int, other: Any, q: int) -> bool:
     return bool(one[_DIFF][p] < 0 < other[_DIFF][q])
 
 
-@compiled
+@compiled()
 def _apply(side: Any, at: int) -> None:
     """Let a change count."""
     count, place, there, many = side[_COUNT], side[_PLACE], side[_THERE], side[_MANY]
@@ -118,7 +118,7 @@ def _apply(side: Any, at: int) -> None:
         place[value] = -1
 
 
-@compiled
+@compiled()
 def _meet(one: Any, at: int, other: Any, emitted: int, out: Any, size: int, is_mine: bool) -> tuple[int, int, bool]:
     """Match a change with the other side's values from the one numbered ``told`` on, as many as there is room for."""
     first, second = (out[0], out[1]) if is_mine else (out[1], out[0])
@@ -136,6 +136,6 @@ def _meet(one: Any, at: int, other: Any, emitted: int, out: Any, size: int, is_m
     return size, met, fits
 
 
-@compiled
+@compiled()
 def _cut(out: Any, size: int) -> Any:
     return out[0][:size], out[1][:size], out[2][:size], out[3][:size]

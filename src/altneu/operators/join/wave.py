@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 
 History: TypeAlias = tuple[Ints, Ints, Ints]
 """By place: the number of the run of equal key and value, times (width, n) and diffs."""
@@ -30,7 +30,7 @@ _LARGEST = 9.3e18
 _ODD = 0x9E3779B97F4A7C15
 
 
-@compiled
+@compiled()
 def wave(bounds: Ints, their_bounds: Ints, mine: History, theirs: History, cursor: Ints, limit: int) -> Any:
     """Match the histories of keys: the next pairs, at most ``limit``.
 
@@ -79,14 +79,14 @@ def wave(bounds: Ints, their_bounds: Ints, mine: History, theirs: History, curso
     return out[0][:, :size], out[1][:, :size], out[2][:size], fits
 
 
-@compiled
+@compiled()
 def _buffer(width: int, room: int) -> Any:
     """What a side has passed: run and place, times, count; and how many, and the work since they were in order."""
     ints = np.empty((2, room), np.int64), np.empty((width, room), np.int64), np.empty(room, np.int64)
     return ints[0], ints[1], ints[2], np.zeros(2, np.int64)
 
 
-@compiled
+@compiled()
 def _table_size(many: int) -> int:
     size = 4
     while size < 2 * many:
@@ -94,7 +94,7 @@ def _table_size(many: int) -> int:
     return size
 
 
-@compiled
+@compiled()
 def _enter(events: Any, first: int, history: History, start: int, count: int) -> None:
     """Take up a key's history: run and place, time and diff of each update."""
     names, times, diffs = events
@@ -105,7 +105,7 @@ def _enter(events: Any, first: int, history: History, start: int, count: int) ->
             times[c, first + k] = when[c, start + k]
 
 
-@compiled
+@compiled()
 def _advance_each_other(times: Ints, own: int, count: int) -> None:
     """Move each side's times on to the meet of the other's: no pair is before it."""
     for c in range(len(times)):
@@ -114,7 +114,7 @@ def _advance_each_other(times: Ints, own: int, count: int) -> None:
             times[c, i] = max(times[c, i], theirs if i < own else mine)
 
 
-@compiled
+@compiled()
 def _before(events: Any, a: int, b: int) -> bool:
     """Whether an update comes first: by time, and of one time what takes away, so that what comes does not meet it."""
     times = events[1]
@@ -124,7 +124,7 @@ def _before(events: Any, a: int, b: int) -> bool:
     return bool(events[2][a] < 0 < events[2][b])
 
 
-@compiled
+@compiled()
 def _sort(events: Any, order: Ints, scratch: Ints, count: int) -> None:
     """Merge sort, stable, of runs that are doubled; the first ones sorted by insertion."""
     for i in range(count):
@@ -152,7 +152,7 @@ def _sort(events: Any, order: Ints, scratch: Ints, count: int) -> None:
         step *= 2
 
 
-@compiled
+@compiled()
 def _meet_backwards(times: Ints, order: Ints, meets: Ints, count: int) -> None:
     """For each update the meet of its time and of all that follow."""
     for c in range(len(times)):
@@ -162,7 +162,7 @@ def _meet_backwards(times: Ints, order: Ints, meets: Ints, count: int) -> None:
             meets[c, i] = least
 
 
-@compiled
+@compiled()
 def _add(side: Any, events: Any, e: int) -> None:
     """Let an update count."""
     at = side[3][0]
@@ -172,7 +172,7 @@ def _add(side: Any, events: Any, e: int) -> None:
     side[3][1] += _OFTEN
 
 
-@compiled
+@compiled()
 def _settle(side: Any, meet: Ints, table: Ints) -> bool:
     """Move what is passed on to a time, and add up what falls together; whether the counts fit int64."""
     names, times, counts, state = side
@@ -206,7 +206,7 @@ def _settle(side: Any, meet: Ints, table: Ints) -> bool:
     return fits
 
 
-@compiled
+@compiled()
 def _find(names: Ints, times: Ints, count: int, i: int, table: Ints, room: int) -> int:
     """Which of those kept is of the same value and time; ``kept`` if none is, and then it is in the table as that."""
     mixed = np.uint64(names[0, i])
@@ -222,7 +222,7 @@ def _find(names: Ints, times: Ints, count: int, i: int, table: Ints, room: int) 
     return int(table[at])
 
 
-@compiled
+@compiled()
 def _find_few(names: Ints, times: Ints, count: int, i: int) -> int:
     at = 0
     while at < count and not _same(names, times, at, i):
@@ -230,7 +230,7 @@ def _find_few(names: Ints, times: Ints, count: int, i: int) -> int:
     return at
 
 
-@compiled
+@compiled()
 def _same(names: Ints, times: Ints, a: int, b: int) -> bool:
     if names[0, a] != names[0, b]:
         return False
@@ -240,7 +240,7 @@ def _same(names: Ints, times: Ints, a: int, b: int) -> bool:
     return True
 
 
-@compiled
+@compiled()
 def _move(side: Any, start: int, to: int) -> None:
     if start != to:
         side[0][0, to], side[0][1, to], side[2][to] = side[0][0, start], side[0][1, start], side[2][start]
@@ -248,7 +248,7 @@ def _move(side: Any, start: int, to: int) -> None:
             side[1][c, to] = side[1][c, start]
 
 
-@compiled
+@compiled()
 def _pair(events: Any, e: int, other: Any, emitted: int, met: int, out: Any, size: int, side: int) -> bool:
     """Match an update with so many of what the other side has passed, from the one numbered ``told`` on."""
     (pairs, result, products), (names, times, diffs) = out, events

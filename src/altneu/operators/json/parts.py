@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from altneu.columnar.columns import Mask, load8
 from altneu.columnar.rows import Ints
+from altneu.compiled import compiled
 from altneu.operators.json.scan import (
     ARRAY,
     COMMA,
@@ -20,10 +21,9 @@ from altneu.operators.json.scan import (
     skip_space,
     unescape,
 )
-from altneu.operators.kernels.compiled import compiled
 
 
-@compiled
+@compiled()
 def _skip_value(base: int, at: int, end: int) -> int:
     """Behind a well-formed value."""
     depth = 0
@@ -45,13 +45,13 @@ def _skip_value(base: int, at: int, end: int) -> int:
             return at
 
 
-@compiled
+@compiled()
 def _in_scalar(byte: int) -> bool:
     """Whether a number or literal goes on with this byte."""
     return byte > 0x20 and byte not in (COMMA, ARRAY + TO_CLOSE, OBJECT + TO_CLOSE)
 
 
-@compiled
+@compiled()
 def count_items(base: int, begin: Ints, end: Ints) -> Ints:
     """How many elements or members each value has: 0 when it is absent, or neither an array nor an object."""
     none = np.empty((4, 0), np.int64)
@@ -62,7 +62,7 @@ def count_items(base: int, begin: Ints, end: Ints) -> Ints:
     return counts
 
 
-@compiled
+@compiled()
 def find_items(base: int, begin: Ints, end: Ints, offsets: Ints) -> Ints:
     """Where the elements of arrays and the members of objects begin and end, and before that the members' names.
 
@@ -75,7 +75,7 @@ def find_items(base: int, begin: Ints, end: Ints, offsets: Ints) -> Ints:
     return spans
 
 
-@compiled
+@compiled()
 def _split(base: int, at: int, end: int, spans: Ints, to: int) -> int:
     """Write the spans of the items of a value, when there is room for any; return how many there are."""
     kind = load8(base + at)
@@ -102,7 +102,7 @@ def _split(base: int, at: int, end: int, spans: Ints, to: int) -> int:
         at = skip_space(base, at + 1, end)
 
 
-@compiled
+@compiled()
 def copy_texts(base: int, begin: Ints, end: Ints, offsets: npt.NDArray[np.int32], out: Bytes, bad: Mask) -> None:
     """The content of strings, and the JSON of other values without its white space; nothing for what is absent.
 
@@ -123,7 +123,7 @@ def copy_texts(base: int, begin: Ints, end: Ints, offsets: npt.NDArray[np.int32]
         offsets[row + 1] = to
 
 
-@compiled
+@compiled()
 def _compact(base: int, at: int, end: int, out: Bytes, to: int) -> int:
     """Write a value without the white space between its parts; return where it ends."""
     while at < end:
@@ -137,7 +137,7 @@ def _compact(base: int, at: int, end: int, out: Bytes, to: int) -> int:
     return to
 
 
-@compiled
+@compiled()
 def read_integers(base: int, begin: Ints, end: Ints, out: Ints, bad: Mask) -> None:
     """Numbers without fraction and exponent; ``bad`` is set at whatever else is there and what has over 64 bits."""
     for row in range(len(begin)):

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from altneu.columnar.columns import load8, load64, load_int64
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -35,7 +35,7 @@ for _name, _value in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
     _ESCAPED[_name] = _value
 
 
-@compiled
+@compiled()
 def scan(base: int, begin: Ints, end: Ints, tree: int, starts: Ints, ends: Ints) -> Ints:
     """Check every text, and find the members that a tree of names asks for.
 
@@ -60,7 +60,7 @@ def scan(base: int, begin: Ints, end: Ints, tree: int, starts: Ints, ends: Ints)
     return wrong
 
 
-@compiled
+@compiled()
 def _scan_text(base: int, at: int, end: int, tree: int, starts: Ints, ends: Ints, kinds: Ints, nodes: Ints) -> int:
     depth, node = 0, 0
     while True:
@@ -101,7 +101,7 @@ def _scan_text(base: int, at: int, end: int, tree: int, starts: Ints, ends: Ints
                 _forget(starts, tree, node)
 
 
-@compiled
+@compiled()
 def _close(base: int, at: int, end: int, ends: Ints, kinds: Ints, nodes: Ints, depth: int) -> tuple[int, int]:
     """Close what ends behind a value: behind the comma before the next one, or the end of the text at depth 0."""
     while True:
@@ -121,7 +121,7 @@ def _close(base: int, at: int, end: int, ends: Ints, kinds: Ints, nodes: Ints, d
             ends[nodes[depth]] = at
 
 
-@compiled
+@compiled()
 def _scan_name(base: int, at: int, end: int) -> tuple[int, int]:
     """Where a member's name ends, and behind the colon after it, or -1 less the place of an error."""
     if at == end or load8(base + at) != QUOTE:
@@ -138,20 +138,20 @@ def _scan_name(base: int, at: int, end: int) -> tuple[int, int]:
 # Arrays are not handed on here, but addresses: a call with arrays counts references, which costs more than a name
 
 
-@compiled
+@compiled()
 def _behind(tree: int, node: int) -> int:
     """The first node that is not below one."""
     return load_int64(tree + 24 * node + 16)
 
 
-@compiled
+@compiled()
 def _forget(starts: Ints, tree: int, node: int) -> None:
     """Make a node and those below it absent again."""
     for below in range(node, _behind(tree, node)):
         starts[below] = -1
 
 
-@compiled
+@compiled()
 def _find_node(base: int, first: int, last: int, tree: int, parent: int) -> int:
     """The node below ``parent`` that asks for a name, or -1."""
     if parent >= 0:
@@ -164,7 +164,7 @@ def _find_node(base: int, first: int, last: int, tree: int, parent: int) -> int:
     return -1
 
 
-@compiled
+@compiled()
 def _is_name(text: int, length: int, name: int, size: int) -> bool:
     """Whether the inside of a string means a name."""
     if length < size:
@@ -178,7 +178,7 @@ def _is_name(text: int, length: int, name: int, size: int) -> bool:
     return length == size
 
 
-@compiled
+@compiled()
 def _unescapes_to(text: int, length: int, name: int, size: int) -> bool:
     content = np.empty(length, np.uint8)
     same = unescape(text, 0, length, content, 0) == size
@@ -187,7 +187,7 @@ def _unescapes_to(text: int, length: int, name: int, size: int) -> bool:
     return same
 
 
-@compiled
+@compiled()
 def skip_space(base: int, at: int, end: int) -> int:
     """Behind white space."""
     while at < end:
@@ -214,7 +214,7 @@ def _counter() -> Callable[[Any], int]:
 _trailing_zeros = _counter()
 
 
-@compiled
+@compiled()
 def scan_string(base: int, at: int, end: int) -> int:
     """Behind the quote that ends a string, or -1 less the place of an error."""
     while at < end:
@@ -242,7 +242,7 @@ def scan_string(base: int, at: int, end: int) -> int:
     return -1 - end
 
 
-@compiled
+@compiled()
 def _escape_size(base: int, at: int, end: int) -> int:
     """How long an escape is; 0 when it is none."""
     if at + 2 > end:
@@ -253,7 +253,7 @@ def _escape_size(base: int, at: int, end: int) -> int:
     return 2 if _ESCAPED[name] != 0 else 0
 
 
-@compiled
+@compiled()
 def _hex(base: int, at: int) -> int:
     """The number of four hexadecimal digits, or -1."""
     number = 0
@@ -269,7 +269,7 @@ def _hex(base: int, at: int) -> int:
     return number
 
 
-@compiled
+@compiled()
 def _scan_scalar(base: int, at: int, end: int) -> int:
     """Behind a string, number or literal, or -1 less the place of an error."""
     byte = load8(base + at)
@@ -284,7 +284,7 @@ def _scan_scalar(base: int, at: int, end: int) -> int:
     return at + size
 
 
-@compiled
+@compiled()
 def _scan_number(base: int, at: int, end: int) -> int:
     if load8(base + at) == MINUS:
         at += 1
@@ -310,14 +310,14 @@ def _scan_number(base: int, at: int, end: int) -> int:
     return at
 
 
-@compiled
+@compiled()
 def _skip_digits(base: int, at: int, end: int) -> int:
     while at < end and ZERO <= load8(base + at) <= _NINE:
         at += 1
     return at
 
 
-@compiled
+@compiled()
 def unescape(base: int, at: int, end: int, out: Bytes, to: int) -> int:
     """Write the content of a string; return where it ends, or -1 at half of a surrogate pair."""
     while at < end:
@@ -347,7 +347,7 @@ def unescape(base: int, at: int, end: int, out: Bytes, to: int) -> int:
     return to
 
 
-@compiled
+@compiled()
 def _write_code(code: int, out: Bytes, to: int) -> int:
     """Write a code point as UTF-8; return where it ends."""
     if code < 0x80:

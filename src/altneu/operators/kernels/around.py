@@ -26,7 +26,7 @@ from altneu.columnar.columns import Mask, valid_mask
 from altneu.columnar.lookup import LAST_WORD
 from altneu.columnar.ranking import Order, Words
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.in_order import in_order
 from altneu.operators.kernels.located import (
     NewRows,
@@ -186,7 +186,7 @@ class _Some:
         return result
 
 
-@compiled
+@compiled()
 def _first_words(owner: Ints, words: Words, at: Ints, wanted: Words, above: bool) -> Ints:
     """The first rank of the group of another that has at least a word (``above``: a greater one), or its end."""
     result = np.empty(len(at), np.int64)
@@ -205,7 +205,7 @@ def _first_words(owner: Ints, words: Words, at: Ints, wanted: Words, above: bool
     return result
 
 
-@compiled
+@compiled()
 def _cut_around(hits: Ints, batch: Ints, spans: Ints, owner: Ints, take: Ints, whole: Mask) -> tuple[Ints, Ints]:
     """The rows that each batch has around points, as runs; and where it was left: (point, behind, key, block, row)."""
     out, left = np.empty((len(hits) + 8, 4), np.int64), np.empty((len(hits) + 8, 5), np.int64)

@@ -9,8 +9,8 @@ import numpy as np
 
 from altneu.columnar.gathered import Gathered
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.kernels.groups import number_new
 from altneu.operators.kernels.in_order import in_order
@@ -89,7 +89,7 @@ def _at_epochs(layout: Layout, old: Matches, row: Ints, new: tuple[Rows, Ints, I
     return Updates(rows, placed(layout.lattice, then, at_rounds), change)
 
 
-@compiled
+@compiled()
 def _changes(row: Ints, is_new: Any, times: Ints, diffs: Ints) -> tuple[Ints, Ints, Ints, bool]:
     """For updates by row and all coordinates but epochs: a new update of the row, an epoch, +1 or -1."""
     which, at, change = np.empty(len(row), np.int64), np.empty(len(row), np.int64), np.empty(len(row), np.int64)
@@ -115,7 +115,7 @@ def _changes(row: Ints, is_new: Any, times: Ints, diffs: Ints) -> tuple[Ints, In
     return which[:count].copy(), at[:count].copy(), change[:count].copy(), overflow
 
 
-@compiled
+@compiled()
 def _is_below(
     times: Ints, diffs: Ints, is_new: Any, first: int, last: int, epoch: int, with_new: bool
 ) -> tuple[bool, bool]:
@@ -145,7 +145,7 @@ def _is_below(
     return below, overflow
 
 
-@compiled
+@compiled()
 def _crossings(
     counts: Ints, old: Ints, old_diffs: Ints, new: Ints, times: Ints, diffs: Ints
 ) -> tuple[Ints, Ints, bool]:

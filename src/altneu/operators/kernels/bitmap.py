@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 
 Words = npt.NDArray[np.uint64]
 
@@ -37,7 +37,7 @@ def empty_set(size: int) -> tuple[Words, Ints]:
             return np.zeros(levels[-1], np.uint64), np.array(levels, np.int64)
 
 
-@compiled
+@compiled()
 def insert(words: Words, levels: Ints, position: int) -> None:
     """Put a position in."""
     for level in range(len(levels) - 1):
@@ -49,7 +49,7 @@ def insert(words: Words, levels: Ints, position: int) -> None:
         position >>= 6
 
 
-@compiled
+@compiled()
 def remove(words: Words, levels: Ints, position: int) -> None:
     """Take a position out."""
     for level in range(len(levels) - 1):
@@ -60,7 +60,7 @@ def remove(words: Words, levels: Ints, position: int) -> None:
         position >>= 6
 
 
-@compiled
+@compiled()
 def _lowest(word: np.uint64) -> int:
     at = 0
     for width in (32, 16, 8, 4, 2, 1):
@@ -70,7 +70,7 @@ def _lowest(word: np.uint64) -> int:
     return at
 
 
-@compiled
+@compiled()
 def _highest(word: np.uint64) -> int:
     at = 0
     for width in (32, 16, 8, 4, 2, 1):
@@ -80,7 +80,7 @@ def _highest(word: np.uint64) -> int:
     return at
 
 
-@compiled
+@compiled()
 def following(words: Words, levels: Ints, position: int) -> int:
     """The least position in the set at or after ``position``; -1 if there is none."""
     for level in range(len(levels) - 1):
@@ -97,7 +97,7 @@ def following(words: Words, levels: Ints, position: int) -> int:
     return -1
 
 
-@compiled
+@compiled()
 def preceding(words: Words, levels: Ints, position: int) -> int:
     """The greatest position in the set at or before ``position``; -1 if there is none."""
     for level in range(len(levels) - 1):

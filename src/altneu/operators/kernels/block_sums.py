@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from altneu.columnar.columns import Mask, valid_mask
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.exact_sum import INTEGER, NULLS, STRIDE, add_value, bump
 from altneu.operators.kernels.located import Located, NewRows, column_of
 from altneu.operators.reduce.accumulate import words_of
@@ -114,7 +114,7 @@ def _words(column: pa.Array, kind: int) -> tuple[Ints, Ints, Mask]:
     return low, high, valid_mask(column) if column.null_count else np.ones(0, np.bool_)
 
 
-@compiled
+@compiled()
 def _add_row(sums: Ints, row: int, low: Ints, high: Ints, valid: Mask, diff: int, kind: int, digits: Ints) -> None:
     if len(valid) > 0 and not valid[row]:
         bump(sums, NULLS, diff)
@@ -122,7 +122,7 @@ def _add_row(sums: Ints, row: int, low: Ints, high: Ints, valid: Mask, diff: int
         add_value(sums, 0, kind, low[row], high[row], diff, digits)
 
 
-@compiled
+@compiled()
 def _add_rows(result: Ints, key: Ints, low: Ints, high: Ints, valid: Mask, diffs: Ints, kind: int) -> None:
     """Add rows to the sums of their keys."""
     digits = np.zeros(8, np.int64)
@@ -130,7 +130,7 @@ def _add_rows(result: Ints, key: Ints, low: Ints, high: Ints, valid: Mask, diffs
         _add_row(result[key[row]], row, low, high, valid, diffs[row], kind, digits)
 
 
-@compiled
+@compiled()
 def _add_chunks(low: Ints, high: Ints, valid: Mask, diffs: Ints, kind: int) -> tuple[Ints, npt.NDArray[np.float64]]:
     """The sums of all rows before each chunk, and of those of a last one that is shorter."""
     chunks = -(-len(diffs) // CHUNK)

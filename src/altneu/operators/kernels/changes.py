@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from altneu.columnar.columns import Mask
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.errors import StepFailedError
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.groups import (
     ARITHMETIC_OVERFLOW,
     NEGATIVE_MULTIPLICITY,
@@ -27,20 +27,20 @@ from altneu.operators.reduce.calls import Aggregate, WindowCall
 from altneu.trace.update import Updates
 
 
-@compiled
+@compiled()
 def room_for(moments: int, many: int) -> Any:
     """Arrays for the changes of so many moments: position, diff, state; validity; low and high words by aggregate."""
     room = 2 * moments
     return np.empty((3, room), np.int64), np.empty((many, room), np.bool_), np.empty((2, many, room), np.int64)
 
 
-@compiled
+@compiled()
 def finals_for(many: int) -> Any:
     """Two lines of finals, one for what was and one for what is: states, validity, low and high words."""
     return np.zeros(2, np.int64), np.zeros((2, many), np.bool_), np.zeros((2, 2, many), np.int64)
 
 
-@compiled
+@compiled()
 def emit_change(  # arrays one by one: taking tuples of them apart costs more than the rest
     states: Ints, valid: Mask, words: Ints, was: int, at: int, lines: Ints, shown: Mask, emitted: Ints, count: int
 ) -> int:

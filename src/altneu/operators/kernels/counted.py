@@ -12,7 +12,7 @@ import numpy as np
 from altneu.columnar.columns import Mask, load_int64
 from altneu.columnar.lookup import ONE, first_word, word_of
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.located import Located
 
 _TOP = np.uint64(1 << 63)
@@ -31,7 +31,7 @@ def uncounted(located: Located, counted: Ints, count: int) -> Mask:
     return result
 
 
-@compiled
+@compiled()
 def units(counted: Ints, block: int, start: int, stop: int) -> int:
     """The sum of the diffs of some rows of a block."""
     if counted[block, 0] == 0:
@@ -40,7 +40,7 @@ def units(counted: Ints, block: int, start: int, stop: int) -> int:
     return load_int64(address + 8 * stop) - load_int64(address + 8 * start)
 
 
-@compiled
+@compiled()
 def upto(lines: Ints, block: int, start: int, stop: int, word: np.uint64) -> int:
     """Where the words of a run reach ``word``."""
     if start == stop or word_of(lines, block, stop - 1) < word:
@@ -48,7 +48,7 @@ def upto(lines: Ints, block: int, start: int, stop: int, word: np.uint64) -> int
     return first_word(lines, block, start, stop, word)
 
 
-@compiled
+@compiled()
 def units_before(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, word: np.uint64) -> int:
     """How many units of a group have a lower word, of its rows from ``starts`` on."""
     counted, lines = blocks
@@ -59,7 +59,7 @@ def units_before(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, w
     return total
 
 
-@compiled
+@compiled()
 def word_at(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, place: int) -> np.uint64:
     """The word of the unit at a place, from 0 on: the greatest below which there are no more units than that."""
     word, bit = np.uint64(0), _TOP

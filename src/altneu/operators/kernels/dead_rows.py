@@ -23,7 +23,7 @@ from altneu.columnar.columns import encode
 from altneu.columnar.lookup import LAST_WORD, ONE, first_word
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints, Rows
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.order import Antichain
 from altneu.trace.batch import Arranged
 
@@ -100,7 +100,7 @@ class DeadRows:
                 self.gaps[names[key]] = [part for part in parts if part[0] < part[1]]
 
 
-@compiled
+@compiled()
 def _without(hits: Ints, lines: Ints, key: Ints, low: Words, high: Words) -> Ints:
     """Runs without the rows whose words are in gaps, which are by key, ascending, up to and with ``high``."""
     out = np.empty((len(hits) * 2 + len(key) * len(hits) + 1, 4), np.int64)

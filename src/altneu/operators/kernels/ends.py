@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from altneu.columnar.columns import Mask, encode, valid_mask
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.dead_rows import BEHIND, LEAST, MOST_KEYS, DeadRows
 from altneu.operators.kernels.located import (
     NewRows,
@@ -249,7 +249,7 @@ def _before_nulls(old: OldRows, hits: Ints) -> Ints:
     return hits[hits[:, 2] < hits[:, 3]]
 
 
-@compiled
+@compiled()
 def _cut_ends(hits: Ints, batch: Ints, take: Ints, from_back: bool) -> tuple[Ints, Ints]:
     """The first (or last) rows that each batch has of each key, as runs; and (key, block, row) where it was left."""
     out, left = np.empty_like(hits), np.empty((len(hits), 3), np.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.exact_sum import Ints, normalised, top_bits
 
 Number = tuple[Ints, int, int]
@@ -17,7 +17,7 @@ Number = tuple[Ints, int, int]
 _MASK = 0xFFFFFFFF
 
 
-@compiled
+@compiled()
 def _trimmed(digits: Ints, length: int, place: int, sign: int) -> Number:
     """A number without the zeros around it, in an array of its own."""
     start = 0
@@ -28,7 +28,7 @@ def _trimmed(digits: Ints, length: int, place: int, sign: int) -> Number:
     return digits[start:length].copy(), place + start, sign if length > start else 0
 
 
-@compiled
+@compiled()
 def number_at(sums: Ints, start: int, count: int) -> Number:
     """The number whose digits, not yet carried and of any sign, are the ``count`` sums from ``start`` on."""
     magnitude = np.empty(count + 2, np.int64)
@@ -36,7 +36,7 @@ def number_at(sums: Ints, start: int, count: int) -> Number:
     return _trimmed(magnitude, length, 0, -1 if negative else 1)
 
 
-@compiled
+@compiled()
 def product(left: Number, right: Number) -> Number:
     """Left times right."""
     a, b = left[0], right[0]
@@ -51,7 +51,7 @@ def product(left: Number, right: Number) -> Number:
     return _trimmed(digits, len(digits), left[1] + right[1], left[2] * right[2])
 
 
-@compiled
+@compiled()
 def whole(value: int) -> Number:
     """A whole number of 64 bits."""
     digits = np.empty(2, np.int64)
@@ -60,7 +60,7 @@ def whole(value: int) -> Number:
     return _trimmed(digits, 2, 0, -1 if value < 0 else 1)
 
 
-@compiled
+@compiled()
 def plus(left: Number, right: Number) -> Number:
     """Left and right added."""
     place = min(left[1], right[1])
@@ -73,7 +73,7 @@ def plus(left: Number, right: Number) -> Number:
     return result[0], result[1] + place, result[2]
 
 
-@compiled
+@compiled()
 def parted(number: Number) -> tuple[float, int]:
     """The double nearest to a number that may be beyond the range of doubles, as (m, e): it is near m * 2^e."""
     if number[2] == 0:

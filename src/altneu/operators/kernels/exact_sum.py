@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 
 Ints = npt.NDArray[np.int64]
 
@@ -36,7 +36,7 @@ _PLUS_INFINITY_BITS = 0x7FF0000000000000
 _SMALL_DIFF = 1 << 24
 
 
-@compiled
+@compiled()
 def bump(sums: Ints, slot: int, amount: int) -> bool:
     """Add to one slot; whether it left int64."""
     old = sums[slot]
@@ -45,7 +45,7 @@ def bump(sums: Ints, slot: int, amount: int) -> bool:
     return ((old ^ new) & (amount ^ new)) < 0
 
 
-@compiled
+@compiled()
 def add_product(sums: Ints, start: int, factors: Ints, diff: int) -> bool:
     """Add ``diff`` times the product of doubles to the digits from ``start`` on; ``factors`` are their bits.
 
@@ -75,19 +75,19 @@ def add_product(sums: Ints, start: int, factors: Ints, diff: int) -> bool:
     return overflow
 
 
-@compiled
+@compiled()
 def product_digits(factors: int) -> int:
     """How many digits a sum of products of so many doubles may use."""
     return factors * (DOUBLE_DIGITS - 2) + 2
 
 
-@compiled
+@compiled()
 def slots_of_extra(kind: int, factors: int) -> int:
     """How many slots a sum of products or the counts of bits have."""
     return product_digits(factors) if kind == PRODUCT else BITS
 
 
-@compiled
+@compiled()
 def add_bits(sums: Ints, start: int, word: int, diff: int) -> bool:
     """Let each bit of a word that is set count: ``BITS`` slots from ``start`` on. Returns whether one left int64."""
     overflow = False
@@ -97,7 +97,7 @@ def add_bits(sums: Ints, start: int, word: int, diff: int) -> bool:
     return overflow
 
 
-@compiled
+@compiled()
 def _split(kind: int, low: int, high: int, digits: Ints) -> tuple[int, int, bool]:
     """Cut a finite value's magnitude into digits: (place of the first, how many, whether the value is negative)."""
     if kind == INTEGER:
@@ -129,7 +129,7 @@ def _split(kind: int, low: int, high: int, digits: Ints) -> tuple[int, int, bool
     return place >> 5, 3, low < 0
 
 
-@compiled
+@compiled()
 def _multiply(digits: Ints, count: int, diff: int) -> int:
     """Multiply a magnitude in place by ``|diff|``, carrying; returns the new number of digits."""
     magnitude = -diff if diff < 0 else diff
@@ -146,7 +146,7 @@ def _multiply(digits: Ints, count: int, diff: int) -> int:
     return count + 2
 
 
-@compiled
+@compiled()
 def add_value(sums: Ints, base: int, kind: int, low: int, high: int, diff: int, digits: Ints) -> bool:
     """Add ``diff`` times a non-null value to the slots from ``base`` on; ``low`` and ``high`` are its bits.
 
@@ -174,7 +174,7 @@ def add_value(sums: Ints, base: int, kind: int, low: int, high: int, diff: int, 
     return overflow
 
 
-@compiled
+@compiled()
 def _add_double(sums: Ints, base: int, bits: int, diff: int) -> bool:
     """The everyday case of ``add_value`` without scratch: a finite float, its three digits times a small diff."""
     exponent = (bits >> 52) & _EXPONENT
@@ -192,7 +192,7 @@ def _add_double(sums: Ints, base: int, bits: int, diff: int) -> bool:
     return overflow
 
 
-@compiled
+@compiled()
 def digit_count(kind: int) -> int:
     """How many digits a sum of this kind may use."""
     if kind == INTEGER:
@@ -202,13 +202,13 @@ def digit_count(kind: int) -> int:
     return DOUBLE_DIGITS if kind == DOUBLE else 0
 
 
-@compiled
+@compiled()
 def magnitude_of(sums: Ints, base: int, kind: int, magnitude: Ints) -> tuple[int, bool]:
     """Normalise the sum at ``base`` into digits of ``magnitude``: (how many up to the last nonzero one, negative)."""
     return normalised(sums, base + DIGITS, digit_count(kind), magnitude)
 
 
-@compiled
+@compiled()
 def normalised(sums: Ints, start: int, count: int, magnitude: Ints) -> tuple[int, bool]:
     """Carry the ``count`` digits from ``start`` on: (how many up to the last nonzero one, whether it is negative)."""
     carry = 0
@@ -232,7 +232,7 @@ def normalised(sums: Ints, start: int, count: int, magnitude: Ints) -> tuple[int
     return length, negative
 
 
-@compiled
+@compiled()
 def top_bits(magnitude: Ints, length: int) -> tuple[int, int]:
     """Round a magnitude half to even: ``(m, e)`` with m of at most 53 bits (or 2^53) and the value near ``m * 2^e``."""
     top = magnitude[length - 1]
@@ -260,7 +260,7 @@ def top_bits(magnitude: Ints, length: int) -> tuple[int, int]:
     return mantissa, e
 
 
-@compiled
+@compiled()
 def to_double(magnitude: Ints, length: int, negative: bool, kind: int) -> float:
     """The double nearest to a normalised sum, ties to even; floats beyond the range are infinite."""
     if length == 0:
@@ -274,7 +274,7 @@ def to_double(magnitude: Ints, length: int, negative: bool, kind: int) -> float:
     return -value if negative else value
 
 
-@compiled
+@compiled()
 def bits_of(value: float) -> int:
     """The bits of a double, with one NaN and no -0.0."""
     if value != value:  # noqa: PLR0124 -- NaN, in a kernel
@@ -282,7 +282,7 @@ def bits_of(value: float) -> int:
     return np.float64(value + 0.0).view(np.int64)  # type: ignore[return-value]
 
 
-@compiled
+@compiled()
 def double_sum(sums: Ints, base: int, kind: int, magnitude: Ints) -> float:
     """The sum at ``base`` as a double, with NaN and infinities as IEEE 754 adds them."""
     if kind == DOUBLE:
@@ -295,7 +295,7 @@ def double_sum(sums: Ints, base: int, kind: int, magnitude: Ints) -> float:
     return to_double(magnitude, length, negative, kind)
 
 
-@compiled
+@compiled()
 def beyond(magnitude: Ints, length: int, limit: Ints) -> bool:
     """Whether a normalised magnitude is ``limit`` (four digits) or more."""
     if length > 4:
@@ -307,7 +307,7 @@ def beyond(magnitude: Ints, length: int, limit: Ints) -> bool:
     return True
 
 
-@compiled
+@compiled()
 def scale_divide(magnitude: Ints, length: int, factor: int, divisor: int) -> int:
     """Make a magnitude ``magnitude * factor / divisor``, rounded half up; returns its length. ``factor`` < 2^31."""
     carry = 0
@@ -341,7 +341,7 @@ def scale_divide(magnitude: Ints, length: int, factor: int, divisor: int) -> int
     return length
 
 
-@compiled
+@compiled()
 def int128_of(magnitude: Ints, length: int, negative: bool) -> tuple[int, int]:
     """Two's complement words (low, high) of a magnitude below 2^127; of a smaller integer the low word is the value."""
     for i in range(length, 4):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Ints, Rows
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -81,7 +81,7 @@ def order_within_groups(lines: Sequence[Ints], groups: Ints, count: int) -> tupl
     return order[by_group], starts
 
 
-@compiled
+@compiled()
 def bucketed(groups: Ints, count: int) -> tuple[Ints, Ints]:
     """What ``bucket`` gives, for kernels."""
     starts = np.zeros(count + 1, np.int64)
@@ -98,7 +98,7 @@ def bucketed(groups: Ints, count: int) -> tuple[Ints, Ints]:
     return order, starts
 
 
-@compiled
+@compiled()
 def _place(table: Ints, mixed: np.uint64, group: int) -> None:
     mask = np.uint64(len(table) - 1)
     at = mixed & mask
@@ -107,7 +107,7 @@ def _place(table: Ints, mixed: np.uint64, group: int) -> None:
     table[at] = group
 
 
-@compiled
+@compiled()
 def _assign(hashes: Hashes, extra: Ints) -> tuple[Ints, Ints]:
     """Groups by a mix of (hash, extra), in an open table that grows with the number of groups."""
     n, width = len(hashes), extra.shape[0]

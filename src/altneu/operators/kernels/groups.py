@@ -12,8 +12,8 @@ import pyarrow as pa
 from altneu.columnar.hashing import Hashes, hash_rows
 from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.errors import ERROR_SCHEMA, PlanError
-from altneu.operators.kernels.compiled import compiled
 from altneu.trace.batch import Arranged, Block, Layout, find_in
 from altneu.trace.update import Updates
 
@@ -259,7 +259,7 @@ def in_time_order(groups: Ints, times: Ints) -> tuple[Ints, Ints]:
     return order, _moments(groups, times, order)
 
 
-@compiled
+@compiled()
 def order_of_moments(groups: Ints, times: Ints) -> tuple[Ints, Ints]:
     """What ``in_time_order`` gives, for kernels; groups must ascend, as those of new updates do."""
     order = np.arange(len(groups))
@@ -269,7 +269,7 @@ def order_of_moments(groups: Ints, times: Ints) -> tuple[Ints, Ints]:
     return order, _moments(groups, times, order)
 
 
-@compiled
+@compiled()
 def _in_order(groups: Ints, times: Ints) -> bool:
     ordered = True
     for i in range(1, len(groups)):
@@ -277,7 +277,7 @@ def _in_order(groups: Ints, times: Ints) -> bool:
     return ordered
 
 
-@compiled
+@compiled()
 def _moments(groups: Ints, times: Ints, order: Ints) -> Ints:
     starts = np.empty(len(order) + 1, np.int64)
     count = 0
@@ -289,7 +289,7 @@ def _moments(groups: Ints, times: Ints, order: Ints) -> Ints:
     return starts[: count + 1]
 
 
-@compiled
+@compiled()
 def sort_by(positions: Ints, words: Ints | Hashes) -> None:
     """Sort positions by the words at them, in place; equal ones stay in order."""
     if len(positions) > _FEW:

@@ -17,7 +17,7 @@ from altneu.columnar.hashing import Hashes, hash_rows
 from altneu.columnar.ranking import Order, Words, order_words
 from altneu.columnar.rows import Ints, Rows
 from altneu.columnar.sorting import sort_ties
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.grouping import bucketed
 from altneu.operators.kernels.groups import Groups, Picked, Skipped, sort_by
 from altneu.trace.batch import Layout, Matches
@@ -124,7 +124,7 @@ class GroupsInOrder(Groups):
         return hash_rows(self.old_values)
 
 
-@compiled
+@compiled()
 def _by_word(group: Ints, words: Words, count: int) -> Ints:
     """Positions by group and word, equal ones as they stand."""
     place, starts = bucketed(group, count)
@@ -133,7 +133,7 @@ def _by_word(group: Ints, words: Words, count: int) -> Ints:
     return place
 
 
-@compiled
+@compiled()
 def _tied(group: Ints, words: Words, place: Ints) -> Ints:
     """The places whose group and word are those of the place before."""
     tied, count = np.empty(len(place), np.int64), 0
@@ -144,7 +144,7 @@ def _tied(group: Ints, words: Words, place: Ints) -> Ints:
     return tied[:count].copy()
 
 
-@compiled
+@compiled()
 def _runs(tied: Ints, wanted: Ints) -> Ints:
     """The runs of ties that hold some of them: lines of where they start and where they stop."""
     runs, count, t = np.empty((2, len(wanted)), np.int64), 0, 0

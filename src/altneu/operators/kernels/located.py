@@ -14,7 +14,7 @@ from altneu.columnar.gathered import Gathered
 from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_stretch
 from altneu.columnar.ranking import Order, Words, sort_lines, whole_order
 from altneu.columnar.rows import Ints, Rows
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.in_order import in_order
 from altneu.order import Rounds
 from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_of, find_in, matches_of, reaches
@@ -306,7 +306,7 @@ def null_starts(located: Located, hits: Ints, column: str) -> Ints:
     return stop
 
 
-@compiled
+@compiled()
 def _sizes(hits: Ints, count: int) -> Ints:
     """How many rows each key has in runs."""
     sizes = np.zeros(count, np.int64)
@@ -315,7 +315,7 @@ def _sizes(hits: Ints, count: int) -> Ints:
     return sizes
 
 
-@compiled
+@compiled()
 def _last_words(hits: Ints, lines: Ints) -> Ints:
     """Where, in each run, the rows begin that have the last of all words."""
     starts = np.empty(len(hits), np.int64)
@@ -324,7 +324,7 @@ def _last_words(hits: Ints, lines: Ints) -> Ints:
     return starts
 
 
-@compiled
+@compiled()
 def _first_words(hits: Ints, lines: Ints) -> Ints:
     """Where, in each run, the rows end that have the first of all words."""
     ends = np.empty(len(hits), np.int64)
@@ -348,7 +348,7 @@ def _bisected(stack: Stack, block: Ints, low: Ints, high: Ints, values: Rows, la
     return low
 
 
-@compiled
+@compiled()
 def twice(lines: Ints) -> Ints:
     """The same lines, with room for as many more."""
     more = np.empty((2 * len(lines), lines.shape[1]), np.int64)
@@ -356,7 +356,7 @@ def twice(lines: Ints) -> Ints:
     return more
 
 
-@compiled
+@compiled()
 def put_run(runs: Ints, count: int, key: int, block: int, start: int, stop: int) -> tuple[Ints, int]:
     """Append a run to those that there are, if it has rows."""
     if start >= stop:
@@ -367,7 +367,7 @@ def put_run(runs: Ints, count: int, key: int, block: int, start: int, stop: int)
     return runs, count + 1
 
 
-@compiled
+@compiled()
 def _word_spans(hits: Ints, lines: Ints, number: Ints, words: Words) -> Ints:
     """Where the rows with some words begin and end in the runs of their keys, which ascend: (word, run, begin, end)."""
     out, count, low = np.empty((len(words) + 8, 4), np.int64), 0, 0
@@ -385,7 +385,7 @@ def _word_spans(hits: Ints, lines: Ints, number: Ints, words: Words) -> Ints:
     return out[:count].copy()
 
 
-@compiled
+@compiled()
 def _word_runs(hits: Ints, lines: Ints, number: Ints, words: Words) -> Ints:
     """The rows with some words, as runs by key and block, those that overlap or meet as one."""
     spans = _word_spans(hits, lines, number, words)
@@ -406,7 +406,7 @@ def joined_runs(runs: Ints) -> Ints:
     return _merge_runs(runs[np.lexsort((runs[:, 2], runs[:, 1], runs[:, 0]))])
 
 
-@compiled
+@compiled()
 def _merge_runs(runs: Ints) -> Ints:
     count = 0
     for r in range(len(runs)):
@@ -420,7 +420,7 @@ def _merge_runs(runs: Ints) -> Ints:
     return runs[:count].copy()
 
 
-@compiled
+@compiled()
 def places_in(runs: Ints, rows: Ints) -> Ints:
     """Where rows, lines (key, block, row), are among all rows of runs, in which each is."""
     result = np.empty(len(rows), np.int64)
@@ -433,7 +433,7 @@ def places_in(runs: Ints, rows: Ints) -> Ints:
     return result
 
 
-@compiled
+@compiled()
 def next_key(hits: Ints, first: int) -> int:
     """Where the runs of the key of run ``first`` end."""
     last = first + 1
@@ -442,7 +442,7 @@ def next_key(hits: Ints, first: int) -> int:
     return last
 
 
-@compiled
+@compiled()
 def next_batch(hits: Ints, batch: Ints, first: int) -> int:
     """Where the runs end that one batch has of the key of run ``first``: runs of one batch follow each other."""
     last = first + 1

@@ -6,10 +6,10 @@ Source: Fenwick, A New Data Structure for Cumulative Frequency Tables, 1994.
 from __future__ import annotations
 
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 
 
-@compiled
+@compiled()
 def grow(tree: Ints, start: int, stop: int, at: int, amount: int) -> None:
     """Add to the count of place ``at`` of those from ``start`` up to ``stop``.
 
@@ -21,7 +21,7 @@ def grow(tree: Ints, start: int, stop: int, at: int, amount: int) -> None:
         i += i & -i
 
 
-@compiled
+@compiled()
 def place_of(tree: Ints, start: int, stop: int, n: int) -> int:
     """The place that holds the n-th, from 0 on, when no count is negative and they add up to more than n.
 

@@ -22,7 +22,7 @@ from altneu.columnar.columns import Mask
 from altneu.columnar.lookup import LAST_WORD, ONE
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.counted import counted_blocks, uncounted, units, upto, word_at
 from altneu.operators.kernels.located import (
     NewRows,
@@ -83,7 +83,7 @@ def _read(old: OldRows, whole: Mask, stretches: Ints, stand_ins: Ints) -> Matche
     return replace(result, diffs=diffs)
 
 
-@compiled
+@compiled()
 def _around(fraction: float, n: int, moved: int) -> tuple[int, int]:
     """The first and the last place that may hold what is at a fraction, of n units of which so many come and go."""
     low = int(np.floor(fraction * max(n - moved - 1, 0))) - moved - _MARGIN
@@ -91,7 +91,7 @@ def _around(fraction: float, n: int, moved: int) -> tuple[int, int]:
     return max(low, 0), min(high, n - 1)
 
 
-@compiled
+@compiled()
 def _stretches(hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: Ints, moved: Ints) -> tuple[Ints, Ints]:
     """Runs that are read; and for each part of a group that is not, one of its rows: (key, block, row, units of all).
 
@@ -130,7 +130,7 @@ def _stretches(hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: I
     return runs[:used].copy(), others[:many].copy()
 
 
-@compiled
+@compiled()
 def _wanted(
     hits: Ints, behind: Ints, first: int, last: int, blocks: Any, fractions: Any, moved: int, touched: Ints
 ) -> tuple[Words, Words]:
@@ -159,7 +159,7 @@ def _wanted(
     return out_low[:joined].copy(), out_high[:joined].copy()
 
 
-@compiled
+@compiled()
 def _stand_in(
     others: Ints, many: int, hits: Ints, first: int, start: Ints, stop: Ints, blocks: Any
 ) -> tuple[Ints, int]:

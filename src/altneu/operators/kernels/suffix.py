@@ -25,10 +25,10 @@ from altneu.columnar.columns import Mask, valid_mask
 from altneu.columnar.lookup import LAST_WORD, ONE, word_stretch
 from altneu.columnar.ranking import Words, codes
 from altneu.columnar.rows import Ints
+from altneu.compiled import compiled
 from altneu.operators.kernels.around import around_of
 from altneu.operators.kernels.block_extremes import rows_of_extremes
 from altneu.operators.kernels.block_sums import SkippedRows
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.counted import counted_blocks, uncounted, units, units_before, upto, word_at
 from altneu.operators.kernels.located import Located, NewRows, OldRows, Ranked, joined_runs, next_key, put_run
 from altneu.operators.kernels.within import farthest
@@ -179,7 +179,7 @@ def _peers(values: Arranged, new: NewRows, words: Words, located: Located, kept:
     return result
 
 
-@compiled
+@compiled()
 def _units_before(hits: Ints, blocks: Any, words: Words) -> Ints:
     """How many units each key has before a word."""
     result = np.zeros(len(words), np.int64)
@@ -191,7 +191,7 @@ def _units_before(hits: Ints, blocks: Any, words: Words) -> Ints:
     return result
 
 
-@compiled
+@compiled()
 def _starts(hits: Ints, blocks: Any, words: Words, whole: Mask, before: int) -> tuple[Ints, Words, Ints]:
     """Where each run begins to be read, ``before`` units ahead of its key's word; that word, and how many come before.
 
@@ -217,7 +217,7 @@ def _starts(hits: Ints, blocks: Any, words: Words, whole: Mask, before: int) -> 
     return start, at_word, skipped
 
 
-@compiled
+@compiled()
 def _first_rows(hits: Ints, upto: Ints, skipped: Ints, blocks: Any, wanted: int) -> Ints:
     """Runs before ``upto`` with the first units of each key, of which so many are ``skipped``."""
     runs, count, first = np.empty((len(hits) + 8, 4), np.int64), 0, 0

@@ -16,7 +16,7 @@ from altneu.columnar.columns import Mask
 from altneu.columnar.lookup import LAST_WORD, ONE
 from altneu.columnar.ranking import Order, Words, order_words
 from altneu.columnar.rows import Ints, Rows
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.counted import upto
 from altneu.operators.kernels.located import NewRows, OldRows, joined_runs, put_run
 from altneu.operators.reduce.node import Within
@@ -66,7 +66,7 @@ def _distances(values: Rows, words: Words, bounds: tuple[str, ...], order: Order
     return result
 
 
-@compiled
+@compiled()
 def _runs_within(hits: Ints, lines: Ints, number: Ints, words: Words, far: Words, whole: Mask) -> Ints:
     """Twice ``far`` from each word of a key, as runs; keys and their words ascend."""
     out, count, low = np.empty((2 * len(hits) + 8, 4), np.int64), 0, 0

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from altneu import types as T
 from altneu.columnar.rows import Ints
+from altneu.compiled import compiled
 from altneu.errors import TypeMismatchError
 from altneu.expressions.calendar import civil_from_days, days_from_civil
 from altneu.expressions.text_out import to_text
 from altneu.expressions.vector import Vector
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.linear.expansion import MOST, Expansion, Failures, Mask
 
 Values: TypeAlias = Callable[[Ints, Ints], Ints]
@@ -136,7 +136,7 @@ def _by_months(begin: Ints, end: Ints, step: Ints, unit: int) -> tuple[Ints, Val
     return counts, lambda rows, steps: days(rows, steps) * unit + tick[rows]
 
 
-@compiled
+@compiled()
 def _find_cuts(months: Ints, days: Ints, step: Ints, cuts: Ints) -> None:
     """The first step at which a day of the month is cut to 30, to 29 and to 28."""
     for row in range(len(months)):

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from altneu.columnar.python_values import exception_text, value_text
 from altneu.columnar.rows import Ints, Rows, record_type
+from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError, ImpureFunctionError
 from altneu.operators.kernels.changes import emit_change, finals_for, room_for, tell
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import SCRATCH, bump
 from altneu.operators.kernels.groups import (
     NEGATIVE_MULTIPLICITY,
@@ -245,7 +245,7 @@ def reduce_accumulable(given: Arranged | Groups, spec: AccumulableSpec, operator
     return spec.reduced(touched(given), operator)
 
 
-@compiled
+@compiled()
 def _finals(
     finishing: Ints,
     kinds: Ints,
@@ -271,7 +271,7 @@ def _finals(
             return
 
 
-@compiled
+@compiled()
 def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, width: int) -> Any:
     """Walk the moments of every group on one dense accumulator; returns the changes and whether a slot overflowed."""
     groups, times, slots, amounts = new
@@ -322,7 +322,7 @@ def _count(groups: Groups) -> Counts:
     return Counts(order[starts[changed]], before[changed], after[changed])
 
 
-@compiled
+@compiled()
 def _running(
     order: Ints, starts: Ints, groups: Ints, diffs: Ints, old_starts: Ints, old_diffs: Ints
 ) -> tuple[Ints, Ints, bool]:

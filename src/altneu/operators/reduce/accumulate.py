@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError, PlanError, SchemaError, UnknownColumnError
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import (
     ANYTHING,
     DECIMAL,
@@ -374,7 +374,7 @@ def _buffer(column: pa.Array, type_: np.dtype[np.generic], words: int = 1) -> np
     return np.frombuffer(data, type_)[start : start + len(column) * words]
 
 
-@compiled
+@compiled()
 def _explode(
     grouped: Any, diffs: Ints, read: Any, words: tuple[Ints, Ints, Mask]
 ) -> tuple[Ints, npt.NDArray[np.int16], Ints, bool]:
@@ -417,7 +417,7 @@ def _explode(
     return out_group[:result], out_slot[:result], out_amount[:result], overflow
 
 
-@compiled
+@compiled()
 def _add_extras(sums: Ints, start: int, extras: Ints, words: Ints, valid: Mask, i: int, diff: int) -> bool:
     """Add row ``i`` to the sums of products and the counts of bits; a product with a null is none."""
     overflow = False
@@ -438,12 +438,12 @@ def _add_extras(sums: Ints, start: int, extras: Ints, words: Ints, valid: Mask, 
     return overflow
 
 
-@compiled
+@compiled()
 def _range_size(count: int, width: int) -> int:
     return max(min(count, _TABLE_SIZE // width), 1)
 
 
-@compiled
+@compiled()
 def _emit(
     sums: Ints,
     line: int,

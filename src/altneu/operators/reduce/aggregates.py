@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from altneu.columnar.rows import Ints
+from altneu.compiled import compiled
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError, UnsupportedFunctionError
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import (
     ANYTHING,
     BIT_COUNTS,
@@ -233,7 +233,7 @@ def _digits(number: int) -> list[int]:
     return [(number >> (32 * i)) & 0xFFFFFFFF for i in range(4)]
 
 
-@compiled
+@compiled()
 def finish_one(line: Ints, sums: Ints, count: int, magnitude: Ints) -> tuple[int, bool, int, int]:
     """Read one final: (DATA, OVERFLOW or NEGATIVE, whether it is not null, low word, high word)."""
     how, kind, base = line[HOW], line[KIND], line[BASE]
@@ -271,7 +271,7 @@ def finish_one(line: Ints, sums: Ints, count: int, magnitude: Ints) -> tuple[int
     return DATA, True, low, high
 
 
-@compiled
+@compiled()
 def _bits(how: int, sums: Ints, start: int, n: int) -> tuple[bool, int]:
     """Whether a bit counts on less than no row or on too many, and the bits that all, some or an odd number have."""
     wrong, word = False, 0
@@ -283,7 +283,7 @@ def _bits(how: int, sums: Ints, start: int, n: int) -> tuple[bool, int]:
     return wrong, word
 
 
-@compiled
+@compiled()
 def group_state(sums: Ints, count: int, kinds: Ints, magnitude: Ints) -> int:
     """EMPTY, DATA, or NEGATIVE when the accumulations show that some row's count is below zero.
 

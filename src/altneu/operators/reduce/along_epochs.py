@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Ints
+from altneu.compiled import compiled
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.groups import ReduceOutput, sort_by
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.touched_history import History
@@ -154,7 +154,7 @@ def _spread(
     return Updates(settled.rows, times, settled.diffs), some
 
 
-@compiled
+@compiled()
 def _laid_out(group: Ints, times: Ints, first: Ints, at: Ints, count: int, ahead: int, small: int) -> Any:
     """Lines as ``_Lines`` has them, sets of rounds one after the other, each by place."""
     rounds, sets = times[1:], 1 << len(at)
@@ -198,7 +198,7 @@ def _laid_out(group: Ints, times: Ints, first: Ints, at: Ints, count: int, ahead
     return lines, old, new, _moments(times[0], new, lines[2], owners, places), some, later
 
 
-@compiled
+@compiled()
 def _next_rounds(group: Ints, rounds: Ints, at: Ints, count: int, ahead: int, small: int) -> Any:
     """Inside one loop the next ``ahead`` rounds of each small group, as groups and rounds, by both; and the one behind.
 
@@ -227,7 +227,7 @@ def _next_rounds(group: Ints, rounds: Ints, at: Ints, count: int, ahead: int, sm
     return begins, some, later
 
 
-@compiled
+@compiled()
 def _is_in(rounds: Ints, i: int, upto: Ints, place: int, strict: int) -> bool:
     """Whether an update is of the rounds up to a place, lesser ones in the loops whose bits are set."""
     for loop in range(len(rounds)):  # noqa: SIM110 -- Numba takes no generator here
@@ -236,7 +236,7 @@ def _is_in(rounds: Ints, i: int, upto: Ints, place: int, strict: int) -> bool:
     return True
 
 
-@compiled
+@compiled()
 def _moments(epoch: Ints, new: Ints, starts: Ints, owners: Ints, places: int) -> Ints:
     """Sort the new updates of each line by epoch, and fill in their lines and moments; epochs, signs and places."""
     result, moments = np.empty((3, new.shape[1]), np.int64), 0

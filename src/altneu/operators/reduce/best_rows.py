@@ -16,9 +16,9 @@ import numpy as np
 
 from altneu.columnar.ranking import Order, Words, dense, order_text, order_words, whole_order
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.operators.arrange.retention import EVERY_UPDATE
 from altneu.operators.base import Here
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import number_new
 from altneu.operators.node import Key
@@ -150,7 +150,7 @@ def _first_of(number: Ints, some: Ints, until: Ints, count: int) -> tuple[Ints, 
     return bound, is_bound
 
 
-@compiled
+@compiled()
 def _are_least(number: Ints, words: Words, count: int) -> Any:
     """Which rows have the least word of their group."""
     least = np.full(count, np.uint64(0xFFFFFFFFFFFFFFFF))
@@ -162,7 +162,7 @@ def _are_least(number: Ints, words: Words, count: int) -> Any:
     return result
 
 
-@compiled
+@compiled()
 def _behind(position: Ints, group: Ints, rank: Ints, times: Ints, is_new: Any) -> tuple[Any, Ints]:
     """Which rows have a better or equal one at a lesser or equal time, and for each one that is better, or -1.
 
@@ -195,7 +195,7 @@ def _behind(position: Ints, group: Ints, rank: Ints, times: Ints, is_new: Any) -
     return behind, by
 
 
-@compiled
+@compiled()
 def _is_before(times: Ints, i: int, j: int) -> bool:
     """Whether a time is less than another or equal, in every column."""
     before = True

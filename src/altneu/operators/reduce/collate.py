@@ -21,9 +21,9 @@ import pyarrow as pa
 from altneu.columnar.gathered import Gathered
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.errors import ERROR_SCHEMA
 from altneu.operators.kernels.changes import state_text
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import AllNew, Groups, ReduceOutput, key_errors, number_new, output
 from altneu.operators.kernels.in_order import GroupsInOrder
@@ -280,7 +280,7 @@ def _united(errors: Sequence[Updates], before: int) -> Updates:
     return Updates(some.rows.take(order[at]), times[at].reshape(1, -1), change)
 
 
-@compiled
+@compiled()
 def _changes_of(what: Ints, times: Ints, diffs: Ints) -> tuple[Ints, Ints]:
     """Where the sum of what is equal begins (+1) and ceases (-1) to be above zero; by what it is of, and time."""
     at, change = np.empty(len(what), np.int64), np.empty(len(what), np.int64)
@@ -333,7 +333,7 @@ def _put_together(
     return Updates(put, times.reshape(1, -1), diffs)
 
 
-@compiled
+@compiled()
 def _assembled(lines: Ints, parts: int, before: int, default_row: bool) -> tuple[Ints, Ints, Ints, Ints]:
     """Changes of whole rows: key, time, diff, and the row of each part; -1 for none, which the default row is made of.
 
@@ -366,7 +366,7 @@ def _assembled(lines: Ints, parts: int, before: int, default_row: bool) -> tuple
     return whose[:count].copy(), times[:count].copy(), diffs[:count].copy(), rows[:, :count].copy()
 
 
-@compiled
+@compiled()
 def _is_shown(row: Ints, wrong: int, default_row: bool) -> bool:
     """Whether a group has a row: that of all its parts, or the default one if none has any."""
     there = 0

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from altneu.columnar.ranking import codes
 from altneu.columnar.rows import Ints, Rows, positions_of, taken
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.kernels.groups import NOTHING_PENDED, Groups, ReduceOutput, in_time_order, no_errors, sort_by
 from altneu.trace.update import Updates
@@ -44,7 +44,7 @@ def reduce_extremes(groups: Groups, greatest: Sequence[bool], schema: pa.Schema)
     return ReduceOutput(oks, no_errors(1), NOTHING_PENDED)
 
 
-@compiled
+@compiled()
 def _changes(
     code: Ints, diffs: Ints, old: Ints, old_start: Ints, new: Ints, new_group: Ints, order: Ints, moments: Ints
 ) -> tuple[Ints, bool]:
@@ -96,7 +96,7 @@ def _changes(
     return lines[:, :made].copy(), True
 
 
-@compiled
+@compiled()
 def _ends(counts: Ints) -> tuple[int, int, bool]:
     """The first and the last position that is there, -1 where none is; and whether one is below zero."""
     first, last, negative = -1, -1, False

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from altneu.columnar.ranking import Order, codes, dense, sort_lines
 from altneu.columnar.rows import Ints, taken
+from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError, StepFailedError
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import Contents
 from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.reduce.aggregates import DATA, NEGATIVE
@@ -218,7 +218,7 @@ def cut(sizes: Ints) -> Iterator[tuple[int, int]]:
         first, before = last, int(upto[last - 1])
 
 
-@compiled
+@compiled()
 def _apply(begin: int, end: int, updates: Any, counts: Ints) -> tuple[int, int, int, bool]:
     """Add updates to counts: by how much there are more copies, negative counts, and too large ones; overflow."""
     ranks, diffs = updates
@@ -234,7 +234,7 @@ def _apply(begin: int, end: int, updates: Any, counts: Ints) -> tuple[int, int, 
     return copies, negatives, large, overflow
 
 
-@compiled
+@compiled()
 def _updates(line: int, groups: Any) -> tuple[int, int]:
     """Which updates make a line of the one before: those of its moment, or the old ones of its group."""
     group, moment, moments, old_starts, _ = groups
@@ -243,7 +243,7 @@ def _updates(line: int, groups: Any) -> tuple[int, int]:
     return moments[moment[line]], moments[moment[line] + 1]
 
 
-@compiled
+@compiled()
 def _sizes(groups: Any, new: Any, old: Any, counts: Ints) -> tuple[Ints, bool]:
     """The places of each line, -1 where a count is below zero; whether a count overflowed."""
     moment = groups[1]
@@ -263,7 +263,7 @@ def _sizes(groups: Any, new: Any, old: Any, counts: Ints) -> tuple[Ints, bool]:
     return sizes, overflow
 
 
-@compiled
+@compiled()
 def _fill(groups: Any, new: Any, old: Any, counts: Ints, lines: Any, sizes: Ints, places: Ints) -> None:
     """Write ranks and copies of some lines; ``counts`` are those of the line before the first, which may come again."""
     group, moment, _, _, starts = groups
@@ -284,7 +284,7 @@ def _fill(groups: Any, new: Any, old: Any, counts: Ints, lines: Any, sizes: Ints
                 count += 1
 
 
-@compiled
+@compiled()
 def _places_in(bounds: Ints, rows: Ints, copies: Ints, other: Ints, other_copies: Ints, values: int) -> Ints:
     """Copies of a row are together in any order."""
     result, first = np.empty(len(rows), np.int64), np.empty(values, np.int64)
@@ -296,7 +296,7 @@ def _places_in(bounds: Ints, rows: Ints, copies: Ints, other: Ints, other_copies
     return result
 
 
-@compiled
+@compiled()
 def _first_at(ranks: Ints, start: Ints, end: Ints, wanted: Ints) -> Ints:
     result = np.empty(len(start), np.int64)
     for i in range(len(start)):
@@ -311,7 +311,7 @@ def _first_at(ranks: Ints, start: Ints, end: Ints, wanted: Ints) -> Ints:
     return result
 
 
-@compiled
+@compiled()
 def _bounded(codes: Ints, starts: Ints, groups: Ints, bounds: Ints, after: bool) -> Ints:
     """For each value the first rank of its group whose code is not below its bound (``after``: is above it)."""
     result = np.empty(len(bounds), np.int64)

@@ -12,8 +12,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from altneu.compiled import compiled
 from altneu.expressions.names import MOMENTS
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_number import number_at, parted, plus, product, whole
 from altneu.operators.kernels.exact_sum import (
     DIGITS,
@@ -115,12 +115,12 @@ _NEEDED = np.array([[p in _NEEDS.get(f, (_VARIANCE_X,)) for p in range(6)] for f
 _GRID = 1074
 
 
-@compiled
+@compiled()
 def _special(sums: Ints, base: int) -> bool:
     return sums[base + NANS] != 0 or sums[base + PLUS_INFINITIES] != 0 or sums[base + MINUS_INFINITIES] != 0
 
 
-@compiled
+@compiled()
 def _polynomial(which: int, bases: Ints, sums: Ints, n: int) -> tuple[float, int]:
     """The value of a polynomial as (m, e): rounded once, it is near m * 2^e, on the grid of its factors."""
     total = whole(0)
@@ -138,7 +138,7 @@ def _polynomial(which: int, bases: Ints, sums: Ints, n: int) -> tuple[float, int
     return parted(total)
 
 
-@compiled
+@compiled()
 def moment(how: int, bases: Ints, sums: Ints, n: int) -> tuple[bool, bool, float]:
     """One final of ``n`` values or pairs: whether the sums are those of no rows, whether it is not null, and the value.
 
@@ -173,13 +173,13 @@ def moment(how: int, bases: Ints, sums: Ints, n: int) -> tuple[bool, bool, float
     return False, True, math.ldexp(m[_FOURTH] / under / under, e[_FOURTH] - 2 * low)
 
 
-@compiled
+@compiled()
 def _even(mantissa: float, e: int) -> tuple[float, int]:
     """The same value with an even exponent."""
     return (mantissa * 2.0, e - 1) if e & 1 else (mantissa, e)
 
 
-@compiled
+@compiled()
 def _mean(mantissa: float, e: int, n: int, squared: bool, sample: bool) -> float:
     """A sum of products of deviations, which is n times as large as it is, divided by nothing more, n or n - 1."""
     value = mantissa / float(n)
@@ -188,7 +188,7 @@ def _mean(mantissa: float, e: int, n: int, squared: bool, sample: bool) -> float
     return math.ldexp(value, e - 2 * _GRID)
 
 
-@compiled
+@compiled()
 def _correlation(m: Doubles, e: Ints) -> float:
     """The coefficient of correlation, which doubles would round beyond 1."""
     left, low = m[_VARIANCE_X], e[_VARIANCE_X] + e[_VARIANCE_Y]
@@ -198,7 +198,7 @@ def _correlation(m: Doubles, e: Ints) -> float:
     return max(-1.0, min(value, 1.0))
 
 
-@compiled
+@compiled()
 def _of_pairs(how: int, m: Doubles, e: Ints, odd_x: bool, odd_y: bool) -> tuple[bool, bool, float]:
     """Correlation, and the line that explains the first argument, x, by the second, y.
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.groups import Groups, ReduceOutput
 from altneu.operators.reduce.along import Lines, Requests, Spread, reduce_along
 from altneu.operators.reduce.spec import ReduceSpec
@@ -148,7 +148,7 @@ def _sorted(requested: list[tuple[Ints, Ints, int]]) -> Requests:
     return points[order], targets[order], factors[order]
 
 
-@compiled
+@compiled()
 def _cover(bounds: Ints, ys: Ints) -> Ints:
     """The chain of each time; times are sorted by group, epoch and event, and chains numbered through the groups.
 
@@ -172,7 +172,7 @@ def _cover(bounds: Ints, ys: Ints) -> Ints:
     return chain
 
 
-@compiled
+@compiled()
 def _neighbours(bounds: Ints, xs: Ints, ys: Ints) -> tuple[Ints, Ints, Ints]:
     """For each time (x, y) the greatest at or below (x-, y), (x, y-) and (x-, y-); -1 where there is none.
 
@@ -208,7 +208,7 @@ def _neighbours(bounds: Ints, xs: Ints, ys: Ints) -> tuple[Ints, Ints, Ints]:
     return left, down, diag
 
 
-@compiled
+@compiled()
 def _last(ys: Ints, low: int, high: int, most: int) -> int:
     """The last of ``low`` to ``high`` that is not above ``most``; the first is not."""
     while high - low > 1:
@@ -220,7 +220,7 @@ def _last(ys: Ints, low: int, high: int, most: int) -> int:
     return low
 
 
-@compiled
+@compiled()
 def _sizes(owner: Ints, bounds: Ints, points: Ints, starts: Ints, times: Ints) -> Ints:
     """How many updates of its group each line has: those at or below its last point."""
     sizes = np.zeros(len(owner), np.int64)
@@ -231,7 +231,7 @@ def _sizes(owner: Ints, bounds: Ints, points: Ints, starts: Ints, times: Ints) -
     return sizes
 
 
-@compiled
+@compiled()
 def _fill(owner: Ints, bounds: Ints, points: Ints, starts: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
     """The updates of each line, the line and, ascending, the point of each: the first that it is at or below."""
     sizes = _sizes(owner, bounds, points, starts, times)
@@ -257,7 +257,7 @@ def _fill(owner: Ints, bounds: Ints, points: Ints, starts: Ints, times: Ints) ->
     return which, line_of, point
 
 
-@compiled
+@compiled()
 def _first(points: Ints, low: int, high: int, x: int, y: int) -> int:
     """The first point of a chain from ``low`` up to ``high`` that (x, y) is at or below; ``high`` if there is none."""
     while low < high:

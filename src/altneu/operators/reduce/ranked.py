@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from altneu.columnar.ranking import dense, sort_lines
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError, PlanError
 from altneu.operators.kernels.bitmap import empty_set
 from altneu.operators.kernels.changes import list_column, tell
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import Contents, contents
 from altneu.operators.kernels.exact_sum import ANYTHING, DECIMAL
 from altneu.operators.kernels.grouping import group_rows, order_within_groups
@@ -229,7 +229,7 @@ def _without_nulls(columns: Sequence[pa.Array], count: int) -> Ints:
     return np.flatnonzero(some)
 
 
-@compiled
+@compiled()
 def _dense_ranks(line: Ints, group: Ints, order: Ints) -> tuple[Ints, Ints]:
     """Ranks through all groups, equal values of a group sharing one; and a value of each rank."""
     rank, first = np.empty(len(order), np.int64), np.empty(len(order), np.int64)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from altneu.columnar.rows import Ints
+from altneu.compiled import compiled
 from altneu.operators.kernels.bitmap import Words, following, insert, preceding, remove
 from altneu.operators.kernels.changes import emit_change, finals_for, room_for
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import (
     BIT_COUNTS,
     DIGITS,
@@ -50,7 +50,7 @@ from altneu.operators.reduce.ranked_plan import (
 _LONGEST_LIST = 2**31 - 1
 
 
-@compiled
+@compiled()
 def _list(flat: Ints, used: int, once: bool, t: int, group: int, ranking: Any, counts: Ints) -> Any:
     """Append the values of a track in order, each as often as it counts; -1 if they are more than a list holds."""
     _, _, starts, first, bits, levels = ranking
@@ -68,7 +68,7 @@ def _list(flat: Ints, used: int, once: bool, t: int, group: int, ranking: Any, c
     return flat, used
 
 
-@compiled
+@compiled()
 def _note(m: int, begin: int, end: int, values: Ints, ranking: Any, counts: Ints, notes: Any) -> int:
     """Note each rank that a moment's updates will touch, with its count before them; returns how many."""
     ranked, position = ranking[0], ranking[1]
@@ -83,7 +83,7 @@ def _note(m: int, begin: int, end: int, values: Ints, ranking: Any, counts: Ints
     return many
 
 
-@compiled
+@compiled()
 def _mark(reads: Ints, stale: Mask, group: int, many: int, starts: Ints, counts: Ints, notes: Any) -> None:
     """Mark the lists that the noted ranks change: a list by any change of a count, a set when a value comes or goes."""
     _, noted, noted_count = notes
@@ -96,7 +96,7 @@ def _mark(reads: Ints, stale: Mask, group: int, many: int, starts: Ints, counts:
                 stale[a] |= then != now and (reads[a, WHAT] == LIST or then == 0 or now == 0)
 
 
-@compiled
+@compiled()
 def _ranked(at: int, diff: int, counts: Ints, bits: Words, levels: Ints) -> tuple[int, bool]:
     """Let a value's rank count: by how much the values that are there have changed, and overflow."""
     was = counts[at] > 0
@@ -110,14 +110,14 @@ def _ranked(at: int, diff: int, counts: Ints, bits: Words, levels: Ints) -> tupl
     return 1, overflow
 
 
-@compiled
+@compiled()
 def _extreme(least: bool, start: int, stop: int, bits: Words, levels: Ints) -> int:
     """The least or the greatest rank of a group that is there, -1 if none is."""
     at = following(bits, levels, start) if least else preceding(bits, levels, stop - 1)
     return at if start <= at < stop else -1
 
 
-@compiled
+@compiled()
 def _mode(greatest: bool, start: int, stop: int, counts: Ints) -> int:
     """The least or the greatest of the ranks that count most, -1 if none is there."""
     result, most = -1, 0
@@ -127,13 +127,13 @@ def _mode(greatest: bool, start: int, stop: int, counts: Ints) -> int:
     return result
 
 
-@compiled
+@compiled()
 def _place(fraction: float, n: int) -> int:
     """Which of n values, from 0 on, is the least that a fraction of them is not above."""
     return max(int(np.ceil(fraction * n)) - 1, 0)
 
 
-@compiled
+@compiled()
 def _point(fraction: float, read: Ints, n: int, start: int, stop: int, tree: Ints, first: Ints, words: Ints) -> int:
     """The bits of what is at a fraction of the way through n values, between two of them in proportion.
 
@@ -152,7 +152,7 @@ def _point(fraction: float, read: Ints, n: int, start: int, stop: int, tree: Int
     return bits_of(left + (right - left) * (position - lower))
 
 
-@compiled
+@compiled()
 def _add_term(term: Ints, value: int, amount: int, sums: Ints, low: Ints, high: Ints, digits: Ints) -> bool:
     """Add a value, or a product of values, ``amount`` times; whether a slot overflowed."""
     kind, base, column = term[KIND], term[BASE], term[FACTORS]
@@ -169,7 +169,7 @@ def _add_term(term: Ints, value: int, amount: int, sums: Ints, low: Ints, high: 
     return add_product(sums, base + DIGITS, factors[:many], amount)
 
 
-@compiled
+@compiled()
 def sweep(  # noqa: C901, PLR0912, PLR0915 -- taking tuples of arrays apart costs more than a group's updates do
     groups: Any, new: Any, old: Any, ranking: Any, placing: Any, summed: Any, read: Any
 ) -> Any:

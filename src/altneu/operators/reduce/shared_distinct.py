@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError
 from altneu.operators.base import BY_KEY, CHANGE, Here, Outputs, OverArrangements
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.kernels.groups import Groups, in_time_order, touched
 from altneu.trace.batch import Arranged
@@ -109,7 +109,7 @@ def _words(values: Rows) -> Ints:
     return np.asarray(values.columns[0]).astype(np.int64)
 
 
-@compiled
+@compiled()
 def _flags(new: tuple[Ints, ...], old: tuple[Ints, ...], columns: int) -> tuple[Ints, bool]:
     """Of each moment: a new update of it, what is there before and after it, and whether a count is negative then.
 
@@ -137,7 +137,7 @@ def _flags(new: tuple[Ints, ...], old: tuple[Ints, ...], columns: int) -> tuple[
     return lines, overflow
 
 
-@compiled
+@compiled()
 def _add(counts: Ints, flags: int, diff: int) -> bool:
     """Count rows, and those that have a value in each column; whether that overflows."""
     overflow, bits = bump(counts, 0, diff), (flags << 1) | 1
@@ -147,7 +147,7 @@ def _add(counts: Ints, flags: int, diff: int) -> bool:
     return overflow
 
 
-@compiled
+@compiled()
 def _state(counts: Ints) -> tuple[int, int]:
     there, negative = 0, 0
     for i in range(len(counts)):

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from altneu.columnar.ranking import Order
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError, PlanError, TypeMismatchError, UnknownColumnError
 from altneu.operators.kernels.bitmap import empty_set, following, insert, remove
 from altneu.operators.kernels.changes import state_text
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import contents
 from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
@@ -125,7 +125,7 @@ def reduce_top_k(given: Arranged | Groups, spec: TopKSpec, operator: str = "top_
     return output(spec.schema, [oks], [errs])
 
 
-@compiled
+@compiled()
 def _apply(begin: int, end: int, updates: Any, counts: Ints, bits: Any, levels: Ints) -> tuple[int, int, bool]:
     """Add updates to the rows' counts: the least rank touched, the change in how many are below zero, and overflow."""
     ranks, diffs = updates
@@ -145,7 +145,7 @@ def _apply(begin: int, end: int, updates: Any, counts: Ints, bits: Any, levels: 
     return least, negatives, overflow
 
 
-@compiled
+@compiled()
 def _first(k: int, start: int, end: int, counts: Ints, bits: Any, levels: Ints, top: Any) -> int:
     """Write the first k rows between two ranks into ``top`` (rank, how often); returns how many ranks they are."""
     ranks, times = top
@@ -159,7 +159,7 @@ def _first(k: int, start: int, end: int, counts: Ints, bits: Any, levels: Ints, 
     return used
 
 
-@compiled
+@compiled()
 def _differ(was: Any, was_used: int, is_: Any, is_used: int, at: int, out: Any, count: int) -> int:
     """Write how two first-k lists, both by rank, differ."""
     out_at, out_rank, out_diff = out
@@ -180,7 +180,7 @@ def _differ(was: Any, was_used: int, is_: Any, is_used: int, at: int, out: Any, 
     return count
 
 
-@compiled
+@compiled()
 def _sweep(groups: Any, new: Any, old: Any, empty: Any, k: int) -> Any:
     """Go through the moments: (moment, rank, diff) of the rows that come and go, (moment, diff) of errors.
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from altneu.columnar.hashing import Hashes, hash_rows
 from altneu.columnar.rows import Ints, Rows
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import Groups, Picked, number_new
 from altneu.operators.reduce.standing import FirstRows, Touched, first_rows
@@ -220,7 +220,7 @@ class _Chosen(Groups):
         return self.picked().diffs[self.picked().old]
 
 
-@compiled
+@compiled()
 def _least_of(group: Ints, times: Ints, count: int) -> Ints:
     """The least of each coordinate of the times of each group."""
     result = np.full((len(times), count), np.iinfo(np.int64).max)

@@ -13,9 +13,9 @@ import pyarrow as pa
 from altneu.columnar.columns import Mask
 from altneu.columnar.ranking import Order
 from altneu.columnar.rows import Ints
+from altneu.compiled import compiled
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.operators.kernels.changes import state_text
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.contents import Contents, contents
 from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
 from altneu.operators.reduce.aggregates import DATA, OVERFLOW
@@ -163,7 +163,7 @@ def _changed(places: Places, results: Sequence[Results], spec: WindowSpec, shown
     return consolidate(built, Epoch()) if not sure or places.copy[at].any() else built
 
 
-@compiled
+@compiled()
 def _differ(bounds: Ints, states: Ints, moments: Ints, ranks: Ints, copies: Ints, keys: Ints, sure: bool) -> Any:
     """What comes and goes: (place, sign, moment). Unless ``sure``, equal keys do not say that results are equal."""
     room = 2 * len(ranks)

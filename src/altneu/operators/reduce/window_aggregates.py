@@ -11,7 +11,7 @@ import pyarrow as pa
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.ranking import codes
 from altneu.columnar.rows import Ints, Rows
-from altneu.operators.kernels.compiled import compiled
+from altneu.compiled import compiled
 from altneu.operators.kernels.exact_sum import ANYTHING, DECIMAL, NULLS, SCRATCH, STRIDE, add_value, bump
 from altneu.operators.kernels.groups import Groups
 from altneu.operators.reduce.accumulate import Mask, valid_of, words_of
@@ -77,7 +77,7 @@ def _type_of(call: WindowCall, column: pa.DataType) -> pa.DataType:
     return result_type(call.call, pa.schema([pa.field(call.call.arguments[0], column)]))
 
 
-@compiled
+@compiled()
 def _move_sums(
     rows: Ints, low: Ints, high: Ints, words: Ints, valid: Mask, kind: int, line: Ints, whose: Ints, before: Any
 ) -> Any:
@@ -112,7 +112,7 @@ def _move_sums(
     return state, some, finals
 
 
-@compiled
+@compiled()
 def _count(row: int, diff: int, sums: Ints, words: Ints, valid: Mask, kind: int, digits: Ints) -> None:
     """Let a value count; no sum of less than 2^31 values leaves its slots."""
     if len(valid) > 0 and not valid[row]:
@@ -133,7 +133,7 @@ def _extreme(call: WindowCall, places: Places, low: Ints, high: Ints) -> Picked:
     return row_picked(places, name, at)
 
 
-@compiled
+@compiled()
 def _move_extreme(codes_: Ints, low: Ints, high: Ints) -> Ints:
     """The position of the least code of each frame, -1 of an empty one; a queue keeps what may yet be the least."""
     result = np.empty(len(low), np.int64)

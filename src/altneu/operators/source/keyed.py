@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
 from altneu.errors import ERROR_SCHEMA
-from altneu.operators.kernels.compiled import compiled
 from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import no_errors, require_total, show_key, touched
 from altneu.operators.kernels.spans import show_row
@@ -142,7 +142,7 @@ class _Numbered:
         return _sweep(group, times, kind.astype(np.int64), self.named[order], self.home, self.there, groups)
 
 
-@compiled
+@compiled()
 def _listed(home: Ints, there: Any, groups: int) -> tuple[Ints, Ints, Ints, Ints]:
     """The values that each group has: they stand in ``listed`` from ``start[group]`` on, each at its ``place``.
 
@@ -160,14 +160,14 @@ def _listed(home: Ints, there: Any, groups: int) -> tuple[Ints, Ints, Ints, Ints
     return listed, place, size, start
 
 
-@compiled
+@compiled()
 def _put(value: int, group: int, listed: Ints, place: Ints, size: Ints, start: Ints) -> None:
     if place[value] < 0:
         listed[start[group] + size[group]], place[value] = value, size[group]
         size[group] += 1
 
 
-@compiled
+@compiled()
 def _take_out(value: int, group: int, listed: Ints, place: Ints, size: Ints, start: Ints) -> None:
     """Take a value out; the last of its group stands in its place."""
     if place[value] >= 0:
@@ -177,7 +177,7 @@ def _take_out(value: int, group: int, listed: Ints, place: Ints, size: Ints, sta
         place[value] = -1
 
 
-@compiled
+@compiled()
 def _meet(value: int, moment: int, used: int, place: Ints, met: Any) -> int:
     """Note, the first time that a moment has to do with a value, whether it was there; how many it has met by then."""
     stamp, was, some = met
@@ -187,7 +187,7 @@ def _meet(value: int, moment: int, used: int, place: Ints, met: Any) -> int:
     return used + 1
 
 
-@compiled
+@compiled()
 def _obey(what: int, value: int, group: int, moment: int, used: int, lists: Any, met: Any) -> int:
     """Obey one command about a value of a group; how many values its moment has met by then."""
     listed, place, size, start = lists
@@ -205,13 +205,13 @@ def _obey(what: int, value: int, group: int, moment: int, used: int, lists: Any,
     return used
 
 
-@compiled
+@compiled()
 def _tell(at: int, value: int, sign: int, out: Ints, result: int) -> int:
     out[0, result], out[1, result], out[2, result] = at, value, sign
     return result + 1
 
 
-@compiled
+@compiled()
 def _sweep(group: Ints, times: Ints, kind: Ints, which: Ints, home: Ints, there: Any, groups: int) -> Any:
     """Obey commands that are in order of (group, time, as given): O(commands + values).
 
@@ -243,7 +243,7 @@ def _sweep(group: Ints, times: Ints, kind: Ints, which: Ints, home: Ints, there:
     return _lines(rows, result), _lines(errors, failed)
 
 
-@compiled
+@compiled()
 def _lines(matches: Any, count: int) -> tuple[Ints, Ints, Ints]:
     return matches[0, :count].copy(), matches[1, :count].copy(), matches[2, :count].copy()
 

@@ -1,0 +1,89 @@
+"""The one way this package compiles loops that vectors cannot express, and where their code is kept."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numba
+from numba.core import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, InTreeCacheLocator
+from numba.core.codegen import get_host_cpu_features
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LEVEL = "x86-64-v3"
+"""The processors for which a wheel has compiled kernels (``scripts/build-wheel``): x86 of 2015 and later."""
+SHIPPED = "_kernels"
+"""The folder beside a module in which a wheel has them."""
+_LEVEL_FEATURES = ("+avx2", "+bmi", "+bmi2", "+f16c", "+fma", "+lzcnt", "+movbe", "+popcnt", "+sse4.2", "+xsave")
+
+
+def compiled(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Compile with Numba at the first call for each signature and keep the code on disk.
+
+    Code that came with the wheel is used if the processor can run it; ``options`` are those of ``numba.njit``.
+
+    Numba does not see that a compiled function called from another module has changed: after editing one, remove the
+    ``__pycache__`` of its callers.
+    """
+
+    def compile_(function: Callable[P, R]) -> Callable[P, R]:
+        dispatcher = numba.njit(**options)(function)
+        if hasattr(dispatcher, "py_func"):  # NUMBA_DISABLE_JIT leaves the function as it is
+            dispatcher._cache = _Kernels(dispatcher.py_func)
+        return cast("Callable[P, R]", dispatcher)
+
+    return compile_
+
+
+class _NoPlace(InTreeCacheLocator):
+    """Where no folder can be written: what is compiled lives as long as the process."""
+
+    def ensure_cache_path(self) -> None:
+        """Nothing will be written."""
+
+
+class _Places(CompileResultCacheImpl):
+    _locator_classes = [*CompileResultCacheImpl._locator_classes, _NoPlace]  # noqa: RUF012  # Numba declares it so
+
+
+class _Kernels(FunctionCache):
+    """Numba's cache, and behind it the code that came with the wheel, whose key names ``LEVEL`` and no processor."""
+
+    _impl_class = _Places
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._has_place = not isinstance(self._impl.locator, _NoPlace)
+        folder = Path(function.__code__.co_filename).parent / SHIPPED
+        self.shipped = IndexDataCacheFile(str(folder), self._impl.filename_base, self._impl.locator.get_source_stamp())
+
+    @property
+    def came_compiled(self) -> bool:
+        """Whether the wheel has code of this version of the function, for this Numba and processor."""
+        return runs_shipped() and bool(self.shipped._load_index())
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super()._load_overload(sig, target_context) if self._has_place else None
+        if found is None and runs_shipped():
+            _, (triple, *_), code = self._index_key(sig, target_context.codegen())
+            data = self.shipped.load((sig, (triple, LEVEL, ""), code))
+            found = None if data is None else self._impl.rebuild(target_context, data)
+        return found
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        if self._has_place:
+            super()._save_overload(sig, data)
+
+
+@cache
+def runs_shipped() -> bool:
+    """Whether this processor runs code for ``LEVEL``, and nobody chose another one (``NUMBA_CPU_NAME``)."""
+    if platform.machine() != "x86_64" or config.CPU_NAME is not None:  # type: ignore[attr-defined]
+        return False
+    return {*_LEVEL_FEATURES} <= {*get_host_cpu_features().split(",")}
