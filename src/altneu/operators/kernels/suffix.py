@@ -133,7 +133,7 @@ def _is_settled(needed: Suffix, ranked: Ranked, layout: Layout, skipped: Ints) -
     return result
 
 
-@compiled
+@compiled()
 def _stops(hits: Ints, lines: Ints, until: Words) -> Ints:
     """Where each run ends that is read up to a word of its key, with the rows that have it."""
     result = hits[:, 3].copy()
@@ -144,7 +144,7 @@ def _stops(hits: Ints, lines: Ints, until: Words) -> Ints:
     return result
 
 
-@compiled
+@compiled()
 def _farther(hits: Ints, blocks: Any, last: Words, until: Words, is_open: Mask, more: int) -> Words:
     """The word of the unit so many behind the rows up to ``last``; the last word where there are not as many."""
     result = until.copy()
