@@ -90,7 +90,7 @@ PLANS = {
 }
 
 LINES = {
-    "shows the negative count": {*COUNTS, "changes()", "subscribe()", "explain_row()", "inspect"},
+    "shows the negative count": {*COUNTS, "changes()", "subscribe()", "live()", "explain_row()", "inspect"},
     "output their rows, times the count": {*HANDED_ON},
     "an error row in the place of the row": IN_ITS_PLACE.keys() - {"left join"},
     "an error row in the place of the group's row": {*GROUPS},

@@ -20,7 +20,7 @@ _LEFT, _RIGHT = "text-align:left", "text-align:right"
 def titled(title: str, *parts: str, note: str = "") -> str:
     """A heading, what is said of it, and parts that are HTML already.
 
-    >>> titled("a < b", table(["x"], [["<i>", None]]), note="2 rows")
+    >>> titled("a < b", table(["x"], [["<i>"]]), note="2 rows")
     '<div><b>a &lt; b</b> <small>2 rows</small><table><thead><tr><th style="text-align:left">x</th></tr></thead>...
     """
     small = f" <small>{escape(note)}</small>" if note else ""
