@@ -178,7 +178,7 @@ def test_what_is_called_incremental_reads_as_much_of_a_hundred_times_as_many_row
 
 @pytest.mark.parametrize("direction", ["", " DESC"])
 def test_running_extremes_are_read_up_to_where_they_stay(direction, read):
-    """A row that is no extreme: nothing that comes behind it changes, or is read."""
+    """A change of a row that is not an extreme changes no row behind it, and reads none."""
     over = f"OVER (PARTITION BY g ORDER BY id{direction})"
     plan = T.window(a=f"max(v) {over}", b=f"min(x) {over}", c=f"first_value(w) {over}", d=f"last_value(w) {over}")
     counted = []

@@ -129,7 +129,7 @@ class Known:
 def least_readable(view: StoredView, since: int, lower: int) -> int:
     """The least time at which a view can be read, in a session that is closed up to ``lower`` and retains ``since``.
 
-    A view with ``retain`` has more history than the session, from the time on at which it was asked to.
+    A view with ``retain`` keeps more history than the session, beginning at the time when ``retain`` was given.
     """
     least = max(since, int(view["since"]))
     if "retain" not in view:

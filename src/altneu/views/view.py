@@ -149,7 +149,7 @@ class View(Contents):
 
         Raises:
             MissingExtraError: IPython is not installed.
-            ReadError: it is not called in a notebook or in IPython; ``rows`` is no positive number.
+            ReadError: it is not called in a notebook or in IPython; ``rows`` is not a positive number.
         """
         return live(self, self.subscribe, rows)
 

@@ -45,7 +45,8 @@ def suffix_of(needed: Suffix, new: NewRows, old: OldRows, values: Arranged | Non
     Shape:  ``values``, if peers are needed: the distinct values of the order, by the key and in the same order.
     Cost:   the rows from the first touched one on, and one bisection in each batch; 64 for each row before these that
             is read. 8 bytes a row where diffs differ, derived from the batch; for extremes what these cost. What
-            settles is read to at most four times the rows that have to be.
+            settles is read in passes: the first up to the last touched row, each other one four times as far behind it
+            as the one before, whose rows it reads again.
     Law:    running functions change of these rows, with what is known of those that are skipped, as of the whole groups
             (tests/operators/test_suffix.py).
     """
