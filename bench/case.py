@@ -23,6 +23,7 @@ from bench import (
     streams,
     times,
     triangles,
+    weights,
     workloads,
 )
 from bench.nexmark import measure as nexmark
@@ -50,6 +51,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "p": parsing.measure,
     "q": one_group.measure,
     "r": relations.measure,
+    "s": weights.measure,
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from altneu import algorithms, cdc, errors, sinks, windows
-from altneu.collections import logic
+from altneu.collections import logic, weights
 from altneu.collections.collection import Collection, recursive, source
 from altneu.collections.needs import first, last
 from altneu.collections.paths import Changes, Relations
@@ -65,5 +65,6 @@ __all__ = [
     "source",
     "spark_session",
     "update_time",
+    "weights",
     "windows",
 ]

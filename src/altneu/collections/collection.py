@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -57,6 +57,16 @@ _SPARK_VERBS = {
     "withColumnRenamed": "select(new=...)",
     "withColumns": _WITH,
 }
+
+
+W_co = TypeVar("W_co", covariant=True)
+
+
+class Weighing(Protocol[W_co]):
+    """What gives the rows of a collection weights: see ``altneu.collections.weights``."""
+
+    def over(self, collection: Collection) -> W_co:
+        """The weighted collection."""
 
 
 class Collection(LinearVerbs):
@@ -215,6 +225,27 @@ class Collection(LinearVerbs):
         self._check(columns)
         return Collection(ir.ArrangedBy(self.node, tuple(dict.fromkeys(columns))))
 
+    def weighted(self, weight: Weighing[W_co]) -> W_co:
+        """This collection with some of its columns as the weights of its rows, in the place of counts.
+
+        ``weight`` is one of ``an.weights``, which names these columns: ``Sums("n", "total")``, ``Min("cost")``,
+        ``Union("sources")`` or one of your own. A row weighs the sum of the weights that it is there with, each as
+        often as it is there (docs/weights.md).
+
+        Shape:  an ``an.weights.Weighted``, whose columns are those of this collection without the weight's.
+        Cost:   linear: no exchange, no state.
+
+        Raises:
+            UnknownColumnError: the weight names a column that is none.
+            TypeMismatchError: a column has a type that is not the weight's.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, n long, price long")
+        >>> orders.weighted(an.weights.Sums("n", "price"))
+        Weighted(item: string; Sums('n', 'price'))
+        """
+        return weight.over(self)
+
     # joins ----------------------------------------------------------------------------------------------------------
 
     def join(self, other: Collection, on: On, how: JoinKind = "inner") -> Collection:
@@ -353,7 +384,7 @@ class Collection(LinearVerbs):
         return Collection(without(left.node, right.node, keys))._only(self.columns)
 
     def _only(self, names: Sequence[str]) -> Collection:
-        return self if self.columns == list(names) else self.select(*map(quote_name, names))
+        return self if self.columns == list(names) else self._project([(n, self._column(n)) for n in names])
 
     # loops ----------------------------------------------------------------------------------------------------------
 
@@ -739,10 +770,9 @@ def check_collection(value: object, what: str) -> None:
         PlanError: it is not a collection.
     """
     if not isinstance(value, Collection):
-        raise PlanError(
-            f"{what} needs a collection, such as an.source(...), got {type(value).__name__}; a DataFrame or a list of "
-            "rows goes into a source: session.insert(name, data)"
-        )
+        rows = "a DataFrame or a list of rows goes into a source: session.insert(name, data)"
+        instead = getattr(type(value), "as_collection", rows)
+        raise PlanError(f"{what} needs a collection, such as an.source(...), got {type(value).__name__}; {instead}")
 
 
 def _with(collection: Collection, extra: list[tuple[str, Expr]]) -> Collection:

@@ -531,6 +531,7 @@ def check_maintained(name: object, collection: object) -> None:
     if not isinstance(collection, Collection):
         raise PlanError(
             f"maintain needs a collection, such as an.source(...) or the result of its verbs, got {collection!r}"
+            + ("; " + instead if (instead := getattr(type(collection), "as_collection", "")) else "")
         )
     if ir.free_level(collection.node) is not None:
         raise PlanError(

@@ -30,6 +30,7 @@ from altneu.operators.reduce.reducers import (
     PythonReduce,
     Threshold,
     TopK,
+    Totals,
     WindowFunctions,
 )
 from altneu.operators.sample.node import Sample
@@ -70,6 +71,7 @@ __all__ = [
     "Threshold",
     "ToNeu",
     "TopK",
+    "Totals",
     "UpdateTime",
     "Variable",
     "WindowCall",

@@ -326,6 +326,27 @@ class Accumulator:
         return Updates(self._slots(keys.take(where), np.concatenate(slots)), times, np.concatenate(amounts))
 
 
+@dataclass(frozen=True)
+class TotalAccumulator(Accumulator):
+    """The same without counts of rows and of nulls: the slots of a group are its sums, and nothing where all are zero.
+
+    So they are an abelian group, the free one over digits, in which updates of any sign add up and cancel.
+    """
+
+    def explode(self, updates: Updates, lattice: Lattice) -> Updates:
+        """The slots of the sums alone."""
+        return self._of_sums(super().explode(updates, lattice))
+
+    def from_partials(self, partials: Rows, time: Sequence[int]) -> Updates:
+        """The same of sums that were made elsewhere."""
+        return self._of_sums(super().from_partials(partials, time))
+
+    def _of_sums(self, slots: Updates) -> Updates:
+        numbers = whole(slots.rows.columns[-1])
+        counts = (numbers == 0) | ((numbers - 1) % STRIDE == NULLS)
+        return slots.filter(~counts) if counts.any() else slots
+
+
 _OVERFLOW = (
     "a sum left the signed 64-bit range of a slot: more than 2^31 rows of one group, or counts beyond 2^63; "
     "the step is not committed. Group by one column more, and add the groups up in a second step"
