@@ -519,7 +519,7 @@ def described(plan: Plan, name: str, node: ir.Node) -> Described:
     below_zero = {own: number for own in rows if (number := plan.below_zero(own)) is not None}
     told = (ports.contents, *ports.errors, *rows, *below_zero.values())
     layouts = {own: plan.layouts[own] for own in told}
-    return Described(ports, layouts, ir.coordinates(node), rows, below_zero)
+    return Described(ports, layouts, ir.coordinates(node), rows, below_zero, plan.sources_of(name))
 
 
 def check_maintained(name: object, collection: object) -> None:

@@ -7,12 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Ints
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import HistoryGoneError, NotYetKnownError, ReadError, SchemaError
-from altneu.order import LARGEST
+from altneu.order import LARGEST, Antichain
 from altneu.plan.physical import ViewPorts
 from altneu.runtime.inputs import whole_number
 from altneu.runtime.pieces import at_once, between
@@ -47,6 +48,7 @@ class Known:
     remedy: str
     functions: tuple[str, ...] = ()  # the Python functions that its rows come through
     alike: int = 0  # from when on other arrangements of its rows can be read in place of its contents
+    frontier: Callable[[], Antichain] | None = None  # the times at which it may change again; None: at any open one
 
     def arrangements(self, alike: Sequence[str], at: At) -> Sequence[str]:
         """Those of the arrangements of its rows, contents first, that can be read at a time."""
@@ -68,7 +70,8 @@ class Known:
     def readable(self, at: Time) -> At:
         """The time to read at, coordinate by coordinate, checked against the readable times.
 
-        For a view with two times, only the first has a frontier; every retained event time can be read.
+        A view with two times can be read at every retained event time. Where event times are closed, that may be at a
+        time to come: nothing changes there any more, unless something waits or comes from sources with one time.
 
         Raises:
             HistoryGoneError: the time is before ``since``, or the event time is no longer retained.
@@ -82,7 +85,7 @@ class Known:
         if at is None:
             return max(self.lower - 1, self.since), *rest
         at = whole_number(at, "at")
-        if at >= self.lower:
+        if at >= self.lower and not self._is_final((at, *rest)):
             raise NotYetKnownError(
                 f"at={at} is not closed yet: the last closed time is {self.lower - 1}; advance(to={at + 1}) closes it"
             )
@@ -92,6 +95,12 @@ class Known:
                 f"{self.remedy}"
             )
         return at, *rest
+
+    def _is_final(self, at: At) -> bool:
+        """Whether nothing changes any more at a time that the session has not closed."""
+        if self.frontier is None or self.coordinates is None or at[0] > LARGEST:
+            return False
+        return not self.frontier().less_equal(np.array(at, np.int64)[:, None])[0]
 
     def _closed_event(self, event: int) -> int:
         if event < self.events:
@@ -183,6 +192,9 @@ class Readings(StateOfViews, Protocol):
 
     def history_id(self, name: str) -> str:
         """An id of the history of a view: that of the store, and the commit that added the view."""
+
+    def frontier(self, name: str) -> Antichain:
+        """The times at which a view may change again."""
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Retain the history after a time for an external reader, under a name, while the lease is valid."""

@@ -528,6 +528,12 @@ class Plan:
         operations = [self.nodes[i].operation for i in needed]
         return sorted(o.keeps[0] for o in operations if o.keeps is not None)
 
+    def sources_of(self, view: str) -> dict[str, int]:
+        """The sources that a view is computed from, and how many times each has."""
+        ports, names = self.views[view], self.source_of
+        below = self.upstream(*(Port(self.arrangements[n]) for n in (ports.contents, *ports.errors)))
+        return {names[i]: self.lattice_of(i).width for i in sorted(below) if i in names}
+
     def upstream(self, *ports: Port) -> Iterator[int]:
         """Every node that the ports depend on."""
         seen: set[int] = set()

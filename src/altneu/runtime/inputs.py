@@ -110,6 +110,7 @@ class Stamp:
     event: int | str | None = None  # the second time, of a source that has two
     commands: Commands | None = None  # what rows ask for, of a source that takes commands
     append_only: bool = False  # whether a negative diff is refused
+    event_lower: int = 0  # event times before it are closed
 
     def __post_init__(self) -> None:
         given = [("time", self.time), ("diff", self.diff)]
@@ -148,7 +149,7 @@ class Stamp:
 
         Raises:
             SchemaError: a column is missing or of another type, or a null where the schema allows none.
-            BeforeFrontierError: a row's time is closed already.
+            BeforeFrontierError: a row's time, or its event time, is closed already.
         """
         rows = conform(table, self.schema, self.source)
         if self.is_plain:
@@ -212,6 +213,12 @@ class Stamp:
             raise TimeRangeError(
                 f"row {i} of the insert into {self.source!r} has the event time {event[i]}; times are whole numbers "
                 "from 0 on, so count from an earlier beginning"
+            )
+        if self.event_lower and (event < self.event_lower).any():
+            i = int(np.flatnonzero(event < self.event_lower)[0])
+            raise BeforeFrontierError(
+                f"row {i} of the insert into {self.source!r} has the event time {event[i]}, but event times before "
+                f"{self.event_lower} are closed; what is known of them is final"
             )
         return np.stack([time, event])
 

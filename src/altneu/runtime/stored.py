@@ -109,6 +109,7 @@ class StoredContents(TypedDict):
     errors: list[StoredLayout]
     coordinates: list[str] | None
     changes_only: NotRequired[bool]
+    sources: NotRequired[dict[str, int]]
     arrangements: NotRequired[list[StoredLayout]]
 
 
@@ -229,8 +230,22 @@ def session_in(state: State) -> StoredSession:
 
 
 def lower_in(frontier: Json) -> int:
-    """The frontier of a commit, as the least time that is not closed."""
+    """The least time of a commit's frontier that is not closed."""
     return cast(Frontier, frontier)[0][0] if frontier else 0
+
+
+def event_in(frontier: Json) -> int:
+    """The least event time of a commit's frontier that is not closed: 0 where none ever was."""
+    return next(iter(cast(Frontier, frontier)[0][1:]), 0) if frontier else 0
+
+
+def frontier_at(lower: int, event: int) -> Frontier:
+    """The frontier of a commit.
+
+    >>> frontier_at(5, 0), frontier_at(5, 3), event_in([[5]]), event_in([[5, 3]])
+    ([[5]], [[5, 3]], 0, 3)
+    """
+    return [[lower, event] if event else [lower]]
 
 
 class StoredMessage(TypedDict):
