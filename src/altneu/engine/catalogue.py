@@ -522,6 +522,28 @@ def described(plan: Plan, name: str, node: ir.Node) -> Described:
     return Described(ports, layouts, ir.coordinates(node), rows, below_zero, plan.sources_of(name))
 
 
+def refuse_delayed_events(name: str, node: ir.Node) -> None:
+    """Refuse to delay the event times of what is computed from state, if that is compacted.
+
+    An event time before those retained counts as the first of them, and a delay of that is another than its own delay:
+    a row would be retracted at another event time than it was inserted at. Rows of sources have their own.
+
+    Raises:
+        PlanError: a view does so; names the view and the delay.
+    """
+    exact = dict[str, bool]()  # by fingerprint: rows of sources, one by one
+    for below in ir.walk(node):
+        exact[below.fingerprint] = isinstance(below, ir.Source | ir.Linear | ir.Concat | ir.Constant) and all(
+            exact.get(one.fingerprint, False) for one in below.inputs
+        )
+        if isinstance(below, ir.Linear) and below.logic.delay.moves_events and not exact[below.input.fingerprint]:
+            raise PlanError(
+                f"view {name!r} delays event times ({below.logic.delay}) of {below.input.title}, and retain_events "
+                "compacts them: delay the rows of the sources before anything else, or open the session without "
+                "retain_events"
+            )
+
+
 def check_maintained(name: object, collection: object) -> None:
     """Check the arguments of ``maintain``.
 

@@ -26,7 +26,13 @@ from altneu.collections.sources import (
     two_times,
 )
 from altneu.engine.before import Before, Mark
-from altneu.engine.catalogue import Catalogue, check_maintained, described, retained_sources
+from altneu.engine.catalogue import (
+    Catalogue,
+    check_maintained,
+    described,
+    refuse_delayed_events,
+    retained_sources,
+)
 from altneu.engine.closing import Closing
 from altneu.engine.frontier import Closed
 from altneu.engine.history import History, Step
@@ -294,6 +300,8 @@ class Engine(Closing):
             self.catalogue.check_contents(name, contents=contents)
             collection = self.catalogue.recognised(name, collection, joins, trust=trust_functions)
             node, choices = self.catalogue.chosen(name, collection, joins)
+            if self.retain_events is not None:
+                refuse_delayed_events(name, collection.node)
             if name in self.catalogue.nodes:
                 self._retain(name, retain)
                 return
