@@ -700,13 +700,14 @@ class Session(Closing):
 
     # steps ------------------------------------------------------------------------------------------------------------
 
-    def advance(self, to: int | None = None, *, event: int | None = None) -> Step:
+    def advance(self, to: int | None = None, *, event: int | tuple[int, ...] | None = None) -> Step:
         """Close every time before ``to`` (default: one tick), bring all views up to date, and commit.
 
         With ``event`` event times before it are closed too, in the same commit and for good: no source takes rows about
         them any more, and what is known of them is final, at every time to come (``view.frontier``). Rows that were
         inserted before still count, also those of future times. ``retain_events`` then counts back from the last closed
-        event time. ``to`` may be the session's ``lower`` if only event times are to be closed.
+        event time. ``to`` may be the session's ``lower`` if only event times are to be closed. Where sources have more
+        than two times, ``event`` is a tuple: what is not at or beyond it in each of them is closed.
 
         All times in between are computed in one step of at most a million updates per shard
         (``altneu.runtime.step_limit``): with more future updates, after a long pause, the advance takes several steps,

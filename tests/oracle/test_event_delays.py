@@ -270,7 +270,10 @@ def test_what_a_delay_is_called():
 
 def test_what_is_refused():
     for plan in (B.delay(by=(1, 1)), B.delay(both=lambda t: t), B.join_function([({"x": "k"}, (None, "k"), "1")])):
-        with Session() as session, pytest.raises(an.errors.PlanError, match="moves event times, and its rows have one"):
+        with (
+            Session() as session,
+            pytest.raises(an.errors.PlanError, match="moves event times, and its rows do not have two"),
+        ):
             session.maintain("v", plan)
     for call in ({"by": (1, 2, 3)}, {"by": (None, None)}, {"every": ()}):
         with pytest.raises(an.errors.PlanError, match="must be one delay or a pair"):
@@ -284,7 +287,7 @@ def test_what_is_refused():
         view = session.maintain("v", B.join_function(lambda r: [(r.k, (1, 1), 1)], "x long"))
         session.insert("b", [(0, 1, 2)])
         session.advance()
-        assert "as rows have one time" in view.errors().to_pylist()[0]["message"]
+        assert "as rows do not have two times" in view.errors().to_pylist()[0]["message"]
     logic = an.logic.temporal("v").followed_by(an.logic.delay(both=lambda t: t))
     with pytest.raises(an.errors.PlanError, match=r"after while .* has made times"):
         logic.run([1], "v long", time=(0, 0))

@@ -17,8 +17,8 @@ from altneu.runtime.stored import (
     StoredView,
     arrangements_in,
     definitions_in,
-    event_in,
     lower_in,
+    own_in,
     session_in,
     sources_in,
     streams_in,
@@ -54,7 +54,7 @@ def status_of(folder: Folder, *, check: bool) -> Report:
         "commit": _commit(folder, snapshot),
         "times": {
             "lower": lower,
-            "event": event_in(snapshot.frontier),
+            "event": list(own_in(snapshot.frontier)),
             "since": int(known.get("since", 0)),
             "events": int(known.get("events", 0)),
         },

@@ -21,16 +21,16 @@ from altneu.collections.sources import (
     check_frame,
     commands_of,
     is_spark_frame,
+    own_times,
     python_columns,
     to_table,
-    two_times,
 )
 from altneu.engine.before import Before, Mark
 from altneu.engine.catalogue import (
     Catalogue,
     check_maintained,
     described,
-    refuse_delayed_events,
+    refuse_events,
     retained_sources,
 )
 from altneu.engine.closing import Closing
@@ -301,7 +301,7 @@ class Engine(Closing):
             collection = self.catalogue.recognised(name, collection, joins, trust=trust_functions)
             node, choices = self.catalogue.chosen(name, collection, joins)
             if self.retain_events is not None:
-                refuse_delayed_events(name, collection.node)
+                refuse_events(name, collection.node)
             if name in self.catalogue.nodes:
                 self._retain(name, retain)
                 return
@@ -555,19 +555,21 @@ class Engine(Closing):
             if kind is not None or declared.commanded_by is not None:
                 commands = commands_of(declared, self.next_call(), kind)
             schema = declared.schema if commands is None else commands.read
-            event: int | str | None = None
+            own: tuple[int | str, ...] = ()
             if declared.coordinates is not None or isinstance(time, tuple):
-                time, event = two_times(declared, time)
+                time, own = own_times(declared, time)
             now = self.journal.lower
             if isinstance(time, int) and time < now:
                 raise BeforeFrontierError(
                     f"time {time} is closed: the session's lower is {now}; insert at {now} or later"
                 )
-            if isinstance(event, int) and event < self.journal.event:
-                raise BeforeFrontierError(
-                    f"event time {event} is closed: rows of {source!r} can be about {self.journal.event} or later; "
-                    "what is known of earlier ones is final"
-                )
+            closed = self.closed.own_of(1 + len(own)) if own else ()
+            for event, least in zip(own, closed, strict=False):
+                if isinstance(event, int) and event < least:
+                    raise BeforeFrontierError(
+                        f"event time {event} is closed: rows of {source!r} can be about {least} or later; what is "
+                        "known of earlier ones is final"
+                    )
             when = now if time is None else time
             stamp = Stamp(
                 source,
@@ -577,10 +579,10 @@ class Engine(Closing):
                 when,
                 diff,
                 sign,
-                event,
+                own,
                 commands,
                 declared.append_only,
-                self.journal.event,
+                closed,
             )
             self.pending.threads.add(get_ident())
             if type(data) is list and stamp.is_plain:
@@ -662,36 +664,50 @@ class Engine(Closing):
 
     # steps ------------------------------------------------------------------------------------------------------------
 
-    def advance(self, to: int | None = None, event: int | None = None) -> Step:
+    def advance(self, to: int | None = None, event: int | tuple[int, ...] | None = None) -> Step:
         """Close every time before ``to`` (default: one tick), bring all views up to date, and commit."""
         with self.lock:
             self.check_open()
             before = self.lower
             upper = before + 1 if to is None else whole_number(to, "to")
-            closed = self.journal.event if event is None else self._closing(event)
-            if upper < before or (upper == before and closed == self.journal.event):
+            closed = self.journal.own if event is None else self._closing(event)
+            if upper < before or (upper == before and closed == self.journal.own):
                 raise InputError(f"advance(to={upper}) would go back: the session's lower is {before}")
             return self._advance(upper, {}, closed)
 
-    def _closing(self, event: int) -> int:
-        """Up to where event times are to be closed, checked.
+    def _closing(self, event: int | tuple[int, ...]) -> tuple[int, ...]:
+        """Up to where rows' own times are to be closed, checked.
 
         Raises:
-            InputError: they are closed further already, or no source has any.
-            TimeRangeError: it is beyond 64 bits.
+            InputError: they are closed further already, or are others, or no source has any.
+            TimeRangeError: one is beyond 64 bits.
         """
         self.require_stored_views()
-        event, known = whole_number(event, "event"), self.journal.event
-        if event < known:
-            raise InputError(f"advance(event={event}) would go back: event times before {known} are closed already")
-        if event > LARGEST:
-            raise TimeRangeError(f"event={event} is beyond 64 bits")
-        if not any(source.coordinates for source in self.declared.values()):
+        names = self._times_of_sources
+        if len(names) == 1:
             raise InputError(
                 f"advance(event={event}) closes event times, and no source has any; an.source(..., "
                 'time=("system", "event")) declares a source with two times'
             )
-        return event
+        own = tuple(whole_number(time, "event") for time in (event if isinstance(event, tuple) else (event,)))
+        if len(own) != len(names) - 1:
+            raise InputError(
+                f"advance(event={event!r}) must say where each of {', '.join(names[1:])} is closed, as a tuple of "
+                f"{len(names) - 1}"
+            )
+        known = self.closed.own_of(len(names)) or (0,) * len(own)
+        if any(time < least for time, least in zip(own, known, strict=True)):
+            before = known if len(known) > 1 else known[0]
+            raise InputError(f"advance(event={event}) would go back: event times before {before} are closed already")
+        if max(own) > LARGEST:
+            raise TimeRangeError(f"event={event} is beyond 64 bits")
+        return own if any(own) else self.journal.own
+
+    @property
+    def _times_of_sources(self) -> tuple[str, ...]:
+        """What the times of the sources are called that have most of them."""
+        several = (source.coordinates for source in self.declared.values() if source.coordinates)
+        return next(several, ("time",))
 
     def commit(self) -> None:
         """Make the inserted rows durable without closing a time."""
@@ -721,14 +737,14 @@ class Engine(Closing):
                     self.pending = own
                 raise
 
-    def _advance(self, upper: int, streams: Mapping[str, StoredStream], event: int = 0) -> Step:
+    def _advance(self, upper: int, streams: Mapping[str, StoredStream], own: tuple[int, ...] = ()) -> Step:
         started, before = clock.perf_counter(), self.journal.lower
         self.make_ready()
         received, placements = 0, dict[str, None]()
         self.measured.begin()
         steps = self.journal.steps
         try:
-            for outcome in self._steps(before, upper, streams, max(event, self.journal.event)):
+            for outcome in self._steps(before, upper, streams, own or self.journal.own):
                 received += sum(outcome.received.values())
                 placements[outcome.placement] = None
         except BaseException as caught:
@@ -760,7 +776,9 @@ class Engine(Closing):
         undone = f"nothing of the step is committed, lower is {self.lower}, and the inserted rows are still pending"
         return f"{undone}: advance() takes the step again, session.discard() discards the rows"
 
-    def _steps(self, before: int, upper: int, streams: Mapping[str, StoredStream], event: int) -> Iterator[Outcome]:
+    def _steps(
+        self, before: int, upper: int, streams: Mapping[str, StoredStream], own: tuple[int, ...]
+    ) -> Iterator[Outcome]:
         """The steps of an advance, each committed before the next: one, unless more updates are due than one may have.
 
         The first step processes all inputs, also those at times that a later step closes. The last closes event times.
@@ -773,7 +791,7 @@ class Engine(Closing):
             so_far = "" if lower == before else f", closed up to {lower}"
             try:
                 with self.past.watch(f"closing times {before} to {upper}{so_far}", started):
-                    closed = event if end == upper else journal.event
+                    closed = own if end == upper else journal.own
                     outcome = self._step(lower, end, streams, closed, further=lower != before)
             finally:
                 if journal.steps != steps:  # committed, even if an interrupt came right after
@@ -790,14 +808,14 @@ class Engine(Closing):
             yield outcome
 
     def _step(
-        self, before: int, upper: int, streams: Mapping[str, StoredStream], event: int, *, further: bool
+        self, before: int, upper: int, streams: Mapping[str, StoredStream], own: tuple[int, ...], *, further: bool
     ) -> Outcome:
         """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance.
 
         A step from a time to the same time closes none: it stores the inputs as future updates.
         """
         journal, plan = self.journal, self.catalogue.plan
-        since, events = self.since_after(upper), self.events_after(upper, event)
+        since, events = self.since_after(upper), self.events_after(upper, own)
         # The rounds of a loop come back to history that earlier ones have written: none of it may be compacted yet.
         inside = min(since, max(before - 1, 0)) if plan.loops else since
         region = self.region(before, upper, inside, events, compacted=since)
@@ -835,7 +853,7 @@ class Engine(Closing):
                         streams,
                         further=further,
                         closes=closes,
-                        event=event,
+                        own=own,
                     )
                     self.pending = Inputs()
         except AltneuError:
@@ -927,19 +945,19 @@ class Engine(Closing):
                 since = requested
         return max(self.journal.since, since)
 
-    def events_after(self, upper: int, event: int) -> int:
+    def events_after(self, upper: int, own: tuple[int, ...]) -> int:
         """The least event time that is retained after a step, for ``retain_events``.
 
         It counts back from the last closed event time, and from the last closed time as long as none is closed.
         """
         known = self.journal.events
-        return known if self.retain_events is None else max(known, (event or upper) - 1 - self.retain_events)
+        return known if self.retain_events is None else max(known, (own[0] if own else upper) - 1 - self.retain_events)
 
     def since_of(self, name: str) -> int:
         """The least time at which a view can be read."""
         return least_readable(self.journal.views[name], self.journal.since, self.lower)
 
-    def coordinates(self, name: str) -> tuple[str, str] | None:
+    def coordinates(self, name: str) -> tuple[str, ...] | None:
         """The names of a view's two times; None if it has one."""
         self.ports(name)
         return ir.coordinates(self.catalogue.nodes[name])
@@ -948,13 +966,12 @@ class Engine(Closing):
     def closed(self) -> Closed:
         """What is closed for good: times, event times and sources."""
         journal = self.journal
-        return Closed(journal.lower, journal.event, journal.closed)
+        return Closed(journal.lower, journal.own, journal.closed)
 
     @property
     def open_times(self) -> Antichain:
         """The times at which sources take rows: pairs, if a source has two times."""
-        two = any(source.coordinates for source in self.declared.values())
-        return self.closed.frontier(2 if two else 1)
+        return self.closed.frontier(len(self._times_of_sources))
 
     def frontier(self, name: str) -> Antichain:
         """The times at which a view may change again."""

@@ -9,26 +9,30 @@ import numpy as np
 
 from altneu.order import Antichain, Epoch, Lattice, Product
 
-PLANE = Product(Epoch(), Epoch())
-"""The times of sources with two times: the session's, and the event time."""
-
 
 @dataclass(frozen=True)
 class Closed:
-    """What is closed for good: session times before ``lower``, event times before ``event``, and some sources."""
+    """What is closed for good: session times before ``lower``, rows' own times not at or beyond ``own``, some sources.
+
+    Shape:  ``own`` is empty while none of rows' own times is closed.
+    """
 
     lower: int
-    event: int = 0
+    own: tuple[int, ...] = ()
     sources: Collection[str] = ()
+
+    def own_of(self, coordinates: int) -> tuple[int, ...]:
+        """The least of rows' own times that are not closed, of a source with so many times; empty if none is closed."""
+        return self.own if len(self.own) == coordinates - 1 else ()
 
     def at(self, coordinates: int) -> tuple[int, ...]:
         """The least time at which a source with so many times takes rows."""
-        return (self.lower, self.event)[:coordinates]
+        return self.lower, *(self.own_of(coordinates) or (0,) * (coordinates - 1))
 
     def frontier(self, coordinates: int) -> Antichain:
         """The times at which a source with so many times takes rows.
 
-        >>> Closed(5, event=3).frontier(2)
+        >>> Closed(5, (3,)).frontier(2)
         Antichain({(5, 3)})
         """
         return Antichain(_times(coordinates), np.array(self.at(coordinates), np.int64)[:, None])
@@ -42,11 +46,11 @@ class Closed:
 
         Law:    nothing changes at a time that is not at or beyond it (tests/oracle/test_closed_events.py).
 
-        >>> Closed(5, event=3).frontier_of(2, {"a": 2}, waiting=[7])
+        >>> Closed(5, (3,)).frontier_of(2, {"a": 2}, waiting=[7])
         Antichain({(5, 3), (7, 0)})
-        >>> Closed(5, event=3).frontier_of(2, {"a": 2, "b": 1}, waiting=[])
+        >>> Closed(5, (3,)).frontier_of(2, {"a": 2, "b": 1}, waiting=[])
         Antichain({(5, 0)})
-        >>> Closed(5, event=3, sources=["b"]).frontier_of(2, {"a": 2, "b": 1}, waiting=[])
+        >>> Closed(5, (3,), sources=["b"]).frontier_of(2, {"a": 2, "b": 1}, waiting=[])
         Antichain({(5, 3)})
         """
         least = [self.at(own) for name, own in sources.items() if name not in self.sources]
@@ -58,4 +62,4 @@ class Closed:
 
 
 def _times(coordinates: int) -> Lattice:
-    return Epoch() if coordinates == 1 else PLANE
+    return Epoch() if coordinates == 1 else Product(*[Epoch()] * coordinates)

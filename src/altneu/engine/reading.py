@@ -23,7 +23,7 @@ from altneu.runtime.stored import StoredView
 from altneu.trace.batch import Batch, reaches
 from altneu.trace.update import Updates
 
-Time = int | tuple[int | None, int | None] | None
+Time = int | tuple[int | None, ...] | None
 Lock = AbstractContextManager[object]
 """What is held while something is read."""
 
@@ -44,7 +44,7 @@ class Known:
     since: int
     began: int
     events: int
-    coordinates: tuple[str, str] | None
+    coordinates: tuple[str, ...] | None
     remedy: str
     functions: tuple[str, ...] = ()  # the Python functions that its rows come through
     alike: int = 0  # from when on other arrangements of its rows can be read in place of its contents
@@ -79,9 +79,14 @@ class Known:
         """
         rest: At = ()
         if self.coordinates is not None:
-            at, event = at if isinstance(at, tuple) and len(at) == 2 else (at, None)
-            what = f"at ({self.coordinates[1]})"
-            rest = (LARGEST if event is None else self._closed_event(whole_number(event, what)),)
+            names = self.coordinates[1:]
+            if isinstance(at, tuple) and len(at) != 1 + len(names):
+                raise ReadError(f"at={at!r} must be one time, or one for each of {', '.join(self.coordinates)}")
+            at, *own = at if isinstance(at, tuple) and len(at) == 1 + len(names) else (at, *[None] * len(names))
+            rest = tuple(
+                LARGEST if event is None else self._closed_event(whole_number(event, f"at ({name})"))
+                for name, event in zip(names, own, strict=True)
+            )
         if at is None:
             return max(self.lower - 1, self.since), *rest
         at = whole_number(at, "at")
@@ -203,7 +208,7 @@ class Readings(StateOfViews, Protocol):
     def subscribers(self) -> Subscribers:
         """The subscribers to changes."""
 
-    def coordinates(self, name: str) -> tuple[str, str] | None:
+    def coordinates(self, name: str) -> tuple[str, ...] | None:
         """The names of the two times of a view; None if it has one time."""
 
     def last_changes(self, name: str) -> Updates:
@@ -324,7 +329,11 @@ class Followed:
     def time_names(self, time_column: str | None = None) -> tuple[str, ...]:
         """The names of the time columns."""
         names: tuple[str, ...] = self._readings.coordinates(self.name) or ("time",)
-        return names if time_column is None else (time_column, f"{time_column}_event")[: len(names)]
+        if time_column is None or len(names) == 1:
+            return names if time_column is None else (time_column,)
+        return time_column, *(
+            (f"{time_column}_event",) if len(names) == 2 else (f"{time_column}_{n}" for n in names[1:])
+        )
 
     def check_names(self, names: Sequence[str]) -> None:
         """Refuse control columns with the name of a column of the view, or with equal names.

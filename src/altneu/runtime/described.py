@@ -29,7 +29,7 @@ class Described:
 
     ports: ViewPorts
     layouts: Mapping[str, Layout]
-    coordinates: tuple[str, str] | None
+    coordinates: tuple[str, ...] | None
     rows: Mapping[str, str] = field(default_factory=dict)
     below_zero: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, int] | None = None
@@ -87,7 +87,7 @@ class Described:
             ports = ViewPorts(contents["arrangement"], origins, schema, is_changes_only(value))
             below_zero = {name: number["arrangement"] for name, number in numbers.items()}
             sources = {name: int(times) for name, times in value["sources"].items()} if "sources" in value else None
-            return cls(ports, layouts, (str(names[0]), str(names[1])) if names else None, rows, below_zero, sources)
+            return cls(ports, layouts, tuple(map(str, names)) if names else None, rows, below_zero, sources)
         except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise StoreCorruptError(
                 f"a commit describes a view in a form that this version cannot read: {error}"

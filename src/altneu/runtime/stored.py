@@ -234,18 +234,13 @@ def lower_in(frontier: Json) -> int:
     return cast(Frontier, frontier)[0][0] if frontier else 0
 
 
-def event_in(frontier: Json) -> int:
-    """The least event time of a commit's frontier that is not closed: 0 where none ever was."""
-    return next(iter(cast(Frontier, frontier)[0][1:]), 0) if frontier else 0
+def own_in(frontier: Json) -> tuple[int, ...]:
+    """The least of rows' own times of a commit's frontier that are not closed; empty where none ever was closed.
 
-
-def frontier_at(lower: int, event: int) -> Frontier:
-    """The frontier of a commit.
-
-    >>> frontier_at(5, 0), frontier_at(5, 3), event_in([[5]]), event_in([[5, 3]])
-    ([[5]], [[5, 3]], 0, 3)
+    >>> own_in([[5]]), own_in([[5, 3]])
+    ((), (3,))
     """
-    return [[lower, event] if event else [lower]]
+    return tuple(cast(Frontier, frontier)[0][1:]) if frontier else ()
 
 
 class StoredMessage(TypedDict):

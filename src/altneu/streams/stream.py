@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from altneu.collections.sources import check_columns, commands_of, two_times
+from altneu.collections.sources import check_columns, commands_of, own_times
 from altneu.engine.engine import Engine
 from altneu.engine.history import Step
 from altneu.engine.replace import difference, refuse_replacing
@@ -113,7 +113,13 @@ class Stream:
     ) -> None:
         self.engine, self.name, self.options = engine, source.name, options
         self.registry = registry
-        time, self.event = two_times(source, options.time)
+        if source.coordinates is not None and len(source.coordinates) > 2:
+            raise InputError(
+                f"source {source.name!r} has the times {' and '.join(source.coordinates)}, and a stream's rows say two "
+                "at most: insert its micro-batches with session.insert"
+            )
+        time, own = own_times(source, options.time)
+        self.event = own[0] if own else None
         self.timed = isinstance(time, str)
         self.delay = (options.watermark or 0) if self.timed else None
         self.source = source
@@ -197,10 +203,10 @@ class Stream:
             frontier,
             TIME if self.timed else lower,
             diff,
-            event=event,
+            own=() if event is None else (event,),
             commands=None if commands is None else replace(commands, row=ROW),
             append_only=source.append_only,
-            event_lower=self.engine.closed.event,
+            closed=self.engine.closed.own if event is not None else (),
         )
 
     # life -----------------------------------------------------------------------------------------------------------
@@ -363,7 +369,7 @@ class Stream:
 
     def _bounds(self) -> Bounds:
         """The first time that is not closed, for each column of times whose rows may be late."""
-        event = self.engine.closed.event if isinstance(self.event, str) else 0
+        event = next(iter(self.engine.closed.own), 0) if isinstance(self.event, str) else 0
         return ({TIME: self.engine.lower} if self.timed else {}) | ({EVENT: event} if event else {})
 
     def _placed(self, rows: Any, lower: int, bounds: Bounds, *, some: bool) -> Inputs:
@@ -380,7 +386,7 @@ class Stream:
 
     def _inputs(self, source: ir.Source, rows: Any, lower: int, *, at_lower: bool = False) -> Inputs:
         stamp = self._stamp(source, lower)
-        stamp = replace(stamp, time=lower, event=None) if at_lower else stamp
+        stamp = replace(stamp, time=lower, own=(), closed=()) if at_lower else stamp
         if not isinstance(rows, pa.Table):
             return Inputs(frames={source.name: [(rows, stamp)]})
         updates = stamp.updates(rows)

@@ -29,8 +29,8 @@ from altneu.runtime.stored import (
     StoredLayout,
     arrangements_in,
     definitions_in,
-    event_in,
     lower_in,
+    own_in,
     session_in,
     views_in,
 )
@@ -87,7 +87,7 @@ class CommitViews:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         known, self.lower = session_in(snapshot.state), lower_in(snapshot.frontier)
-        self.closed = Closed(self.lower, event_in(snapshot.frontier), frozenset(known.get("closed", ())))
+        self.closed = Closed(self.lower, own_in(snapshot.frontier), frozenset(known.get("closed", ())))
         self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
         self.began = int(known.get("began", self.lower))
         self.views = views_in(snapshot.state)
@@ -314,7 +314,7 @@ class StoreReadings(Closing):
         """The arrangement that counts, for an ordered one of ``arrangements``, the rows with negative counts."""
         return self._commit_views.below_zero(arrangement)
 
-    def coordinates(self, name: str) -> tuple[str, str] | None:
+    def coordinates(self, name: str) -> tuple[str, ...] | None:
         """The names of a view's two times; None if it has one."""
         return self._commit_views.described(name).coordinates
 

@@ -45,7 +45,7 @@ class View(Contents):
         return self._readings.ports(self.name).changes_only
 
     @property
-    def coordinates(self) -> tuple[str, str] | None:
+    def coordinates(self) -> tuple[str, ...] | None:
         """The names of its two times; None if it has one."""
         return self._readings.coordinates(self.name)
 

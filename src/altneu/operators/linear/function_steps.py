@@ -57,7 +57,9 @@ def _times_of(time: object, *, two: bool) -> tuple[int, int]:
     known, about = time if two and isinstance(time, tuple) and len(time) == 2 else (time, None)
     if isinstance(known, tuple):
         need = (
-            "a whole number or a pair of a time and an event time" if two else "a whole number, as rows have one time"
+            "a whole number or a pair of a time and an event time"
+            if two
+            else "a whole number, as rows do not have two times"
         )
         raise SchemaError(f"the function gave {time!r} for a time, which has to be {need}")
     return tuple(0 if t is None else max(_whole(t, "time"), 0) for t in (known, about))  # type: ignore[return-value]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from altneu.errors import PlanError
 from altneu.linear import BoundLogic
-from altneu.operators.base import LOGIC_ERRORS, has_events
+from altneu.operators.base import LOGIC_ERRORS, own_times
 from altneu.operators.linear.node import Linear
 from altneu.operators.linear.operation import LinearOp
 from altneu.operators.lowering import Lowered, Lowering, Port, spread_after
@@ -19,7 +19,9 @@ def lower_linear(to: Lowering, node: Linear) -> Lowered:
     """
     below, host = to.lower(node.input), to.host_of(node.input)
     logic = (
-        node.logic.with_event_times() if has_events(to.lattice_in(to.scope_of(below))) else _without_event_times(node)
+        node.logic.with_event_times()
+        if own_times(to.lattice_in(to.scope_of(below))) == 1
+        else _without_event_times(node)
     )
     port, errors = Port(below.port.node), LOGIC_ERRORS
     if host is not None and (host.flows or not logic.expands):
@@ -35,14 +37,14 @@ def lower_linear(to: Lowering, node: Linear) -> Lowered:
 
 
 def _without_event_times(node: Linear) -> BoundLogic:
-    """The logic of rows that have one time.
+    """The logic of rows that have one time, or more than two.
 
     Raises:
         PlanError: it moves event times.
     """
     if node.logic.moves_events:
         raise PlanError(
-            f"{node.logic} moves event times, and its rows have one time: declare a source with two, "
-            'an.source(..., time=("system", "event")), or move that one time'
+            f"{node.logic} moves event times, and its rows do not have two times: declare a source with two, "
+            'an.source(..., time=("system", "event")), or move the first time alone'
         )
     return node.logic
