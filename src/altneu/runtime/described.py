@@ -87,7 +87,10 @@ class Described:
             ports = ViewPorts(contents["arrangement"], origins, schema, is_changes_only(value))
             below_zero = {name: number["arrangement"] for name, number in numbers.items()}
             sources = {name: int(times) for name, times in value["sources"].items()} if "sources" in value else None
-            return cls(ports, layouts, tuple(map(str, names)) if names else None, rows, below_zero, sources)
+            coordinates = tuple(map(str, names)) if names else None
+            if coordinates is not None and len(coordinates) < 2:
+                raise ValueError(f"one of several times: {coordinates[0]}")
+            return cls(ports, layouts, coordinates, rows, below_zero, sources)
         except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise StoreCorruptError(
                 f"a commit describes a view in a form that this version cannot read: {error}"
