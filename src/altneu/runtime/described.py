@@ -87,9 +87,7 @@ class Described:
             ports = ViewPorts(contents["arrangement"], origins, schema, is_changes_only(value))
             below_zero = {name: number["arrangement"] for name, number in numbers.items()}
             sources = {name: int(times) for name, times in value["sources"].items()} if "sources" in value else None
-            coordinates = tuple(map(str, names)) if names else None
-            if coordinates is not None and len(coordinates) < 2:
-                raise ValueError(f"one of several times: {coordinates[0]}")
+            coordinates = (str(names[0]), str(names[1]), *map(str, names[2:])) if names else None
             return cls(ports, layouts, coordinates, rows, below_zero, sources)
         except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise StoreCorruptError(
