@@ -189,6 +189,7 @@ def test_every_way_to_read_a_view_is_in_the_table():
     readers = {name for name in dir(View) if not name.startswith("_")} - {
         "schema",
         "since",
+        "frontier",
         "changes_only",
         "coordinates",
         "raise_errors",

@@ -723,8 +723,9 @@ class _Pair:
         self.left, self.right = left_name, right_name
 
 
-def _names_two(time: Any) -> bool:
-    return isinstance(time, tuple) and len(set(time)) == 2 and all(isinstance(t, str) and t for t in time)
+def _names_times(time: Any) -> bool:
+    named = isinstance(time, tuple) and len(time) > 1 and all(isinstance(t, str) and t for t in time)
+    return named and len(set(time)) == len(time)
 
 
 def _group_keys(keys: Iterable[str | Col], named: Mapping[str, str | Col], schema: pa.Schema) -> list[tuple[str, Expr]]:
@@ -899,7 +900,7 @@ def source(
     schema: str | pa.Schema,
     *,
     keep: bool = False,
-    time: tuple[str, str] | None = None,
+    time: tuple[str, ...] | None = None,
     key: str | Sequence[str] | None = None,
     distinct: bool = False,
     static: bool = False,
@@ -913,7 +914,9 @@ def source(
 
     With ``time=("system", "event")`` the rows have two times: the time at which they became known, which is the
     session's clock, and the time that they are about. Corrections to the past arrive at later system times, and
-    everything computed from the source can be read at both: what was known at one time about the other.
+    everything computed from the source can be read at both: what was known at one time about the other. With more
+    names, as in ``time=("system", "day", "shift")``, a row has further times of its own, and is there from each of them
+    on: times are ordered as a product. All sources of a session with several times need equally many.
 
     With ``distinct=True`` the source is a set: a row exists once, however often it is inserted; to insert a row that
     exists, or to retract one that does not, changes nothing. With a ``key`` of one or several columns, the source is a
@@ -949,10 +952,10 @@ def source(
     ...     [total.to_pylist(at=at) for at in [(0, 1), (0, 3), (1, 1), (1, 3)]]
     [[('UA', 10)], [('UA', 15)], [], [('UA', 5)]]
     """
-    if time is not None and not _names_two(time):
+    if time is not None and not _names_times(time):
         raise SchemaError(
-            f'time must name the two times of a source, such as time=("system", "event"), got {time!r}; for a source '
-            f"with one time, pass the time with the rows: session.insert({name!r}, rows, time=...)"
+            f'time must name the two times of a source, or more, such as time=("system", "event"), got {time!r}; for a '
+            f"source with one time, pass the time with the rows: session.insert({name!r}, rows, time=...)"
         )
     if not name:
         raise SchemaError("a source needs a name")
@@ -970,8 +973,8 @@ def source(
         )
     if time is not None and (by or distinct):
         raise PlanError(
-            f"source {name!r} has two times, and {'key=' if by else 'distinct='} is for sources with one: a key "
-            "alone does not say which row a correction to the past replaces; retract that row"
+            f"source {name!r} has {ir.times_named(time)}, and {'key=' if by else 'distinct='} is for sources with one: "
+            "a key alone does not say which row a correction to the past replaces; retract that row"
         )
     if append_only and (by or distinct):
         raise PlanError(

@@ -75,6 +75,6 @@ class LinearOp(RowByRow, tag="LinearOp", kind="linear"):
         """Those that its steps read."""
         return frozenset(self.logic.columns_read(schema))
 
-    def described(self, label: str, *, event_times: bool) -> str:
+    def described(self, label: str, *, own_times: int) -> str:
         """The logic, which is its label."""
         return f"linear {label}"

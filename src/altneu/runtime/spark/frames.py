@@ -80,7 +80,7 @@ def widened(updates: Updates, schema: pa.Schema) -> Updates:
 def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame | None:
     """Let Spark add up a bulk load where that is exact: counts and integer sums of plain columns at one time."""
     operation = pre_aggregation(task.plan, source)
-    added = stamp.diff == 1 and stamp.sign == 1 and stamp.event is None
+    added = stamp.diff == 1 and stamp.sign == 1 and not stamp.own
     if operation is None or not isinstance(stamp.time, int) or not added:
         return None
     accumulator, renames, channel = operation
