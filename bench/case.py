@@ -28,6 +28,7 @@ from bench import (
 from bench.nexmark import measure as nexmark
 from bench.scale import SCALES, Scale
 from bench.tables import Findings
+from bench.tpch import bulk
 from bench.tpch import measure as tpch
 
 CASES: dict[str, Callable[[Scale], Findings]] = {
@@ -50,6 +51,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "p": parsing.measure,
     "q": one_group.measure,
     "r": relations.measure,
+    "t": bulk.measure,
 }
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import altneu as an
-from tests.session.spark_metrics import scanned
+from bench.spark_metrics import scanned
 
 SCHEMA = (
     "i int, n bigint, s string, d date, t timestamp, p decimal(12,2), b boolean, x double, y binary, z timestamp_ntz"

@@ -20,7 +20,7 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.expr import Call, Expr, Literal
-from altneu.expressions.failing import never_fails
+from altneu.expressions.failing import call_never_fails, never_fails
 from altneu.runtime.spark.versions import spark_type
 from altneu.types import quote_name
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _COMPARED = (T.BOOLEAN, *INTEGRAL, T.STRING, T.BINARY, T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
+_MOST_STEPS = 32  # results that may fail, of which each is a step of Spark's plan
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
 
@@ -40,12 +41,14 @@ class Translator:
     """Translates expressions over the columns of a DataFrame.
 
     ``failed`` collects conditions of which one is true of every row on which one of the expressions fails; it may be
-    true of other rows. Expressions have arbitrary values there.
+    true of other rows. Expressions have arbitrary values there. Columns read ``frame``, which has a column more for
+    each result that may fail: it is computed once, however often it is read.
     """
 
     frame: DataFrame
     failed: list[Column] = field(default_factory=list)
     _typed: list[tuple[Column, pa.DataType]] = field(default_factory=list)
+    _known: dict[Expr, Column] = field(default_factory=dict)
 
     def column(self, expr: Expr) -> Column:
         """An expression as a column.
@@ -62,6 +65,18 @@ class Translator:
         if not isinstance(expr, Call) or expr.name not in _CALLS:
             raise UntranslatableError(expr.sql)
         return _CALLS[expr.name](self, expr)
+
+    def once(self, expr: Expr, column: Column) -> Column:
+        """Compute the value of an expression as a column of the frame."""
+        from pyspark.sql import functions as sf
+
+        if expr not in self._known:
+            if len(self._known) == _MOST_STEPS:
+                raise UntranslatableError(expr.sql)
+            name = f"#computed{len(self._known)}"
+            self.frame = self.frame.withColumn(name, column)
+            self._known[expr] = sf.col(quote_name(name))
+        return self._known[expr]
 
     def columns(self, exprs: Iterable[Expr]) -> list[Column]:
         """Several expressions."""
@@ -110,7 +125,7 @@ def _test(frame: DataFrame, expr: Expr, plain: Collection[str]) -> Column | None
         to.check()
     except UntranslatableError:
         return None
-    return None if to.failed else result
+    return result
 
 
 def plain_columns(frame: DataFrame) -> set[str]:
@@ -214,9 +229,9 @@ def _arithmetic(operator: Callable[[Any, Any], Any], careful: str) -> Callable[[
         if not all(pt.is_decimal(k) for k in kinds) and not (call.type in INTEGRAL and len({*kinds}) == 1):
             raise UntranslatableError(call.sql)
         left, right = to.columns(call.args)
-        if not call.function.can_fail(call):
+        if call_never_fails(call):
             return to.computed(operator(left, right), call.type)
-        result = to.computed(getattr(sf, careful)(left, right), call.type)
+        result = to.computed(to.once(call, getattr(sf, careful)(left, right)), call.type)
         to.failed.append(result.isNull() & left.isNotNull() & right.isNotNull())
         return result
 

@@ -125,7 +125,7 @@ def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watch
         return None
     from pyspark.sql import functions as sf
 
-    to = Translator(frame)
+    to = Translator(rows_needed(task.plan, source, frame, stamp))
     accumulator, schema = found.accumulator, found.accumulator.schema
     try:
         tests = to.columns(found.tests)
@@ -138,7 +138,7 @@ def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watch
     apart += [sf.abs(values[name]) >= limit for name, limit in limits.items()]
     rest = narrowed(task.plan, source, frame, stamp)
     chosen = [value.alias(name) for name, value in values.items()]
-    frame, keys = rows_needed(task.plan, source, frame, stamp), [sf.col(quote_name(k)) for k in accumulator.key]
+    frame, keys = to.frame, [sf.col(quote_name(k)) for k in accumulator.key]
     passes = reduce(and_, tests) if tests else None
     if apart:
         if any(pa.types.is_nested(f.type) for f in rest.schema):

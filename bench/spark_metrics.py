@@ -11,9 +11,14 @@ from typing import Any
 
 @dataclass
 class Scanned:
-    """What scans of files read: ``rows`` are those that they gave. ``into_python`` are bytes that went to Python."""
+    """What scans of files read.
+
+    ``bytes`` is the size of the files that were not skipped, ``rows`` what came out of the scans; ``into_python`` are
+    bytes that went to Python's workers.
+    """
 
     files: int = 0
+    bytes: int = 0
     rows: int = 0
     into_python: int = 0
 
@@ -41,6 +46,8 @@ def scanned(spark: Any) -> Iterator[Scanned]:
                 text = str(value.get()) if value.isDefined() else "0"
                 if name.startswith("Scan ") and metric.name() == "number of files read":
                     found.files += int(_number(text))
+                elif name.startswith("Scan ") and metric.name() == "size of files read":
+                    found.bytes += int(_number(text))
                 elif name.startswith("Scan ") and metric.name() == "number of output rows":
                     found.rows += int(_number(text))
                 elif metric.name() == "data sent to Python workers":
@@ -51,10 +58,10 @@ _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def _number(text: str) -> float:
-    """The total in what Spark shows of a metric.
+    r"""The total in what Spark shows of a metric.
 
     >>> _number(
-    ...     "total (min, med, max (stageId: taskId))\\n1.5 KiB (0.0 B, 1.0 KiB, 0.5 KiB (stage 3.0: task 4))"
+    ...     "total (min, med, max (stageId: taskId))\n1.5 KiB (0.0 B, 1.0 KiB, 0.5 KiB (stage 3.0: task 4))"
     ... )
     1536.0
     """
