@@ -29,6 +29,7 @@ from bench import (
 from bench.nexmark import measure as nexmark
 from bench.scale import SCALES, Scale
 from bench.tables import Findings
+from bench.tpch import bulk
 from bench.tpch import measure as tpch
 
 CASES: dict[str, Callable[[Scale], Findings]] = {
@@ -52,6 +53,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "q": one_group.measure,
     "r": relations.measure,
     "s": weights.measure,
+    "t": bulk.measure,
 }
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.immutable import immutable, lazy
+from altneu.expressions import Expr
 from altneu.linear import BoundLogic
 from altneu.operators.linear.logic import run_logic
 from altneu.order import AltNeu, Antichain, Lattice, Product, Rounds, fixed, lifted_frontier, parted
@@ -461,6 +462,13 @@ class Operation(ABC):
     def columns_read(self, schema: pa.Schema) -> frozenset[str] | None:
         """The columns that it reads of an input with a schema; None for all of them."""
         return None
+
+    def tests_of(self, schema: pa.Schema, now: int | None) -> tuple[Expr, ...]:
+        """Tests of the rows of an input with a schema: of a row on which one is not true it makes nothing.
+
+        ``now`` is the time of all rows, None if they have several. None of the tests can fail.
+        """
+        return ()
 
     # what EXPLAIN says ----------------------------------------------------------------------------------------------
 
