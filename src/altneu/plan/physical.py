@@ -197,6 +197,12 @@ class Plan:
         """Whether anything is computed round by round."""
         return any(s.kind == "loop" for s in self.scopes)
 
+    @cached_property
+    def feedback(self) -> int | None:
+        """After how many ticks a change comes back at the earliest, so that a step may go no further; None: never."""
+        ticks = (node.operation.comes_back for node in self.nodes)
+        return min((by for by in ticks if by is not None), default=None)
+
     def has_event_times(self, node: PhysicalNode) -> bool:
         """Whether a node's updates have a second time of their own."""
         return any(s.kind == "event" for s in self._around(node.scope))
