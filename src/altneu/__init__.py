@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from altneu import algorithms, cdc, errors, sinks, windows
 from altneu.collections import logic, weights
-from altneu.collections.collection import Collection, recursive, source
+from altneu.collections.collection import Collection, feedback, recursive, source
 from altneu.collections.needs import first, last
 from altneu.collections.paths import Changes, Relations
 from altneu.expressions import col, fn, lit, update_time
@@ -21,6 +21,7 @@ from altneu.store import StoreCheck, check_store
 from altneu.store.release import __version__
 from altneu.streams import late_rows
 from altneu.views.reader import Reader, read
+from altneu.views.trace import Trace
 from altneu.views.view import View
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -45,6 +46,7 @@ __all__ = [
     "Session",
     "Step",
     "StoreCheck",
+    "Trace",
     "View",
     "__version__",
     "algorithms",
@@ -53,6 +55,7 @@ __all__ = [
     "check_store",
     "col",
     "errors",
+    "feedback",
     "first",
     "fn",
     "last",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from altneu.collections.collection import Collection
+from altneu.collections.collection import Collection, check_collection
 from altneu.collections.sources import InsertTime
 from altneu.columnar import html
 from altneu.engine.backfill import backfill
@@ -18,9 +18,10 @@ from altneu.engine.history import Past, Step
 from altneu.engine.merging import merge
 from altneu.engine.reading import OnErrors, Time
 from altneu.engine.replace import replace
-from altneu.errors import ReadError
+from altneu.errors import PlanError, ReadError
 from altneu.errors.extras import require
 from altneu.explain import Explained, Form, rendered
+from altneu.expressions import Col
 from altneu.operators.source.keyed import DELETE_KEY, INSERT_OR_UPDATE
 from altneu.order import Antichain
 from altneu.plan.rewrite import Joins
@@ -29,8 +30,10 @@ from altneu.runtime.spark.jobs import Jobs
 from altneu.store import Location, Store
 from altneu.streams import Following, Status, Streams
 from altneu.views.contents import summary
+from altneu.views.imported import Imported
 from altneu.views.peek import peek
-from altneu.views.view import View
+from altneu.views.trace import Trace
+from altneu.views.view import View, state_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -271,6 +274,114 @@ class Session(Closing):
             retain=retain,
         )
         return View(self._engine, name)
+
+    def arrange(
+        self,
+        name: str,
+        collection: Collection,
+        *key: str,
+        order: str | Col | Sequence[str | Col] = (),
+        joins: Joins = "auto",
+        trust_functions: bool = False,
+        retain: int | Literal["all"] | None = None,
+    ) -> Trace:
+        """Arrange a collection by a key, and within it in an order, and return the arrangement as a value.
+
+        It is ``maintain(name, collection.arrange_by(*key, order=order))``, and the trace a view like any other, which
+        also has lookups and cursors. Joins of ``trace.collection`` by the key read it, and so do other views of the
+        collection (docs/traces.md). ``trace.retain`` changes how much history it keeps.
+
+        Cost:   one exchange by the key, unless rows are partitioned by it already; one arrangement of all columns.
+
+        Raises:
+            PlanError, UnknownColumnError: as ``arrange_by``, and as ``maintain``, which raises others too.
+
+        >>> import altneu as an
+        >>> people = an.source("people", "id long, name string")
+        >>> with an.Session(retain="all") as session:
+        ...     by_id = session.arrange("people by id", people, "id")
+        ...     session.insert("people", [(1, "Ada"), (2, "Bob")])
+        ...     _ = session.advance()
+        ...     session.retract("people", [(1, "Ada")])
+        ...     _ = session.advance()
+        ...     (
+        ...         by_id.lookup(1),
+        ...         by_id.lookup(1, at=0),
+        ...         [(*key, *value, time, diff) for key, value, time, diff in by_id.cursor(1)],
+        ...     )
+        ([], [(('Ada',), 1)], [(1, 'Ada', 0, 1), (1, 'Ada', 1, -1)])
+        """
+        check_collection(collection, "arrange")
+        arranged = collection.arrange_by(*key, order=order)
+        self._engine.maintain(name, arranged, joins=joins, trust_functions=trust_functions, retain=retain)
+        return Trace(self._engine, name)
+
+    def trace(self, name: str) -> Trace:
+        """A view of this session as a trace: its contents, by the key by which they lie.
+
+        Raises:
+            PlanError: there is no such view.
+        """
+        self._engine.ports(name)
+        return Trace(self._engine, name)
+
+    def source_from(
+        self,
+        view: View,
+        name: str | None = None,
+        *,
+        keep: bool = False,
+        errors: OnErrors = "raise",
+        lease: float | str = "1 hour",
+    ) -> Imported:
+        """Import a view or a trace of another session, or of a reader of a store, as a source called ``name``.
+
+        ``imported.collection`` is the source, and ``imported.advance()`` brings this session up to the view's
+        frontier: first with a snapshot as of ``view.since``, or of this session's ``lower`` if that is later, then with
+        each change at its own time. This session's clock is the view's, so ``advance`` it by its imports alone; the
+        position of the import is ``lower``, and a reopened session continues from there. In between, the view's
+        session retains the history that is missing here: while both live, and in a store for ``lease`` beyond the last
+        advance. ``keep`` is as in ``an.source``; ``errors="ignore"`` imports a view that has errors, too.
+
+        Cost:   the rows of the snapshot, then the changes, through the driver.
+        Law:    at every time that both have closed the source has the rows of the view (tests/oracle/test_traces.py).
+
+        Raises:
+            PlanError: the view belongs to this session, or has two times.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, price long")
+        >>> with an.Session() as shop, an.Session() as office:
+        ...     by_item = shop.arrange("by item", orders, "item")
+        ...     imported = office.source_from(by_item)
+        ...     totals = office.maintain("totals", imported.collection.group_by("item").agg(total="sum(price)"))
+        ...     shop.insert("orders", [("tea", 3), ("tea", 4)])
+        ...     _ = shop.advance()
+        ...     _ = imported.advance()
+        ...     shop.retract("orders", [("tea", 3)])
+        ...     _ = shop.advance()
+        ...     before, step = totals.to_pylist(), imported.advance()
+        ...     before, totals.to_pylist(), office.lower
+        ([('tea', 7)], [('tea', 4)], 2)
+        """
+        if not isinstance(view, View):
+            raise PlanError(f"source_from needs a view or a trace of another session or reader, got {view!r}")
+        if state_of(view) is self._engine:
+            raise PlanError(f"view {view.name!r} belongs to this session: build upon its collection instead")
+        with self._engine.lock:
+            self._engine.check_open()
+            source = view.name if name is None else name
+            began = source in self._engine.journal.filled
+            return Imported(
+                self,
+                source,
+                view,
+                began=began,
+                keep=keep,
+                errors=errors,
+                lease=lease,
+                importer=self._engine.store_id,
+            )
 
     def backfill(self, source: str | Collection, rows: Any, *, diff: int | str = 1) -> None:
         """Give a source's present rows again, and keep them, as if it had ``keep=True`` from the start.

@@ -24,10 +24,11 @@ PYSPARK_ROOMS = re.compile(
     r"|pyspark_altneu(\.|$)"
 )
 PUBLIC = [
-    "Changes", "Collection", "Reader", "Relations", "Session", "Step", "StoreCheck", "View", "__version__",
+    "Changes", "Collection", "Reader", "Relations", "Session", "Step", "StoreCheck", "Trace", "View",
+    "__version__",
     "algorithms", "arrow", "cdc",
-    "check_store", "col", "errors", "first", "fn", "last", "late_rows", "lit", "logic", "read", "recursive", "sinks",
-    "source", "spark_session", "update_time", "weights", "windows",
+    "check_store", "col", "errors", "feedback", "first", "fn", "last", "late_rows", "lit", "logic", "read",
+    "recursive", "sinks", "source", "spark_session", "update_time", "weights", "windows",
 ]  # fmt: skip
 HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib", "starlette", "uvicorn")
 

@@ -31,12 +31,14 @@ from tests.oracle import (
     asof_cases,
     calculus_cases,
     delta_joins_cases,
+    feedback_cases,
     keyed_cases,
     latest_cases,
     locked_cases,
     loops_cases,
     operators_cases,
     paths_by_hand_cases,
+    reduce_core_cases,
     two_times_cases,
     update_time_cases,
 )
@@ -52,16 +54,23 @@ AMONG = [
 ]  # fmt: skip
 """The verbs of random plans when these were first made: a new one would make others of all of them."""
 CASES = {
-    "arranged": {"by a key": T.arrange_by("v"), "delta join": TRIANGLES.select("k", "v", "w")},
+    "arranged": {
+        "by a key": T.arrange_by("v"),
+        "in an order": T.arrange_by("k", order="v desc"),
+        "delta join": TRIANGLES.select("k", "v", "w"),
+        "numbered": an.algorithms.identifiers(T),
+    },
     "operators": operators_cases.PLANS,
     "as-of": asof_cases.PLANS,
     "calculus": calculus_cases.PLANS,
     "delta joins": delta_joins_cases.PLANS,
+    "feedback": feedback_cases.PLANS,
     "keyed": keyed_cases.PLANS,
     "latest": latest_cases.PLANS,
     "locked": locked_cases.PLANS,
     "loops": loops_cases.PLANS,
     "planned by hand": paths_by_hand_cases.PLANS,
+    "reduce_core": reduce_core_cases.PLANS,
     "two times": two_times_cases.PLANS,
     "update time": update_time_cases.PLANS,
     "random": {str(n): random_plan(random.Random(n), 3 + n % 7, among=AMONG) for n in range(60)},
@@ -127,7 +136,7 @@ def test_every_node_reducer_and_operation_is_among_them():
 
 
 def test_every_node_is_lowered_and_has_a_name_in_ir():
-    assert concrete(ir.Node) - {ir.Loop} == {*OPERATORS}  # a loop is lowered with its first result
+    assert concrete(ir.Node) - {ir.Loop, ir.Recurrence} == {*OPERATORS}  # lowered with their first results
     assert {kind.__name__ for kind in concrete(ir.Node) | concrete(ir.Reducer)} <= {*ir.__all__}
 
 
@@ -151,7 +160,12 @@ def test_every_node_states_the_functions_that_it_holds():
         assert {f.digest for f in node.functions()} == own
         changed = node.with_functions(lambda f: f.known_as(f"another {f.digest}"))
         assert {f.digest for f in changed.functions()} == {f"another {digest}" for digest in own}
-    assert {type(n) for n in nodes if any(True for _ in n.functions())} == {ir.Linear, ir.Reduce, ir.Inspect}
+    assert {type(n) for n in nodes if any(True for _ in n.functions())} == {
+        ir.Linear,
+        ir.Reduce,
+        ir.ReduceCore,
+        ir.Inspect,
+    }
 
 
 def test_no_two_classes_have_one_tag():
@@ -163,7 +177,7 @@ def test_no_two_classes_have_one_tag():
 def test_functions_of_users_know_the_public_names_by_where_they_were_first():
     homes = {
         "altneu": ["arrow"],
-        "altneu.collection": ["Collection", "recursive", "source"],
+        "altneu.collection": ["Collection", "feedback", "recursive", "source"],
         "altneu.needs": ["first", "last"],
         "altneu.executor.spark_session": ["spark_session"],
         "altneu.expressions.column": ["col", "fn", "lit", "update_time"],
@@ -172,6 +186,7 @@ def test_functions_of_users_know_the_public_names_by_where_they_were_first():
         "altneu.session": ["Session", "Step"],
         "altneu.store.survey": ["StoreCheck", "check_store"],
         "altneu.streams.late": ["late_rows"],
+        "altneu.trace": ["Trace"],
         "altneu.view": ["View"],
     }
     known = {name: library(vars(an)[name].__module__) for name in an.__all__ if hasattr(vars(an)[name], "__module__")}

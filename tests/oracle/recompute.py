@@ -65,7 +65,7 @@ def recompute(
     """
     evaluation = _Evaluation(sources, now, past)
     for below in ir.walk(node):  # what only a delay reads has errors all the same
-        if ir.free_level(below) is None and not isinstance(below, ir.Loop):
+        if ir.free_level(below) is None and not isinstance(below, ir.Loop | ir.Recurrence):
             evaluation.contents(below, now)
     return evaluation.contents(node, now), evaluation.errors
 
@@ -103,8 +103,23 @@ class _Evaluation:
                 return Counter({row: n for row, n in self.contents(below, time).items() if entered[row] <= at})
             case ir.Result(loop, index):
                 return self._loop(loop, time)[index]
+            case ir.Recurred(recurrence, index):
+                return self._recurred(recurrence, time)[index]
             case _:
                 return _meaning(node, self.contents, held, found, time)
+
+    def _recurred(self, whole: ir.Recurrence, time: int) -> list[Multiset]:
+        """Time after time from the beginning."""
+        key = ("recurred", id(whole), time)
+        if key not in self.done:
+            before = [self._recurred(whole, time - by)[i] if time >= by else Counter() for i, by in enumerate(whole.by)]
+            around = self.variables.get(whole.level)
+            self.changes += 1
+            self.variables[whole.level] = self.changes, before, 0
+            self.done[key] = [self.contents(body, time) for body in whole.bodies]
+            if around is not None:
+                self.variables[whole.level] = around
+        return self.done[key]
 
     def _loop(self, loop: ir.Loop, time: int) -> list[Multiset]:
         """Round by round from the beginning; only the last one's errors are errors."""
@@ -138,7 +153,7 @@ class NoFixpoint(Exception):  # noqa: N818
     pass
 
 
-def _meaning(  # noqa: PLR0911 -- a case for each operator
+def _meaning(  # noqa: C901, PLR0911, PLR0912 -- a case for each operator
     node: ir.Node, contents: Callable[[ir.Node, int], Multiset], sources: Sources, errors: Errors, now: int
 ) -> Multiset:
     """What an operator outside loops makes of the contents of its inputs: the one place with a case for each."""
@@ -164,6 +179,8 @@ def _meaning(  # noqa: PLR0911 -- a case for each operator
             return locked(node, [(contents(left, t), contents(right, t)) for t in range(now + 1)], errors)
         case ir.UpdateTime(below):
             return update_times(node, [contents(below, t) for t in range(now + 1)], errors)
+        case ir.ReduceCore(below):
+            return corrected(node, [contents(below, t) for t in range(now + 1)], errors)
         case ir.AsOf(left, right):
             return _as_of(node, contents(left, now), contents(right, now), errors)
         case ir.Sample(below):
@@ -569,6 +586,70 @@ def update_times(node: ir.UpdateTime, history: list[Multiset], errors: Errors) -
         before = rows
     errors |= {("NEGATIVE_MULTIPLICITY", _shown(row, node.input.schema.names)) for row, n in owed.items() if n}
     return Counter((*row, time) for row, queue in copies.items() for time in queue)
+
+
+class _Group:
+    """A group as ``reduce_core`` shows it: all of it in memory."""
+
+    def __init__(
+        self, rows: list[tuple[Any, int]], names: list[str], order: Any, output: list[tuple[Any, int]]
+    ) -> None:
+        self.members, self.names, self.order, self.output = rows, names, order, output
+
+    def __iter__(self) -> Iterator[tuple[Any, int]]:
+        return iter(self.members)
+
+    def rows(self, start: Any, stop: Any) -> Iterator[tuple[Any, int]]:
+        ((name, descending, nulls_first),) = self.order
+        sign = -1 if descending else 1
+        for row, n in self.members:
+            value = row[name]
+            assert not nulls_first
+            if value is not None and sign * start <= sign * value < sign * stop:
+                yield row, n
+
+    def count(self, row: Any) -> int:
+        wanted = tuple(row[name] for name in self.names)
+        return sum(n for one, n in self.members if tuple(one) == wanted)
+
+
+def corrected(node: ir.ReduceCore, history: list[Multiset], errors: Errors) -> Multiset:
+    """What a function adds up to that sees its own output: one time after the other, group by group."""
+    names = node.input.schema.names
+    rest = [n for n in names if n not in node.key]
+    record, result = record_type(rest), record_type(node.result.names)
+    outputs: dict[Row, Multiset] = {}
+    failures: dict[Row, str] = {}
+    before: Multiset = Counter()
+    columns = [(rest.index(c), d, f) for c, d, f in node.order] + [(i, False, True) for i in range(len(rest))]
+    for rows in history:
+        changed = {row: rows[row] - before[row] for row in rows.keys() | before.keys() if rows[row] != before[row]}
+        for key in {tuple(row[names.index(k)] for k in node.key) for row in changed}:
+            of_key = lambda some: {  # noqa: E731
+                tuple(row[names.index(n)] for n in rest): c
+                for row, c in some.items()
+                if c and tuple(row[names.index(k)] for k in node.key) == key  # noqa: B023
+            }
+            group, output = of_key(rows), outputs.pop(key, Counter())
+            members = [(record(row), group[row]) for row in in_order(list(group), columns)]
+            changes = members if key in failures else [(record(row), n) for row, n in of_key(changed).items()]
+            failures.pop(key, None)
+            if not group:
+                continue
+            given = _Group(members, rest, node.order, [(result(row), n) for row, n in output.items()])
+            try:
+                pairs = list(node.function.call(record_type(node.key)(key), changes, given))
+            except ValueError:
+                failures[key] = "PYTHON_EXCEPTION"
+                continue
+            as_rows = [
+                (tuple(row[n] for n in node.result.names) if isinstance(row, dict) else row, n) for row, n in pairs
+            ]
+            outputs[key] = without_zeros(add(output, *(Counter({tuple(map(plain, row)): n}) for row, n in as_rows)))
+        before = rows
+    shown = lambda key: ", ".join(f"{k}={'null' if v is None else v}" for k, v in zip(node.key, key, strict=True))  # noqa: E731
+    errors |= {(code, shown(key) or "all rows") for key, code in failures.items()}
+    return add(*(Counter({(*key, *row): n for row, n in output.items()}) for key, output in outputs.items()))
 
 
 # latest ---------------------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ class Retries(SparkExecutor):
     def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row]) -> list[bytes]:
         task = pickle.loads(cloudpickle.dumps(task))  # noqa: S301 -- as tasks get it
         messages = [] if task.stages[0] else rows
-        if task.stages[0] or task.mode.hydrating:
+        if task.starts:
             messages = [row for shard in range(self.shards) for row in self._start(task, shard)] + messages
         for stage in task.stages[1:]:
             by_shard: dict[int, list[Row]] = defaultdict(list)

@@ -18,10 +18,12 @@ from tests.oracle import (
     asof_cases,
     calculus_cases,
     delta_joins_cases,
+    feedback_cases,
     latest_cases,
     locked_cases,
     loops_cases,
     queries,
+    reduce_core_cases,
     update_time_cases,
 )
 from tests.oracle.plans import SOURCES, VERBS
@@ -29,6 +31,9 @@ from tests.oracle.recompute import recompute
 
 OF_OTHER_COLLECTIONS: dict[type[ir.Node], dict[str, Collection]] = {
     ir.AsOf: {**asof_cases.plans(), **locked_cases.plans()},  # timestamps and rules of both sides
+    ir.Recurred: feedback_cases.PLANS,  # a body, and times that follow each other
+    ir.Recurrence: feedback_cases.PLANS,
+    ir.ReduceCore: reduce_core_cases.plans(),  # sees its own output, which depends on the past
     ir.UpdateTime: update_time_cases.plans(),  # depends on the steps, and so on the runner
     ir.Latest: latest_cases.plans(),  # takes a log without retractions
     ir.Differentiate: calculus_cases.plans(calculus_cases.ORDERS, calculus_cases.PRICES),  # has to be integrated

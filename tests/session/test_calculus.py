@@ -11,6 +11,7 @@ from altneu import Session
 from altneu.errors import HydrationError, PlanError, TimeRangeError, ViewHasErrorsError
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.join.operation import JoinOp
+from altneu.order import alt, neu
 from altneu.testing import assert_changes
 
 ORDERS = an.source("orders", "id long, item string")
@@ -225,7 +226,6 @@ def test_a_time_that_has_no_moments_is_refused_and_can_be_discarded():
 
 REFUSED = {
     "a view": (lambda c: Session().maintain("v", c), "maintain the result of its integrate"),
-    "inspect": (lambda c: c.inspect(), "after integrate"),
     "latest": (lambda c: c.latest("item", "id"), "after integrate"),
     "temporal": (lambda c: c.temporal("id", "id + 1"), "after integrate"),
     "a delay": (lambda c: c.delay(by=1), "after integrate"),
@@ -257,3 +257,30 @@ def test_moments_of_one_time_do_not_meet_two_times(moments):
     about = an.source("about", "item string, note string", time=("known", "day"))
     with Session() as session, pytest.raises(PlanError, match="with two times"):
         session.maintain("v", moments.join(about, on="item").integrate())
+
+
+@pytest.mark.parametrize("options", [{}, {"shards": 3}])
+@pytest.mark.parametrize("cuts", [(1, 4, 7), (7,), range(1, 8)])
+def test_inspect_shows_the_moments_at_which_changes_come_and_go(options, cuts):
+    people, seen = an.source("people", "name string"), []
+    changes = people.differentiate().inspect(lambda row, time, diff: seen.append((row.name, time, diff))).integrate()
+    with an.Session(**options) as session:
+        session.maintain("changes", changes)
+        for time, diff in [(1, 1), (3, 1), (6, -2)]:
+            session.insert("people", [("frank",)], time=time, diff=diff)
+        for upper in cuts:
+            session.advance(to=upper)
+    wanted = [(1, 1), (3, 1), (6, -2)]
+    assert seen == [("frank", at(t), sign * d) for t, d in wanted for at, sign in ((alt, 1), (neu, -1))]
+
+
+def test_inspect_shows_moments_of_moments():
+    people, seen = an.source("people", "name string"), []
+    twice = people.differentiate().differentiate().inspect(lambda _, time, diff: seen.append((time, diff)))
+    with an.Session() as session:
+        session.maintain("changes", twice.integrate().integrate())
+        session.insert("people", [("frank",)], time=2)
+        session.advance(to=3)
+    expected = {alt(alt(2)): 1, neu(alt(2)): -1, alt(neu(2)): -1, neu(neu(2)): 1}
+    assert dict(seen) == expected
+    assert len(seen) == 4

@@ -46,6 +46,7 @@ HANDED_ON = {
     "consolidate": N.consolidate(),
     "arrange_by": N.arrange_by("k"),
     "join": N.join(M, on="k"),
+    "join_core": N.join_core(M, "k", lambda key, left, right: [(key.k, left.v, right.w)], "k long, v long, w long"),
     "semijoin": N.semijoin(M, on="k"),
     "antijoin": N.antijoin(M.filter("w > 7"), on="k"),
     "asof_join": N.asof_join(M, "k", left_time="v", right_time="w", direction="nearest", mode="revising"),

@@ -191,4 +191,4 @@ def test_what_is_refused(tmp_path):
         feed = an.cdc.Feed("counts", FIELDS, path=tmp_path)
         session.maintain("copy", feed.collection)
         with pytest.raises(InputError, match="a message must be an object with updates or with progress"):
-            feed.read_files()
+            feed.refresh()

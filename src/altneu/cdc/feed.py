@@ -45,6 +45,30 @@ class Session(Protocol):
         """Close every time before ``to``."""
 
 
+class Fed(Protocol):
+    """What a session is fed from: updates at their own times, complete up to a frontier."""
+
+    @property
+    def name(self) -> str:
+        """The source."""
+
+    @property
+    def frontier(self) -> int:
+        """The time before which all times are complete."""
+
+    def attach(self, session: Session) -> None:
+        """Attach to a session: the times that it has closed are closed here, too."""
+
+    def refresh(self) -> None:
+        """Look for more."""
+
+    def give(self, session: Session, before: int) -> None:
+        """Insert the updates before a time that are not closed."""
+
+    def close(self, before: int) -> None:
+        """The session has closed the times before this one, and has their updates."""
+
+
 class Feed:
     """A source whose updates arrive as messages, which may be repeated, delayed and reordered.
 
@@ -120,7 +144,7 @@ class Feed:
             except Refused as error:
                 raise InputError(f"message {number} for feed {self.name!r}: {error} (it is {show(message)})") from None
 
-    def read_files(self) -> None:
+    def refresh(self) -> None:
         """Offer the messages of the files that have come to the folder, if the feed has one.
 
         Raises:
@@ -191,7 +215,13 @@ class Feed:
                 f"those before {self._lower}: advance the feeds of a session together, an.cdc.advance(session, feed, …)"
             )
 
-    def complete(self, before: int) -> pa.Table:
+    def give(self, session: Session, before: int) -> None:
+        """Insert the distinct updates before a time."""
+        table = self._complete(before)
+        if table.num_rows:
+            session.insert(self.name, table, time=_TIME, diff=_DIFF)
+
+    def _complete(self, before: int) -> pa.Table:
         """The distinct updates before a time: their data, times and diffs."""
         triples = [(data, time, diff) for time, some in self._updates.items() if time < before for data, diff in some]
         columns = zip(*triples, strict=True) if triples else ((), (), ())
@@ -207,13 +237,14 @@ class Feed:
         self._known = [(max(begin, before), end) for begin, end in self._known if end > before]
 
 
-def advance(session: Session, *feeds: Feed) -> Step | None:
+def advance(session: Session, *feeds: Fed) -> Step | None:
     """Advance a session to the time before which all times of several feeds are complete.
 
-    Feeds with a ``path`` first read the new files. The distinct updates of complete times are inserted, each at its own
-    time, and the session advances; if no further times are complete, nothing happens and the result is None. The first
-    advance starts at the session's frontier: after a restart from a store its closed times are complete, and messages
-    about them, which may be repeated from the beginning, are duplicates. Feeds of one session must advance together.
+    What ``session.source_from`` imports is fed with them. Feeds with a ``path`` first read the new files. The distinct
+    updates of complete times are inserted, each at its own time, and the session advances; if no further times are
+    complete, nothing happens and the result is None. The first advance starts at the session's frontier: after a
+    restart from a store its closed times are complete, and messages about them, which may be repeated from the
+    beginning, are duplicates. Feeds of one session must advance together.
 
     Cost:   that of ``Session.insert`` and ``Session.advance``.
 
@@ -227,15 +258,13 @@ def advance(session: Session, *feeds: Feed) -> Step | None:
     with session.lock:
         for feed in feeds:
             feed.attach(session)
-            feed.read_files()
+            feed.refresh()
         before, upper = session.lower, min(feed.frontier for feed in feeds)
         if upper <= before:
             return None
         try:
             for feed in feeds:
-                table = feed.complete(upper)
-                if table.num_rows:
-                    session.insert(feed.name, table, time=_TIME, diff=_DIFF)
+                feed.give(session, upper)
             return session.advance(upper)
         finally:
             for feed in feeds:

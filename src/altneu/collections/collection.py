@@ -20,15 +20,15 @@ from altneu.collections.asof import (
     refuse_moments,
     times_of,
 )
-from altneu.collections.grouping import Grouping, check_names, user_schema
-from altneu.collections.joining import JoinKind, equijoin, having, padded, without
+from altneu.collections.grouping import Grouping, check_names, order_beside, user_schema
+from altneu.collections.joining import JoinKind, equijoin, having, of_pair, padded, without
 from altneu.collections.timed import with_update_time, without_update_time
 from altneu.collections.verbs import LinearVerbs, Verb, column_of
 from altneu.collections.windowing import with_windows
 from altneu.columnar import html
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError, UpdateTimeError
 from altneu.expressions import Col, Expr, parse, parse_order, parse_projection, parse_window
-from altneu.linear import BoundLogic, Function, Project
+from altneu.linear import BoundLogic, FlatMapFunction, Function, Project
 from altneu.plan import ir
 from altneu.types import quote_name, type_name
 
@@ -188,19 +188,22 @@ class Collection(LinearVerbs):
     def inspect(self, function: Callable[..., Any] = print, *, version: str | int | None = None) -> Collection:
         """The same collection; after each commit ``function(row, time, diff)`` is called for every consolidated update.
 
-        ``version`` is as in ``map``: it identifies the function in place of its code.
+        Between ``differentiate`` and ``integrate`` the time is one of the two moments of a time, ``alt(t)`` or
+        ``neu(t)`` (``altneu.order``). ``version`` is as in ``map``: it identifies the function in place of its code.
 
         Cost:   one exchange by row, unless equal rows are in one shard already; the updates are sent to the driver.
         """
-        self._refuse_moments("inspect", "shows ordinary times only")
         return Collection(ir.Inspect(self.node, Function.of(function, version)))
 
-    def arrange_by(self, *columns: str) -> Collection:
+    def arrange_by(self, *columns: str, order: str | Col | Sequence[str | Col] = ()) -> Collection:
         """The same collection, arranged by these columns: an index that joins on them share.
 
         A view of it keeps its rows by these columns. Other views that are built on this collection, instead of on the
         one before it, read that arrangement, also where they filter rows or leave columns out. ``CREATE INDEX``
-        maintains such a view.
+        maintains such a view, and ``session.arrange`` gives it as a ``Trace``, with lookups and cursors.
+
+        With an ``order`` of further columns ("price desc, id") the rows of each key are kept in that order, in which a
+        cursor reads a part of them; joins then do not share it. Without columns there is one key, of all rows.
 
         Shape:  the same columns.
         Cost:   one exchange by these columns, unless rows are partitioned by them already; one arrangement of all
@@ -208,7 +211,7 @@ class Collection(LinearVerbs):
         Law:    no view's rows depend on it (tests/sql_statements/test_indexes.py).
 
         Raises:
-            PlanError: no columns are named.
+            PlanError: neither columns nor an order are named, or the order has a column of the key or an expression.
             UnknownColumnError: a name is not a column.
 
         >>> import altneu as an
@@ -220,10 +223,12 @@ class Collection(LinearVerbs):
         ...     index.to_pylist()
         [(1, 'Ada')]
         """
-        if not columns:
+        ordered = bool(order) if isinstance(order, str | list | tuple) else True
+        if not columns and not ordered:
             raise PlanError("arrange_by needs at least one column, by which rows are looked up")
         self._check(columns)
-        return Collection(ir.ArrangedBy(self.node, tuple(dict.fromkeys(columns))))
+        key = tuple(dict.fromkeys(columns))
+        return Collection(ir.ArrangedBy(self.node, key, order_beside(key, order, self.schema) if ordered else ()))
 
     def weighted(self, weight: Weighing[W_co]) -> W_co:
         """This collection with some of its columns as the weights of its rows, in the place of counts.
@@ -364,6 +369,58 @@ class Collection(LinearVerbs):
             return joined
         mine = {n: c for n, side, c in outputs if side == 0}
         return joined.concat(Collection(padded(alone, joined.schema, mine)))
+
+    def join_core(
+        self,
+        other: Collection,
+        on: On,
+        function: Callable[..., Any],
+        schema: str | pa.Schema,
+        *,
+        version: str | int | None = None,
+    ) -> Collection:
+        """Pair the rows of two collections with equal keys, and replace each pair by the rows that a function yields.
+
+        ``function(key, left, right)`` gets Records of the key's columns, named as on this side, and of the other
+        columns of both sides. It is a function as for ``flat_map``: pure, and with ``version``.
+
+        Shape:  each yielded row as often as the product of both rows' counts says.
+        Cost:   as ``join``: it reads the arrangements that joins on this key share, and the function runs in the join,
+                which builds no pairs besides.
+        Law:    that of ``join`` followed by ``flat_map`` (tests/oracle/test_operators.py).
+        Source: ``join_core`` of differential dataflow.
+
+        Raises:
+            UnknownColumnError, TypeMismatchError, PlanError: as ``join`` and ``flat_map``.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, pieces long")
+        >>> prices = an.source("prices", "item string, price long")
+        >>> def bill(key, order, price):
+        ...     for piece in range(order.pieces):
+        ...         yield f"{key.item} {piece + 1}", price.price
+        >>> with an.Session() as session:
+        ...     view = session.maintain(
+        ...         "bill", orders.join_core(prices, "item", bill, "what string, price long")
+        ...     )
+        ...     session.insert("orders", [("tea", 2)])
+        ...     session.insert("prices", [("tea", 5), ("jam", 7)])
+        ...     _ = session.advance()
+        ...     sorted(view.to_pylist())
+        [('tea 1', 5), ('tea 2', 5)]
+        """
+        joined = self.join(other, on)
+        names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
+        key, left = tuple(names), tuple(n for n in self.columns if n not in names)
+        right = tuple(n for n in other.columns if n not in {*names.values()})
+        places = {n: i for i, n in enumerate(self.columns)}
+        rest = {n: i for i, n in enumerate(joined.columns)}
+        named = {n: n if n not in self.columns else f"right.{n}" for n in right}
+        if not callable(function):
+            raise PlanError(f"join_core needs a function of a key and two values, got {function!r}")
+        taken = (tuple(places[n] for n in key), tuple(places[n] for n in left), tuple(rest[named[n]] for n in right))
+        calling = of_pair(function, (key, left, right), taken)
+        return joined._calling("join_core", FlatMapFunction, calling, schema, version)
 
     def semijoin(self, other: Collection, on: On) -> Collection:
         """The rows whose key appears in the other collection, with their own counts (SQL's EXISTS).
@@ -842,6 +899,86 @@ def recursive(
     return loop(body, initial, max_rounds, on_limit)
 
 
+def feedback(
+    body: Callable[..., Collection | Sequence[Collection]],
+    *,
+    by: int | Mapping[str, int] = 1,
+    **variables: str | pa.Schema,
+) -> tuple[Collection, ...]:
+    """Collections that are defined by what they were before: a variable is at each time what it was ``by`` ticks ago.
+
+    ``variables`` names them and says their columns. ``body`` takes the variables in that order, each as it was ``by``
+    ticks before, and returns what each is now, or of one variable the collection alone; so the result at time ``t`` is
+    ``body`` of the result at ``t - by`` and of all other collections at ``t``. In the first ``by`` ticks the variables
+    are empty. ``by`` may differ between variables: a mapping by name.
+
+    It is the result at every tick, also of an advance that closes many: where something changes, or comes back, a step
+    of its own closes the time, and times at which nothing does are passed over in one. A result that changes at every
+    tick for ever costs a step for every ``by`` ticks; one that settles costs nothing from then on (docs/loops.md).
+
+    Shape:  the columns that ``variables`` says, all nullable.
+    Units:  ticks of the session's time.
+    Cost:   a change of the result is a change of the variable ``by`` ticks later; the result is arranged, and changes
+            that are to come back wait. An advance is a commit for each step.
+    Law:    the result at each time is the body of the result before (tests/oracle/test_feedback.py).
+    Source: ``Variable`` of differential dataflow, with a step of the outer time.
+
+    Raises:
+        SchemaError: the body returns other columns for a variable than are declared.
+        PlanError: it is used in the body of a loop; or the body returns something else than collections, or applies a
+            verb that depends on arrival to a variable; or ``by`` is no whole number of at least 1.
+
+    >>> import altneu as an
+    >>> enabled, disabled = an.source("enabled", "device string"), an.source("disabled", "device string")
+    >>> def since(before):
+    ...     return before.concat(enabled).distinct().antijoin(disabled, on="device")
+    >>> (on,) = an.feedback(since, on="device string")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("on", on)
+    ...     for source, device, time in [
+    ...         ("enabled", "lamp", 0),
+    ...         ("enabled", "fan", 2),
+    ...         ("disabled", "lamp", 7),
+    ...     ]:
+    ...         session.insert(source, [(device,)], time=time)
+    ...         session.retract(
+    ...             source, [(device,)], time=time + 1
+    ...         )  # an event: it is there at this time only
+    ...     for now in (2, 6, 20):
+    ...         _ = session.advance(to=now)
+    ...         print(sorted(view.to_pylist()))
+    [('lamp',)]
+    [('fan',), ('lamp',)]
+    [('fan',)]
+    """
+    if not variables:
+        raise PlanError('feedback needs at least one variable: feedback(body, name="its columns")')
+    if _level() >= 0:
+        raise PlanError(
+            "feedback goes from one time of the session to another, and in the body of a loop or of feedback times are "
+            "others: define it outside, and read its result there; several variables may be defined by each other"
+        )
+    steps = dict(by) if isinstance(by, Mapping) else dict.fromkeys(variables, by)
+    for name in [*steps, *variables]:
+        ticks = steps.get(name)
+        if name not in variables or not isinstance(ticks, Integral) or isinstance(ticks, bool) or ticks < 1:
+            raise PlanError(f"by must be a whole number of ticks of at least 1 for each variable, got {by!r}")
+    names, level = tuple(variables), 0
+    schemas = tuple(ir.open_schema(user_schema(schema)) for schema in variables.values())
+    inside = [ir.Variable(level, i, schema) for i, schema in enumerate(schemas)]
+    _open_loops.count = level + 1
+    try:
+        made = body(*map(Collection, inside))
+    finally:
+        _open_loops.count = level
+    bodies = (made,) if isinstance(made, Collection) else tuple(made)
+    _check_bodies(names, inside, bodies, "feedback")
+    whole = ir.Recurrence(
+        names, schemas, tuple(c.node for c in bodies), level, tuple(int(steps[name]) for name in names)
+    )
+    return tuple(Collection(ir.Recurred(whole, i)) for i in range(len(names)))
+
+
 _open_loops = threading.local()
 
 
@@ -874,24 +1011,28 @@ def loop(
     return tuple(Collection(ir.Result(whole, i)) for i in range(len(names)))
 
 
-def _check_bodies(names: Sequence[str], variables: Sequence[ir.Variable], bodies: Sequence[Any]) -> None:
+def _check_bodies(
+    names: Sequence[str], variables: Sequence[ir.Variable], bodies: Sequence[Any], what: str = "loop"
+) -> None:
     if len(bodies) != len(names) or not all(isinstance(c, Collection) for c in bodies):
         raise PlanError(
-            f"the body of a loop over {', '.join(names)} must return {len(names)} collection(s), one for each "
-            f"variable, got {bodies!r}"
+            f"the body of {'a ' * (what == 'loop')}{what} over {', '.join(names)} must return {len(names)} "
+            f"collection(s), one for each variable, got {bodies!r}"
         )
     for name, variable, collection in zip(names, variables, bodies, strict=True):
         mine, theirs = ([(f.name, type_name(f.type)) for f in s] for s in (variable.schema, collection.schema))
         if mine != theirs:
             raise SchemaError(
-                f"the loop's variable {name} has the columns {_show(mine)}, and its body returns {_show(theirs)}; "
+                f"the {what}'s variable {name} has the columns {_show(mine)}, and its body returns {_show(theirs)}; "
                 "use select to make them equal"
             )
         if max(ir.moments(collection.node), default=-1) >= variables[0].level:
-            raise PlanError(f"the body of a loop returns a differentiated collection for {name}; integrate it first")
+            raise PlanError(f"the body returns a differentiated collection for {name}; integrate it first")
         if verb := ir.arrival_verb_in_loop(collection.node):
             raise PlanError(
                 f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
+                if what == "loop"
+                else f"{verb} reads a variable of feedback, which it cannot; use it before the feedback or after"
             )
 
 

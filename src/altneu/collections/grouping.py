@@ -12,6 +12,7 @@ import pyarrow as pa
 from altneu import types as T
 from altneu.collections.needs import Needs
 from altneu.collections.timed import with_update_time
+from altneu.columnar.ranking import Order
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
 from altneu.expressions import (
     AggregateCall,
@@ -24,6 +25,7 @@ from altneu.expressions import (
     literal,
     parse,
     parse_aggregate,
+    parse_order,
 )
 from altneu.expressions.names import UPDATE_TIME
 from altneu.expressions.parse import tree_of
@@ -257,19 +259,106 @@ class Grouping(Generic[C]):
             PlanError: ``needs`` was not made by ``an.first`` or ``an.last``, its k is not a whole number of at least 1,
                 or it orders by a group column or an expression.
         """
-        result = user_schema(schema)
-        clash = next((n for n in result.names if n in self.key), None)
-        if clash is not None:
-            raise SchemaError(f"schema has a column {clash!r}, which is a group column too; rename it")
-        rest = _columns(self.node.schema, [n for n in self.node.schema.names if n not in (*self.key, UPDATE_TIME)])
-        plain = all(e.is_column and e.column_name == n for n, e in self.keys)
-        plain = plain and UPDATE_TIME not in self.node.schema.names
-        grouped = self.node if plain else _project(self.node, [*self.keys, *rest])
+        result, grouped = self._result(schema), self._grouped()
         if needs is not None and not isinstance(needs, Needs):
             raise PlanError(f"needs must be an.first(k, by=...) or an.last(k, by=...), got {needs!r}")
         some = None if needs is None else needs.rows_of(grouped.schema, self.key)
         reducer = ir.PythonReduce(Function.of(function, version), result, with_diffs, some)
         return self.wrap(ir.Reduce(grouped, self.key, reducer))
+
+    def reduce_core(
+        self,
+        function: Callable[..., Any],
+        schema: str | pa.Schema,
+        *,
+        order: str | Col | Sequence[str | Col] = (),
+        version: str | int | None = None,
+    ) -> C:
+        """Reduce each group by a function that sees its output so far and gives its changes, as pairs ``(row, diff)``.
+
+        ``function(key, changes, group)`` is called at each time at which a group changes. ``changes`` is a list of
+        pairs ``(row, diff)``: what is new at that time. ``group`` is the group as it is then: iterate it for all rows
+        with their counts, or ask for a part, ``group.rows(start=, stop=)`` in the ``order`` of its columns and
+        ``group.count(row)``; ``group.output`` are pairs ``(row, count)``, what the function has made of the group. The
+        output has the group columns before those of ``schema``. A group without rows has no output, and the function is
+        not called. Where it raises, the group is an error row and has no output; when it changes again, ``changes`` is
+        the whole group, as of a new one.
+
+        A function whose output is the same however the group became what it is can be used like any other. If it is
+        not, as that of a thermostat is not, the view depends on the order of changes: times decide, and not how they
+        are cut into steps. docs/reduce_core.md has the rules. Both are refused in loops on what changes from round to
+        round, with two times, and between ``differentiate`` and ``integrate``.
+
+        Cost:   one exchange by group; arrangements of the groups and of their output. A change reads the output of its
+                group, and of the group what the function asks for.
+        Law:    at each time the output is what it was before the time, and the changes that the function gives
+                (tests/oracle/test_reduce_core.py).
+        Source: ``reduce_core`` of differential dataflow.
+
+        Raises:
+            SchemaError: a column of the result has the name of a group column.
+            PlanError: the order has a group column or an expression.
+
+        >>> import altneu as an
+        >>> readings = an.source("readings", "room string, degrees long")
+        >>> def heating(key, changes, group):  # on below 18 degrees, off above 22, and as it is in between
+        ...     (degrees, _), *_ = group
+        ...     was = group.output[0][0].heating if group.output else False
+        ...     now = degrees.degrees < 18 or (was and degrees.degrees <= 22)
+        ...     if not group.output or now != was:
+        ...         yield from ((row, -count) for row, count in group.output)
+        ...         yield (now,), 1
+        >>> with an.Session() as session:
+        ...     view = session.maintain(
+        ...         "heating", readings.group_by("room").reduce_core(heating, "heating boolean")
+        ...     )
+        ...     for before, degrees in [(None, 20), (20, 17), (17, 21), (21, 23)]:
+        ...         session.retract("readings", [] if before is None else [("hall", before)])
+        ...         session.insert("readings", [("hall", degrees)])
+        ...         _ = session.advance()
+        ...         print(view.to_pylist())
+        [('hall', False)]
+        [('hall', True)]
+        [('hall', True)]
+        [('hall', False)]
+        """
+        result, grouped = self._result(schema), self._grouped()
+        if ir.moments(grouped):
+            raise PlanError(
+                "reduce_core sees its output of the time before, and changes exist for a moment: use it before "
+                "differentiate or after integrate"
+            )
+        by = order_beside(self.key, order, grouped.schema) if order else ()
+        return self.wrap(ir.ReduceCore(grouped, self.key, Function.of(function, version), result, by))
+
+    def _result(self, schema: str | pa.Schema) -> pa.Schema:
+        result = user_schema(schema)
+        clash = next((n for n in result.names if n in self.key), None)
+        if clash is not None:
+            raise SchemaError(f"schema has a column {clash!r}, which is a group column too; rename it")
+        return result
+
+    def _grouped(self) -> ir.Node:
+        """The group columns and the others, for a function of rows."""
+        rest = _columns(self.node.schema, [n for n in self.node.schema.names if n not in (*self.key, UPDATE_TIME)])
+        plain = all(e.is_column and e.column_name == n for n, e in self.keys)
+        plain = plain and UPDATE_TIME not in self.node.schema.names
+        return self.node if plain else _project(self.node, [*self.keys, *rest])
+
+
+def order_beside(key: Sequence[str], order: str | Col | Sequence[str | Col], schema: pa.Schema) -> tuple[Order, ...]:
+    """An order of columns beside those of a key.
+
+    Raises:
+        PlanError: one of them is an expression, or belongs to the key.
+    """
+    keys = parse_order(order, schema)
+    for one in keys:
+        if not one.expr.is_column:
+            raise PlanError(f"order must be of columns, got {one.expr.sql}; compute it with select first")
+        if one.expr.column_name in key:
+            raise PlanError(f"column {one.expr.column_name!r} of the order belongs to the key; leave it out")
+    return tuple({k.expr.column_name: (k.expr.column_name, k.descending, k.nulls_first) for k in keys}.values())
 
 
 def _results(requested: Sequence[tuple[str | None, str | Col]], schema: pa.Schema) -> list[tuple[str, AggregateExpr]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
+from typing import Any, Literal
 
 import pyarrow as pa
 
+from altneu.columnar.rows import Record, record_type
+from altneu.errors import PlanError
 from altneu.expressions import Expr, cast, parse
 from altneu.linear import BoundLogic, Negate, Project
 from altneu.plan import ir
@@ -70,3 +73,33 @@ def of_right(names: Names, shared: Mapping[str, str]) -> dict[str, str]:
     """Which column of the right side an output is, where it is one of its."""
     mine = {n: c for (side, c), n in names.items() if side == 1}
     return mine | {n: shared[c] for (side, c), n in names.items() if side == 0 and c in shared}
+
+
+# functions of pairs ---------------------------------------------------------------------------------------------------
+
+Three = tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]
+"""Of the key, the left value and the right value: the names of their columns, or their places in a joined row."""
+
+
+def of_pair(function: Callable[..., Any], names: Three, places: Three) -> Callable[..., Any]:
+    """A function of a key and two values as one of joined rows.
+
+    Raises:
+        PlanError: it is one of record batches.
+    """
+    if getattr(function, "__altneu_arrow__", False):
+        raise PlanError("join_core calls its function for each pair of rows; use join and flat_map for record batches")
+    call = partial(_split, function, names, places)
+    for attribute in ("__name__", "__qualname__", "__altneu_version__"):
+        if hasattr(function, attribute):
+            setattr(call, attribute, getattr(function, attribute))
+    return call
+
+
+def _split(function: Callable[..., Any], names: Three, places: Three, row: Record) -> Any:
+    return function(*(kind(row[i] for i in at) for kind, at in zip(_records(names), places, strict=True)))
+
+
+@lru_cache(maxsize=256)
+def _records(names: Three) -> tuple[type[Record], ...]:
+    return tuple(map(record_type, names))

@@ -85,7 +85,7 @@ from altneu.runtime.reshard import Parting
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.spark.versions import check_version, parallelism
 from altneu.runtime.state import FutureSummary, StateTable
-from altneu.runtime.step_limit import step_limit
+from altneu.runtime.step_limit import before_feedback, step_limit
 from altneu.runtime.stored import StoredDefinition, StoredStream, StoredView
 from altneu.store import (
     DirectoryStore,
@@ -313,6 +313,13 @@ class Engine(Closing):
                 if upon is None:
                     raise
                 self._add(name, collection, upon, Choices(), strict=strict, contents=contents, retain=retain)
+
+    def retain_view(self, name: str, retain: int | Literal["all"]) -> None:
+        """Retain so much history of a view from now on."""
+        with self.lock:
+            self.check_open()
+            self.ports(name)
+            self._retain(name, checked_retain(retain))
 
     def _retain(self, name: str, retain: int | Literal["all"] | None) -> None:
         """Retain so much history of a view that is maintained from now on; what is gone does not come back."""
@@ -788,6 +795,8 @@ class Engine(Closing):
         while end < upper:
             lower, steps = journal.lower, journal.steps
             end = step_limit(journal.table, self.pending, lower, upper, self.shards)
+            if self.plan.feedback is not None and end > lower:
+                end = before_feedback(journal.table, self.pending, lower, end, self.plan.feedback)
             so_far = "" if lower == before else f", closed up to {lower}"
             try:
                 with self.past.watch(f"closing times {before} to {upper}{so_far}", started):

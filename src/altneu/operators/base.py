@@ -369,6 +369,14 @@ class Operation(ABC):
     def starts(self) -> bool:
         """Whether it may make something of no input in a step that fills views."""
 
+    @property
+    def comes_back(self) -> int | None:
+        """After how many ticks its input comes back at another operation that has nothing else to do with it.
+
+        A step goes no further than that. None: never, or in a later round of the same time.
+        """
+        return None
+
     def looked_up_for(self, place: int) -> frozenset[int] | None:
         """The inputs for whose new updates it looks up what the arrangement on an input had before the step.
 

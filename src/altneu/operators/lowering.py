@@ -139,8 +139,8 @@ class Lowering(Protocol):
     def around(self, scope: int) -> int:
         """The scope that a scope is in."""
 
-    def results_of(self, loop: Loop, make: Callable[[str], tuple[Lowered, ...]]) -> tuple[Lowered, ...]:
-        """The results of a loop's variables outside it, made once for its name."""
+    def results_of(self, loop: Node, make: Callable[[str], tuple[Lowered, ...]]) -> tuple[Lowered, ...]:
+        """The results of the variables of a loop, or of feedback, outside it, made once for its name."""
 
     def lattice_in(self, scope: int) -> Lattice:
         """The times of a scope."""

@@ -16,6 +16,7 @@ from altneu.operators.asof.rule import AsOfRule
 from altneu.operators.calculus.node import Differentiate, Integrate, Moments, ToNeu
 from altneu.operators.concat.node import Concat, Consolidate, Inspect
 from altneu.operators.delta_join.node import MultiJoin
+from altneu.operators.feedback.node import Recurred, Recurrence
 from altneu.operators.join.node import Join
 from altneu.operators.latest.node import Latest
 from altneu.operators.linear.node import Linear
@@ -33,6 +34,7 @@ from altneu.operators.reduce.reducers import (
     Totals,
     WindowFunctions,
 )
+from altneu.operators.reduce_core.node import ReduceCore
 from altneu.operators.sample.node import Sample
 from altneu.operators.source.node import Constant, Source
 
@@ -63,7 +65,10 @@ __all__ = [
     "MultiJoin",
     "Node",
     "PythonReduce",
+    "Recurred",
+    "Recurrence",
     "Reduce",
+    "ReduceCore",
     "Reducer",
     "Result",
     "Sample",
@@ -132,8 +137,8 @@ def _free(node: Node) -> frozenset[int]:
     return node.free(frozenset().union(*map(_free, node.inputs)))
 
 
-def read_from_outside(loop: Loop) -> Iterator[Node]:
-    """The collections from outside that a loop reads, each fingerprint once."""
+def read_from_outside(loop: Loop | Recurrence) -> Iterator[Node]:
+    """The collections from outside that a loop or feedback reads, each fingerprint once."""
 
     def is_outside(node: Node) -> bool:
         return max(_free(node), default=-1) < loop.level

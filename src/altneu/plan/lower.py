@@ -25,6 +25,7 @@ from altneu.operators.calculus.lowering import lower_differentiate, lower_integr
 from altneu.operators.calculus.operation import IntegrateOp
 from altneu.operators.concat.lowering import lower_concat, lower_consolidate, lower_inspect
 from altneu.operators.delta_join.lowering import lower_delta_join
+from altneu.operators.feedback.lowering import lower_recurred
 from altneu.operators.join.lowering import lower_join
 from altneu.operators.latest.lowering import lower_latest
 from altneu.operators.linear.lowering import lower_linear
@@ -33,6 +34,7 @@ from altneu.operators.loop.operation import EnterOp, LeaveOp
 from altneu.operators.lowering import Lowered, OpenLoop, arrangement_id
 from altneu.operators.node import Key
 from altneu.operators.reduce.lowering import lower_reduce
+from altneu.operators.reduce_core.lowering import lower_reduce_core
 from altneu.operators.sample.lowering import lower_sample
 from altneu.operators.source import lowering as sources
 from altneu.order import Lattice
@@ -244,13 +246,16 @@ class Lowering:
 
         With ``changes_only`` an arrangement of its own replaces the contents; it retains none of them.
         """
-        index = node.key if isinstance(node, ir.ArrangedBy) else None
+        index = node if isinstance(node, ir.ArrangedBy) else None
         while isinstance(node, ir.ArrangedBy):
             node = node.input
         lowered = self.lower(node)
-        key = index or lowered.spread or tuple(node.schema.names)  # of the empty key: by row, in all the shards
+        key = lowered.spread or tuple(node.schema.names)  # of the empty key: by row, in all the shards
+        order: tuple[Order, ...] = ()
+        if index is not None:
+            key, order = index.key, () if changes_only else index.order
         label = "changes" if changes_only else "contents"
-        contents = self.arrange(lowered, key, node.fingerprint, label, changes_only=changes_only)
+        contents = self.arrange(lowered, key, node.fingerprint, label, order, changes_only=changes_only)
         return ViewPorts(self._arrangement(contents), self._errors(node), node.schema, changes_only)
 
     def _errors(self, node: ir.Node) -> tuple[str, ...]:
@@ -302,7 +307,7 @@ class Lowering:
             lowered = self.done[key]
         return lowered
 
-    def results_of(self, loop: ir.Loop, make: Callable[[str], tuple[Lowered, ...]]) -> tuple[Lowered, ...]:
+    def results_of(self, loop: ir.Node, make: Callable[[str], tuple[Lowered, ...]]) -> tuple[Lowered, ...]:
         """The results of a loop's variables outside it, made once for its name."""
         name = self.name_of(loop)
         if name not in self.results:
@@ -345,6 +350,7 @@ OPERATORS: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.Join: lower_join,
     ir.MultiJoin: lower_delta_join,
     ir.Reduce: lower_reduce,
+    ir.ReduceCore: lower_reduce_core,
     ir.Latest: lower_latest,
     ir.AsOf: lower_asof,
     ir.UpdateTime: lower_update_time,
@@ -358,6 +364,7 @@ OPERATORS: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.Variable: lower_variable,
     ir.EnterAt: lower_enter_at,
     ir.Result: lower_result,
+    ir.Recurred: lower_recurred,
 }
 """How each node is lowered; a loop is with the first of its results."""
 
@@ -366,6 +373,8 @@ def _lowered_first(node: ir.Node) -> Sequence[ir.Node]:
     """What is lowered before a node: of a loop's result what its variables begin as, and what it reads from outside."""
     if isinstance(node, ir.Result):
         return (*node.loop.initial, *ir.read_from_outside(node.loop))
+    if isinstance(node, ir.Recurred):
+        return tuple(ir.read_from_outside(node.recurrence))
     return node.lowered_first
 
 

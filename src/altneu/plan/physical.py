@@ -201,6 +201,12 @@ class Plan:
         """How many times of their own a node's updates have."""
         return next((len(s.names) - 1 for s in self._around(node.scope) if s.kind == "event"), 0)
 
+    @cached_property
+    def feedback(self) -> int | None:
+        """After how many ticks a change comes back at the earliest, so that a step may go no further; None: never."""
+        ticks = (node.operation.comes_back for node in self.nodes)
+        return min((by for by in ticks if by is not None), default=None)
+
     def has_moments(self, node: PhysicalNode) -> bool:
         """Whether a node's updates are of moments."""
         return any(s.kind == "moment" for s in self._around(node.scope))

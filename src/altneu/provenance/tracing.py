@@ -131,6 +131,9 @@ class Tracer:
         if isinstance(node, ir.Result):
             yield from unrolled(self, node, rows)
             return
+        if isinstance(node, ir.Recurred):
+            self.note(f"{node.title} rests on what it was at earlier times, which is not followed")
+            return
         narrowed = narrow(node, rows)
         candidates = [self.finder.find(below, some) for below, some in zip(node.inputs, narrowed, strict=True)]
         known = [updates for updates in candidates if updates is not None]

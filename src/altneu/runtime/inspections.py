@@ -7,14 +7,14 @@ from typing import Any
 
 from altneu.columnar.rows import record_type
 from altneu.operators.concat.operation import InspectOp
-from altneu.order import Antichain, Lattice
+from altneu.order import Antichain, Lattice, lifted_frontier
 from altneu.plan.physical import Plan
 from altneu.trace.future import FutureRuns, Run
 from altneu.trace.update import Updates
 
 
 class Inspections:
-    """Updates of inspected collections, retained until they can be shown in order.
+    """Updates of inspected collections, of times of the session or moments, retained until they can be shown in order.
 
     A step shows its updates in order of time. Of an advance in several steps the first may see updates of times that
     only a later one closes: they wait for it, so that the order is that of one step.
@@ -34,8 +34,9 @@ class Inspections:
         for number, parts in inspected.items():
             node = plan.nodes[number]
             assert isinstance(node.operation, InspectOp)
-            _, runs = self._waiting.get(node.logical, (None, FutureRuns(node.schema, self.lattice)))
-            more = Updates.concat(parts, node.schema, self.lattice.width)
+            lattice = plan.lattice_of(number)
+            _, runs = self._waiting.get(node.logical, (None, FutureRuns(node.schema, lattice)))
+            more = Updates.concat(parts, node.schema, lattice.width)
             self._waiting[node.logical] = node.operation, runs.add(more)
 
     def show(self, upper: Antichain, closed: int) -> None:
@@ -43,21 +44,22 @@ class Inspections:
 
         What a function raises gets a note; the updates that it was to be shown are not shown again.
         """
-        shown: list[tuple[InspectOp, Updates]] = []
+        shown: list[tuple[InspectOp, Updates, Lattice]] = []
         for logical, (operation, runs) in [*self._waiting.items()]:
-            due, rest = runs.take(upper)
+            lattice = runs.lattice
+            due, rest = runs.take(upper if lattice is self.lattice else lifted_frontier(upper, lattice))
             self._waiting[logical] = operation, rest
             if not len(rest):
                 del self._waiting[logical]
-            together = Updates.concat(due, runs.schema, self.lattice.width)
-            shown.append((operation, together if len(due) < 2 else Run.of(together, self.lattice).whole))
-        for operation, updates in shown:
-            _show(operation, updates, closed)
+            together = Updates.concat(due, runs.schema, lattice.width)
+            shown.append((operation, together if len(due) < 2 else Run.of(together, lattice).whole, lattice))
+        for operation, updates, lattice in shown:
+            _show(operation, updates, lattice, closed)
 
 
-def _show(operation: InspectOp, updates: Updates, closed: int) -> None:
+def _show(operation: InspectOp, updates: Updates, lattice: Lattice, closed: int) -> None:
     record: Any = record_type(updates.schema.names)
-    columns = updates.rows.to_pylist(), updates.times[0].tolist(), updates.diffs.tolist()
+    columns = updates.rows.to_pylist(), lattice.to_pylist(updates.times), updates.diffs.tolist()
     for row, time, diff in zip(*columns, strict=True):
         try:
             operation.function.call(record(row), time, diff)

@@ -37,3 +37,25 @@ def step_limit(table: StateTable, pending: Inputs, lower: int, upper: int, shard
         return upper
     over = bisect_right(range(upper), room, lower, upper, key=due)
     return over - 1 if due(over - 1) else over
+
+
+def before_feedback(table: StateTable, pending: Inputs, lower: int, upper: int, by: int) -> int:
+    """The time up to which a step may go at whose times nothing comes back that happens in it.
+
+    What happens at the first time at which anything does comes back ``by`` ticks later, at the earliest. Nothing
+    happens where no update is inserted or waits. Rows of DataFrames with times of their own may be due at once.
+
+    Cost:   O(number of holds), nothing opened.
+    """
+    times = [
+        max(int(updates.times[0].min()), lower)
+        for parts in pending.updates.values()
+        for updates in parts
+        if len(updates)
+    ]
+    stamps = (stamp.time for parts in pending.frames.values() for _, stamp in parts)
+    times += [max(time, lower) if isinstance(time, int) else lower for time in stamps]
+    times += [max(int(summary.least), lower) for summary in table.future.values()]
+    if lower == 0:  # constants are there from the first time on
+        times.append(0)
+    return min(upper, min(times) + by) if times else upper

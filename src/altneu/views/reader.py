@@ -38,6 +38,7 @@ from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, lea
 from altneu.trace.batch import Layout
 from altneu.trace.update import Updates
 from altneu.views.contents import summary
+from altneu.views.trace import Trace
 from altneu.views.view import View
 
 Changed = tuple[Piece, int, int]  # the updates of a piece from one time up to but not including another
@@ -476,6 +477,15 @@ class Reader(Closing):
             PlanError: there is no such view.
         """
         return self._readings.view(name)
+
+    def trace(self, name: str) -> Trace:
+        """A view as a trace, with lookups and cursors; each is as of the reader's present commit.
+
+        Raises:
+            PlanError: there is no such view.
+        """
+        self._readings.ports(name)
+        return Trace(self._readings, name)
 
     def close(self, *, keep: bool = False) -> None:
         """Delete the lease, or with ``keep`` let it expire; a second call has no effect."""

@@ -111,7 +111,11 @@ class FeedbackOp(Operation, tag="FeedbackOp", kind="variable"):
 
 @dataclass(frozen=True)
 class FeedOp(Operation, tag="FeedOp", kind="next round"):
-    """The end of a variable's body: its updates wait for the next round, from ``limit`` rounds on no longer."""
+    """The end of a variable's body: its updates wait so many (``by``) rounds, from ``limit`` rounds on no longer.
+
+    Of ``outer`` feedback they wait so many ticks of the session's clock. A step that fills a late view has all of its
+    updates at the last closed time, so that what comes back is still to come.
+    """
 
     starts = looks_again = makes_rows = at_each_time = whole = False
     takes_from = reads = None
@@ -120,6 +124,8 @@ class FeedOp(Operation, tag="FeedOp", kind="next round"):
     arrangement: str
     layout: Layout
     limit: int | None
+    by: int = 1
+    outer: bool = False
 
     def step(self, here: Here) -> Outputs:
         """Nothing; what has come round is held, consolidated, or +x and -x would go round after each other for ever.
@@ -129,10 +135,8 @@ class FeedOp(Operation, tag="FeedOp", kind="next round"):
         updates = here.one()
         if updates is None:
             return [None]
-        settled = consolidate(updates, here.lattice)
-        times = settled.times.copy()
-        times[-1] += 1
-        settled = replace(settled, times=times)
+        settled = consolidate(self._back(updates, here), here.lattice)
+        times = settled.times
         if self.limit is not None:
             settled = settled.filter(times[-1] < self.limit)
         here.measure(rows_out=len(settled))
@@ -142,6 +146,22 @@ class FeedOp(Operation, tag="FeedOp", kind="next round"):
             waiting = waiting.add(settled, here.mode.future_bytes, settled=True)
             here.keep(self.arrangement, ArrangementState(state.spine, waiting))
         return [None]
+
+    def _back(self, updates: Updates, here: Here) -> Updates:
+        times = updates.times.copy()
+        if not self.outer:
+            times[-1] += self.by
+            return replace(updates, times=times)
+        upper = here.region.upper.least
+        if here.mode.hydrating and upper is not None:
+            times[0] = np.maximum(times[0], upper - 1)
+        times[0] += self.by
+        return replace(updates, times=times)
+
+    @property
+    def comes_back(self) -> int | None:
+        """Where it leads to another time."""
+        return self.by if self.outer else None
 
     @property
     def keeps(self) -> tuple[str, Layout]:

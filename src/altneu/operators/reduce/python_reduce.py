@@ -239,11 +239,18 @@ def _call(spec: PythonSpec, key: Record, members: list[Member], refused: str | N
 
 
 def _result(value: Any, spec: PythonSpec) -> tuple[tuple[Any, ...], int]:
-    if not spec.with_diffs:
-        return as_row(value, spec.result), 1
+    return result_with_diff(value, spec.result) if spec.with_diffs else (as_row(value, spec.result), 1)
+
+
+def result_with_diff(value: Any, result: pa.Schema) -> tuple[tuple[Any, ...], int]:
+    """A pair (row, diff) that a function gave, as a row of the columns of its result.
+
+    Raises:
+        SchemaError: it is none.
+    """
     if not (isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], int | np.integer)):
         raise SchemaError(f"with_diffs takes pairs (row, diff), and the function gave {value_text(value)}")
     diff = int(value[1])
     if not -_LIMIT < diff < _LIMIT:
         raise SchemaError(f"a diff of {diff} leaves the signed 64-bit range")
-    return as_row(value[0], spec.result), diff
+    return as_row(value[0], result), diff

@@ -20,17 +20,20 @@ def use_indexes(node: Node) -> Node:
 
 def without_indexes(root: Node) -> Node:
     """The plan as it is lowered: what joins read of an index they share with it, for it is arranged alike."""
-    keys = list(keys_of(root))
     plan = transform(root, lambda new, _: new.input if isinstance(new, ArrangedBy) else new)
-    for key in reversed(keys):
-        plan = ArrangedBy(plan, key)
+    for index in reversed(list(_indexes(root))):
+        plan = replace(index, input=plan)
     return plan
 
 
 def keys_of(node: Node) -> Iterator[tuple[str, ...]]:
-    """The columns by which a collection is arranged for its own sake, by one index or several."""
+    """The columns by which a collection is arranged for its own sake as joins read it, by one index or several."""
+    return (index.key for index in _indexes(node) if not index.order)
+
+
+def _indexes(node: Node) -> Iterator[ArrangedBy]:
     while isinstance(node, ArrangedBy):
-        yield node.key
+        yield node
         node = node.input
 
 

@@ -185,12 +185,12 @@ class SparkExecutor:
     def _first_stage(self, task: Task, frames: Frames, rows: list[Row]) -> DataFrame:
         """Messages of a segment's first stage.
 
-        Those of stage 0 come of the DataFrames, of what a hydration reads and of what the driver has; every other stage
-        finds what it needs in the store.
+        Those of stage 0 come of the DataFrames, of what a hydration reads or feedback brings back, and of what the
+        driver has; every other stage finds what it needs in the store.
         """
         first, plan = task.stages[0], task.plan
         parts: list[DataFrame] = []
-        if first or task.mode.hydrating:
+        if task.starts:
             title = f"stage {first}: {plan.stage_label(first)}" if first else "read arrangements"
             shards = self.spark.range(0, self.shards, 1, self.shards)
             parts.append(shards.mapInArrow(titled(start(task), title), SPARK_SCHEMA))

@@ -86,6 +86,15 @@ class Task:
         """Where its tasks write."""
         return Place(self.directory, self.number, self.durable)
 
+    @property
+    def starts(self) -> bool:
+        """Whether its first stage finds something in the store: stage 0 has rows of sources, unless it fills views.
+
+        What feedback brings back waits there, too.
+        """
+        first = self.stages[0]
+        return first > 0 or self.mode.hydrating or first in self.plan.takers
+
 
 def task_on(plan: Plan, table: StateTable, names: Collection[str], mode: StepMode, memory: int | None) -> Task:
     """A task outside of steps: it works on the present state of some arrangements."""

@@ -1,0 +1,1 @@
+"""Feedback from one time of a session to a later one."""
