@@ -59,7 +59,7 @@ def test_a_client_that_is_killed_anywhere_goes_on_where_it_was(server, files, tm
     assert again == {**again, "rows": expected(files), "taken": 24, "batches": 0}
 
 
-@pytest.mark.parametrize("written", ["offsets/1", "relay/0/1/rows", "relay/0/1/log", "commits/1"])
+@pytest.mark.parametrize("written", ["offsets/1", "relay/0/1", "relay/0/1/log", "commits/1"])
 def test_a_server_that_is_killed_gives_no_batch_twice_and_loses_none(server, files, tmp_path, written):
     put(files, 4)
     path, end = tmp_path / "state" / "streams" / "n" / written, time.monotonic() + 400

@@ -1,10 +1,11 @@
 """Micro-batches of Spark Connect: the server writes each into a folder, and this process takes them from there.
 
 On Connect the function that Spark calls with a micro-batch runs beside the server and cannot reach a session. So it
-writes the rows, then an entry of a log: the batch, and a checksum of Spark's plan of it. The batch is there once the
-entry is; a batch that Spark repeats, because the server died before it had recorded the end, finds its entry and is not
-written again. This process takes the batches in the order of their numbers, and commits each number together with the
-step of its rows, as it does on classic Spark: so each counts once, whichever side is killed.
+writes the rows into a new folder, then an entry of a log: the batch, a checksum of Spark's plan of it, and the folder.
+The batch is there once the entry is, and no write that was given up, and may still go on, adds to its rows. A
+batch that Spark repeats, because the server died before it had recorded the end, finds its entry and is not written
+again. This process takes the batches in the order of their numbers, and commits each number together with the step of
+its rows, as it does on classic Spark: so each counts once, whichever side is killed.
 
 A file sink of Spark's would need no function, but Spark reads its log for itself alone: by no path can a client.
 """
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 GROUP = 10  # batches that are removed together: what is left of them is one empty folder
 POLL = 0.1  # seconds between two questions how far the query is
-_ENTRY = "batch long, plan string"
+_ENTRY = "batch long, plan string, place string"
 
 
 class Relay:
@@ -46,7 +47,7 @@ class Relay:
         self._names, self._in_order = [*frame.columns, *([ROW] if in_order else [])], in_order
         self._schema = _positional(frame.schema, in_order=in_order)
         self._frame = frame
-        self._written: dict[int, str] = {}  # the plans of batches that are known to be there
+        self._written: dict[int, tuple[str, str]] = {}  # plans and folders of batches that are known to be there
         self._next, self._stopped = 0, False
 
     def begin(self, folder: str, record: Record, restart: str | None) -> None:
@@ -115,23 +116,23 @@ class Relay:
 
     def plan_of(self, batch: int) -> str | None:
         """A checksum of Spark's plan of a batch, None of one that is not there."""
-        return self._written.get(batch)
+        return self._written[batch][0] if batch in self._written else None
 
     def _look(self) -> None:
         """Read the log: the batches that are there and have not been removed."""
         path = f"{_literal(self._folder)}/*/*/log"
         rows = _found(self._spark.read.schema(_ENTRY).json, path)
-        self._written = {int(row.batch): str(row.plan) for row in rows}
+        self._written = {int(row.batch): (row.plan, row.place) for row in sorted(rows)}
 
     def _rows(self, batch: int) -> DataFrame:
-        path = _literal(f"{self._folder}/{batch // GROUP}/{batch}/rows")
-        return self._spark.read.schema(self._schema).parquet(path).toDF(*self._names)
+        path = f"{self._folder}/{batch // GROUP}/{batch}/{self._written[batch][1]}"
+        return self._spark.read.schema(self._schema).parquet(_literal(path)).toDF(*self._names)
 
     def _remove(self, taken: int) -> None:
         """Remove the groups of batches before that of the batch that was taken last; a client can only overwrite."""
         for group in sorted({batch // GROUP for batch in self._written if batch // GROUP < taken // GROUP}):
             self._spark.range(0).write.mode("overwrite").parquet(f"{self._folder}/{group}")
-            self._written = {b: plan for b, plan in self._written.items() if b // GROUP != group}
+            self._written = {b: entry for b, entry in self._written.items() if b // GROUP != group}
 
 
 def _writing(checkpoint: str, folder: str, *, in_order: bool) -> Callable[[DataFrame, int], None]:
@@ -140,18 +141,20 @@ def _writing(checkpoint: str, folder: str, *, in_order: bool) -> Callable[[DataF
 
     def write(frame: DataFrame, batch: int) -> None:
         import hashlib
+        import uuid
 
         from pyspark.sql import functions as sf
 
-        session, place = frame.sparkSession, f"{folder}/{batch // of_group}/{batch}"
+        session, at = frame.sparkSession, f"{folder}/{batch // of_group}/{batch}"
         planned = session.read.text(literal(f"{checkpoint}/offsets/{batch}"), wholetext=True).collect()[0].value
         plan = hashlib.blake2b(planned.encode(), digest_size=16).hexdigest()
-        if any(row.plan == plan for row in found(session.read.schema(entry).json, literal(f"{place}/log"))):
+        if any(row.plan == plan for row in found(session.read.schema(entry).json, literal(f"{at}/log"))):
             return
         rows = frame.withColumn(row_name, sf.monotonically_increasing_id()) if in_order else frame
-        rows.toDF(*(f"c{i}" for i in range(len(rows.columns)))).write.mode("overwrite").parquet(f"{place}/rows")
-        log = session.createDataFrame([(batch, plan)], entry).coalesce(1)
-        log.write.mode("overwrite").json(f"{place}/log")
+        place = f"rows-{uuid.uuid4().hex}"
+        rows.toDF(*(f"c{i}" for i in range(len(rows.columns)))).write.parquet(f"{at}/{place}")
+        log = session.createDataFrame([(batch, plan, place)], entry).coalesce(1)
+        log.write.mode("overwrite").json(f"{at}/log")
 
     return write
 
