@@ -23,11 +23,13 @@ from bench import (
     streams,
     times,
     triangles,
+    weights,
     workloads,
 )
 from bench.nexmark import measure as nexmark
 from bench.scale import SCALES, Scale
 from bench.tables import Findings
+from bench.tpch import bulk
 from bench.tpch import measure as tpch
 
 CASES: dict[str, Callable[[Scale], Findings]] = {
@@ -50,6 +52,8 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "p": parsing.measure,
     "q": one_group.measure,
     "r": relations.measure,
+    "s": weights.measure,
+    "t": bulk.measure,
 }
 
 

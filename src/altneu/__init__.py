@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from altneu import algorithms, cdc, errors, sinks, windows
-from altneu.collections import logic
+from altneu.collections import logic, weights
 from altneu.collections.collection import Collection, recursive, source
 from altneu.collections.needs import first, last
 from altneu.collections.paths import Changes, Relations
@@ -31,7 +31,7 @@ def arrow(function: _F) -> _F:
 
     ``map``: a record batch to one of as many rows; ``filter``: to a boolean array; ``flat_map``: to a record batch
     and, for each of its rows, the position of the row it came from; ``explode``: to these and the diffs;
-    ``join_function``: to a record batch, positions, times and diffs.
+    ``join_function``: to a record batch, positions, times and diffs, and of rows with two times perhaps event times.
     """
     function.__altneu_arrow__ = True  # type: ignore[attr-defined]
     return function
@@ -65,5 +65,6 @@ __all__ = [
     "source",
     "spark_session",
     "update_time",
+    "weights",
     "windows",
 ]

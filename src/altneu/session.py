@@ -22,6 +22,7 @@ from altneu.errors import ReadError
 from altneu.errors.extras import require
 from altneu.explain import Explained, Form, rendered
 from altneu.operators.source.keyed import DELETE_KEY, INSERT_OR_UPDATE
+from altneu.order import Antichain
 from altneu.plan.rewrite import Joins
 from altneu.runtime.interrupts import Lock
 from altneu.runtime.spark.jobs import Jobs
@@ -172,6 +173,15 @@ class Session(Closing):
     def lower(self) -> int:
         """The frontier: times before it are closed; the next insert has this time unless it gives another."""
         return self._engine.lower
+
+    @property
+    def frontier(self) -> Antichain:
+        """The times at which sources take rows; a view's ``frontier`` says when it may change again.
+
+        Of a session with a source with two times it has pairs: ``{(5, 3)}`` if times before 5 and event times before 3
+        are closed. Sources with one time take rows from 5 on, which count about all event times.
+        """
+        return self._engine.open_times
 
     @property
     def views(self) -> list[str]:
@@ -691,8 +701,14 @@ class Session(Closing):
 
     # steps ------------------------------------------------------------------------------------------------------------
 
-    def advance(self, to: int | None = None) -> Step:
+    def advance(self, to: int | None = None, *, event: int | tuple[int, ...] | None = None) -> Step:
         """Close every time before ``to`` (default: one tick), bring all views up to date, and commit.
+
+        With ``event`` event times before it are closed too, in the same commit and for good: no source takes rows about
+        them any more, and what is known of them is final, at every time to come (``view.frontier``). Rows that were
+        inserted before still count, also those of future times. ``retain_events`` then counts back from the last closed
+        event time. ``to`` may be the session's ``lower`` if only event times are to be closed. Where sources have more
+        than two times, ``event`` is a tuple: what is not at or beyond it in each of them is closed.
 
         All times in between are computed in one step of at most a million updates per shard
         (``altneu.runtime.step_limit``): with more future updates, after a long pause, the advance takes several steps,
@@ -700,12 +716,13 @@ class Session(Closing):
         touches.
 
         Raises:
-            InputError: ``to`` does not lie after ``lower``.
+            InputError: ``to`` does not lie after ``lower``; ``event`` lies before what is closed, or no source has two
+                times.
             SourceFailedError, StepFailedError, DiffOverflowError, StoreFullError: nothing is committed; the inserted
                 rows are still pending, and ``discard`` drops them. In a later one of several steps: closed times
                 stay closed, ``lower`` says up to where, and another advance continues from there.
         """
-        return self._engine.advance(to)
+        return self._engine.advance(to, event)
 
     def commit(self) -> None:
         """Make inserted rows durable without closing a time: they count when an advance passes their time.

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from altneu import Collection, Session, col, source
+from altneu import Collection, Session, col, source, weights
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.lookup import rows_of_hits
 from altneu.columnar.rows import Rows
@@ -76,6 +76,7 @@ def _views() -> dict[str, Collection]:
             c="count(*)", lo="min(n)", hi="max(x)", u="count(distinct i)", v="sum(distinct n)"
         ),
         "ranks": ranks,
+        "totals": plain.select("k", "n", "x", "d").weighted(weights.Sums("n", "x", "d")).consolidate(),
         "one": plain.join(sums, on="k"),
         "two": plain.join(rows.select("n", y="x"), on={"n": "n"}, how="full"),
         "three": plain.join(sums.select("k", "c"), on={"k": "k", "n": "c"}, how="left"),

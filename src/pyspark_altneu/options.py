@@ -38,7 +38,7 @@ class Options:
     path: str
     view: str
     mode: str
-    at: int | tuple[int | None, int] | None
+    at: int | tuple[int | None, ...] | None
     since: int | None
     until: int | None
     errors: Any
@@ -128,18 +128,18 @@ def _number(options: Mapping[str, str], name: str, least: int) -> int | None:
     return value
 
 
-def _time(options: Mapping[str, str]) -> int | tuple[int | None, int] | None:
+def _time(options: Mapping[str, str]) -> int | tuple[int | None, ...] | None:
     """``at``: a time, or for a view with two times both, as in "7, 3"; ", 3" means the last value of the first."""
     if "," not in options.get("at", ""):
         return _number(options, "at", least=0)
     parts = options["at"].split(",")
     try:
-        system, event = (int(part) if part.strip() else None for part in parts)
+        times = tuple(int(part) if part.strip() else None for part in parts)
     except ValueError:
-        system = event = None
-    if event is None:
+        times = (None,)
+    if times[-1] is None:
         raise ReadError(f"option at={options['at']!r} is neither a time nor two of them with a comma between")
-    return system, event
+    return times
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def test_views_sources_times_and_files(call, store_path):
         "whole",
         [],
     )
-    assert answer["times"] == {"lower": 3, "since": 0, "events": 0}
+    assert answer["times"] == {"lower": 3, "event": [], "since": 0, "events": 0}
     assert answer["lock"] == {"held": False, "by": None}
     with an.read(store_path) as reader:
         assert answer["commit"]["number"] == reader.commit

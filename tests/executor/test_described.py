@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -37,6 +38,8 @@ def test_told_and_read_back(lattice, order, changes_only):
     layouts |= {"by t": Layout(SCHEMA, ("t",), lattice, order), "numbers": Layout(SCHEMA, ("s",), lattice)}
     more = Described(described.ports, layouts, names, {"contents": "f", "by t": "g"}, {"by t": "numbers"})
     assert Described.from_json(json.loads(json.dumps(more.to_json()))) == more
+    computed = replace(more, sources={"a": lattice.width, "b": 1}, coordinates=("known", "day", "shift"))
+    assert Described.from_json(json.loads(json.dumps(computed.to_json()))) == computed
     assert again.ports.schema.equals(SCHEMA, check_metadata=True)
 
 

@@ -11,8 +11,12 @@ import pyarrow as pa
 import pytest
 
 import altneu as an
+from altneu import types as T
 from altneu.collections.logic import Logic
+from altneu.columnar.rows import Rows
+from altneu.expressions.failing import never_fails
 from altneu.linear import NEVER, BoundLogic, Delay, DelayFunction, Function, NotDelayed
+from altneu.linear.asked import required_of
 from altneu.plan.rewrite import optimise
 
 SCHEMA = "a long, b long, at long"
@@ -168,6 +172,69 @@ def test_copies_from_a_time_until_another():
             wanted = sorted([(2 * i,)] * i for i in range(10) if 3 * i <= time < 4 * i)
             for view in views:
                 assert sorted(view.to_pylist(at=time)) == sorted(row for rows in wanted for row in rows)
+
+
+TESTS = {
+    "two": an.logic.filter("a > 0 and b < 3"),
+    "may fail after": an.logic.filter("a >= 1 and at div b > 0"),
+    "may fail before": an.logic.filter("at div b > 0 and a >= 1"),
+    "either": an.logic.filter("(a > 1 or b is null) and not (at = 2 or at = 3)"),
+    "one that fails": an.logic.filter("at div b > 0"),
+    "a column": an.logic.select("a", "at", b="coalesce(b, a)").select("a", "b", "at"),
+    "computed": an.logic.select("at", a="case when b > 1 then a end", b="a").select("a", "b", "at"),
+    "until": an.logic.filter("a is not null and logical_now() < at"),
+    "until and with it": an.logic.filter("logical_now() <= b and logical_now() < at + 1"),
+    "until, or never": an.logic.temporal(upper="at", null_upper="never"),
+    "until or": an.logic.filter("logical_now() < b or a = 1"),
+}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_of_rows_on_which_a_required_test_is_not_true_nothing_comes(seed):
+    """No rows and no errors: Spark reads what passes alone."""
+    rng = random.Random(seed)
+    logic, values = Logic(), [None, -1, 0, 1, 2, 3, 5]
+    if seed % 2:
+        values.append(NEVER)  # up to which no series is made
+    for _ in range(rng.randint(1, 3)):
+        pieces = TESTS if seed % 2 or rng.random() < 0.6 else PIECES
+        logic = logic.followed_by(pieces[rng.choice(list(pieces))])
+    schema, time = T.parse_schema(SCHEMA), rng.randint(0, 4)
+    required = required_of(logic.bind(SCHEMA), schema, rng.choice([time, None]))
+    assert all(map(never_fails, required))
+    rows = [tuple(rng.choice(values) for _ in range(3)) for _ in range(40)]
+    passing = rows
+    for test in required:
+        kept = test.evaluate(Rows.from_pylist(passing, schema)).values.to_pylist()
+        passing = [row for row, is_kept in zip(passing, kept, strict=True) if is_kept]
+    assert run_on(logic, passing, time) == run_on(logic, rows, time)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("two", ["a > 0", "b < 3"]),
+        ("may fail after", ["(a >= 1) OR (a IS NULL)"]),
+        ("may fail before", []),
+        ("either", ["(a > 1) OR (b IS NULL)", "NOT (at = 2)", "NOT (at = 3)"]),
+        ("until", ["a IS NOT NULL", "at > 3L"]),
+        ("until, or never", ["(at > 3L) OR (at IS NULL)"]),
+        ("until or", ["(a = 1) OR (b > 3L)"]),
+    ],
+)
+def test_what_is_required(name, wanted):
+    found = required_of(TESTS[name].bind(SCHEMA), T.parse_schema(SCHEMA), 3)
+    assert [test.text for test in found] == wanted
+
+
+def test_what_is_required_of_columns_that_double_is_bounded():
+    """Each column is computed of the one before twice: as text the last one would have 2^60 parts."""
+    logic = Logic()
+    for _ in range(60):
+        logic = logic.followed_by(an.logic.select("b", "at", a="case when a > 1 then a else b end"))
+    logic = logic.followed_by(an.logic.filter("a > 2 and at > 1"))
+    found = required_of(logic.bind("a long, b long, at long"), T.parse_schema(SCHEMA))
+    assert [test.text for test in found] == ["at > 1"]
 
 
 def test_delays_compose():

@@ -159,6 +159,21 @@ def test_vectors_answer_as_one_by_one(name: str, data: st.DataObject) -> None:
 
 
 @each_lattice
+def test_times_are_well_founded(name: str) -> None:
+    """They map, in order, to tuples of natural numbers ordered lexicographically, of which none descends for ever."""
+    lattice, times = grid(name)
+    keys = [*zip(*(column.tolist() for column in lattice.sort_keys(times)), strict=True)]
+    assert min(number for key in keys for number in key) == 0
+    for i, j in np.argwhere(below(lattice, times, times)).tolist():
+        assert keys[i] < keys[j] or i == j
+    for place in range(lattice.width if lattice.is_columnwise else 0):
+        lesser = times[:, :1].copy()
+        lesser[place] = -1  # and a time before the least one is refused, whatever its other coordinates are
+        with pytest.raises(TimeRangeError):
+            lattice.encode(lattice.decode(tuple(lesser[:, 0].tolist())))
+
+
+@each_lattice
 def test_no_times_at_all(name: str) -> None:
     lattice, _ = LATTICES[name]
     none = lattice.from_pylist([])

@@ -161,12 +161,6 @@ def test_partial_sums_computed_elsewhere_are_the_same_slots():
         ACCUMULATOR.from_partials(partials, (5,))
 
 
-def test_partial_sums_of_updates_with_diffs_say_so():
-    accumulator = Accumulator(("k",), (call("sum", ("x",)),), SCHEMA)
-    assert dict(accumulator.partials(diff="d"))["#low0"] == "sum(`d` * (cast(`x` as bigint) % 4294967296))"
-    assert dict(accumulator.partials(diff="d"))["#rows"] == "sum(`d`)"
-
-
 @pytest.mark.parametrize(
     ("key", "calls", "error"),
     [

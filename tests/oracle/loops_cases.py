@@ -193,7 +193,18 @@ def sums():
     return ROOTS.select("trial", "node", n="1L").iterate(step, max_rounds=4, on_limit="stop")
 
 
+def weighed():
+    """The number of walks to each node, of up to so many steps."""
+    own = ROOTS.select("trial", "node", n="1L").weighted(an.weights.Sums("n"))
+
+    def step(x):
+        return x.join(E, on={"trial": "trial", "node": "src"}).select("trial", node="dst").concat(own)
+
+    return own.iterate(step, max_rounds=4, on_limit="stop").consolidate()
+
+
 PLANS = {
+    "weights": weighed(),
     "reach": reach(),
     "reach of edges for a while": reach(EDGES.temporal("weight", "weight + 3").select("trial", "src", "dst")),
     "reach within a window of the loop": ROOTS.iterate(

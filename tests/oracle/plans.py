@@ -100,4 +100,6 @@ VERBS: dict[str, Verb] = {
     "reduce of all": lambda _, c: c().group_by().reduce(_largest_of_all, "trial int, k long, v long"),
     "window": lambda rng, c: c().window(w=rng.choice(WINDOWS)).select(*KEY, v="pmod(cast(w as bigint), 7)"),
     "reduce": lambda _, c: c().group_by(*KEY).reduce(_largest, "v long"),
+    "weights": lambda _, c: c().weighted(an.weights.Sums("v")).consolidate().select(*KEY, v="pmod(v, 7)"),
+    "least weights": lambda _, c: c().weighted(an.weights.Min("v")).consolidate(),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable
 from decimal import Decimal
@@ -55,6 +56,7 @@ def queries() -> dict[str, Collection]:
         **_joins(one, other),
         **_aggregates(),
         **_reductions(one),
+        **_weights(one),
         **_windows(),
         **_shared(one, other),
     }
@@ -330,6 +332,51 @@ def _reductions(one: Collection) -> dict[str, Collection]:
         ),
         "reduce by expression": A.group_by("trial", odd="pmod(v, 2)").reduce(_spread, "least long, rows long"),
     }
+
+
+def _weights(one: Collection) -> dict[str, Collection]:
+    """Weights by the operators that add them up; of counts below zero too."""
+    of = an.weights
+    numbers = C.select("trial", "k", "x", "d").weighted(of.Sums("x", "d"))
+    some = one.weighted(of.Sums("v"))
+    return {
+        "totals": A.select("trial", "k", n="1", s="v").weighted(of.Sums("n", "s")).consolidate(),
+        "totals of numbers": numbers.consolidate(),
+        "totals that cancel": some.concat(one.filter("k = 1").weighted(of.Sums("v")).negate()).consolidate(),
+        "totals of pairs": some.join(some, on=["trial", "k"]).consolidate(),
+        "totals out of range": one.select("trial", "k", big="v * 4611686018427387904")
+        .weighted(of.Sums("big"))
+        .consolidate(),
+        "least weights": one.weighted(of.Min("v")).consolidate(),
+        "best weights": A.weighted(of.Best("v desc", "s")).consolidate(),
+        "united weights": A.select("trial", "k", u="array(v, k)").weighted(of.Union("u")).consolidate(),
+        "own weights": one.weighted(_Gcd("v")).consolidate(),
+        "own weights of any sign": one.weighted(_Xor("v")).negate().consolidate(),
+        "own weights past functions": one.weighted(_Xor("v"))
+        .map(lambda r: (r.trial, (r.k or 0) % 2), "trial int, odd long")
+        .filter(lambda r: r.odd == 1)
+        .consolidate(),
+    }
+
+
+class _Gcd(an.weights.Weight):
+    layout, zero = "bigint", 0
+
+    def add(self, a: int, b: int) -> int:
+        return math.gcd(a, b)
+
+    def multiply(self, a: int, b: int) -> int:
+        return abs(a * b)
+
+
+class _Xor(an.weights.Weight):
+    layout, zero = "bigint", 0
+
+    def add(self, a: int, b: int) -> int:
+        return a ^ b
+
+    def negate(self, a: int) -> int:
+        return a
 
 
 def _windows() -> dict[str, Collection]:

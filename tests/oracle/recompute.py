@@ -622,7 +622,13 @@ def _group(node: ir.Reduce, key: Row, group: Multiset, names: list[str]) -> Mult
             from tests.oracle.windows import with_windows
 
             return with_windows(calls, _not_negative(group), node.input.schema, first)
-        case ir.PythonReduce(function, _, with_diffs, needs):
+        case ir.Totals(calls):
+            totals = [
+                _total([(row[names.index(call.arguments[0])], n) for row, n in group.items()], call.type)
+                for call in calls
+            ]
+            return Counter([(*key, *totals)]) if any(total != 0 for total in totals) else Counter()
+        case ir.PythonReduce(function, _, with_diffs, needs, signed):
             rest = [i for i, n in enumerate(names) if n not in node.key]
             values: Multiset = Counter()
             for row, n in group.items():
@@ -632,7 +638,7 @@ def _group(node: ir.Reduce, key: Row, group: Multiset, names: list[str]) -> Mult
                 by = [(rest.index(names.index(c)), d, f) for c, d, f in needs.order]
                 ranked = in_order(list(_not_negative(values)), [*by, *columns])
                 values = Counter(list(chain.from_iterable([row] * values[row] for row in ranked))[: needs.k])
-            ranked = in_order(list(_not_negative(values)), columns)
+            ranked = in_order([v for v, n in values.items() if n] if signed else list(_not_negative(values)), columns)
             record = record_type([names[i] for i in rest])
             result = _ask(lambda rows: list(function.call(key, rows)), [(record(row), values[row]) for row in ranked])
             pairs = result if with_diffs else [(row, 1) for row in result]
@@ -766,6 +772,32 @@ def _sum(call: ir.Aggregate, values: Counter[Any], kind: pa.DataType) -> Any:
             raise FailureError("ARITHMETIC_OVERFLOW")
         return int(exact)
     return as_double(exact) if summed else as_double(exact) / count
+
+
+def _total(values: list[tuple[Any, int]], kind: pa.DataType) -> Any:
+    """The sum of values of any sign: of those that are not finite, one that is taken away is its negative."""
+    finite, odd = Fraction(0), set()
+    counts: Counter[Any] = Counter()
+    for value, n in values:
+        if value is not None:
+            counts[value] += n
+    for value, n in counts.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            odd |= {NAN if math.isnan(value) else value * n} if n else set()
+        else:
+            finite += Fraction(value) * n
+    if odd:
+        return odd.pop() if len(odd) == 1 else NAN
+    if pa.types.is_floating(kind):
+        return as_double(finite)
+    if pa.types.is_decimal(kind):
+        if abs(finite) >= 10 ** (38 - kind.scale):
+            raise FailureError("ARITHMETIC_OVERFLOW")
+        with localcontext(prec=200):
+            return Decimal(finite.numerator) / Decimal(finite.denominator)
+    if not -(2**63) <= finite < 2**63:
+        raise FailureError("ARITHMETIC_OVERFLOW")
+    return int(finite)
 
 
 def as_double(exact: Fraction) -> float:

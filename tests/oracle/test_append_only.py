@@ -53,7 +53,19 @@ def predecessors() -> Collection:
     return start.iterate(closer)
 
 
+def from_the_best(added: Collection, order: str = "") -> Collection:
+    """A loop that begins with the best rows of START, and adds others in every round."""
+    columns = ["trial", "node"]
+
+    def best(x: Collection) -> Collection:
+        return x.top_k(1, order, per=columns) if order else x.group_by(*columns).agg(cost="min(cost)")
+
+    return best(START).iterate(lambda x: best(along(x, "cost + 1").concat(added)))
+
+
 KEPT = {
+    "begins with the least": from_the_best(START),
+    "begins with the first": from_the_best(START, "cost nulls last"),
     "max": P.group_by(*KEY).agg(hi="max(v)"),
     "min": P.group_by(*KEY).agg(lo="min(v)"),
     "both ends": P.group_by(*KEY).agg(lo="min(v)", hi="max(v)", odd="max(pmod(v, 3))"),
@@ -81,6 +93,7 @@ KEPT = {
     "distances of distances": distances().join(Q, on=["trial"]).group_by("node").agg(least="min(cost - v)"),
 }
 WHOLE = {
+    "begins with the least, and adds less": from_the_best(START.filter("cost > 1")),
     "falls and rises": P.group_by(*KEY).agg(hi="max(v)").group_by("trial").agg(lo="min(hi)"),
     "of counts": P.group_by(*KEY).agg(n="count(*)").group_by("trial").agg(hi="max(n)"),
     "of what goes": P.filter("logical_now() < v + 3").group_by(*KEY).agg(hi="max(v)"),

@@ -53,6 +53,7 @@ PLANS = {
     "counts": A.select("trial", "k").count(),
     "threshold": A.select("trial", "k").threshold(lambda n: min(n, 2)),
     "threshold by row": A.select("trial", "k").threshold(lambda row, n: min(n, row.k), with_row=True),
+    "weights": A.select("trial", "k", n="1", s="v").weighted(an.weights.Sums("n", "s")).consolidate(),
     "top_k": A.top_k(2, "v desc", per=["trial", "k"]),
     "window": A.window(
         n="row_number() over (partition by trial, k order by v)",

@@ -114,6 +114,43 @@ def test_late_rows_are_taken_as_declared(late, files, tmp_path):
         assert set(errors.to_pylist()) == ({(2, 2, 4, 10), (4, 4, -7, 10)} if late == "error" else set())
 
 
+TWO = an.source("n", "k long, v long", time=("system", "event"))
+
+
+@pytest.mark.parametrize("late", ["revise", "drop", "error"])
+@pytest.mark.parametrize("where", ["here", "tasks"])
+def test_rows_about_closed_event_times_are_late(where, late, spark, files, tmp_path, monkeypatch):
+    if where == "tasks":
+        monkeypatch.setattr("altneu.streams.batch.HERE_ROWS", 0)
+    files.put((1, 1, 2), (1, 2, 4))
+    with an.Session(spark if where == "tasks" else None, tmp_path / "state", retain="all") as session:
+        view, errors = session.maintain("v", TWO), session.maintain("late", LATE)
+        follow(session, files, time="time", late=late)
+        session.advance(event=4)
+        files.put((1, 4, 3), (1, 8, 5))
+        status = follow(session, files, time="time", late=late)
+        assert (status.rows, status.late) == (4, 1)
+        assert view.to_pylist(at=(None, 3)) == view.to_pylist(at=(10**6, 3)) == [(1, 1)]
+        assert set(view.to_pylist(at=(None, 4))) == {(1, 1), (1, 2), *([(1, 4)] if late == "revise" else [])}
+        assert errors.to_pylist() == ([(1, 4, 3, 4)] if late == "error" else [])
+
+
+@pytest.mark.parametrize("where", ["here", "tasks"])
+def test_either_of_two_times_may_be_late(where, spark, files, tmp_path, monkeypatch):
+    if where == "tasks":
+        monkeypatch.setattr("altneu.streams.batch.HERE_ROWS", 0)
+    files.put((0, 0, 10, 7))
+    with an.Session(spark if where == "tasks" else None, tmp_path / "state") as session:
+        view, errors = session.maintain("v", TWO), session.maintain("late", LATE)
+        follow(session, files, time=("time", "d"), late="error")
+        session.advance(to=11, event=5)
+        files.put((1, 0, 12, 4), (2, 0, 9, 6), (3, 0, 9, 3), (4, 0, 11, 5))
+        assert follow(session, files, time=("time", "d"), late="error").late == 3
+        session.advance(to=20)
+        assert contents(view) == Counter([(0, 0), (4, 0)])
+        assert contents(errors) == Counter([(1, 0, 4, 5), (2, 0, 9, 11), (3, 0, 9, 11)])
+
+
 def test_late_rows_need_a_view_to_be_kept_in(files):
     with an.Session() as session:
         session.maintain("v", N)

@@ -160,7 +160,7 @@ def test_wrong_keys_are_refused_where_they_are_declared():
         an.source("users", "id long", key=())
     with pytest.raises(PlanError, match="each once"):
         an.source("users", "id long", key=["id", "id"])
-    with pytest.raises(PlanError, match="source 'users' has two times, and key= is for sources with one"):
+    with pytest.raises(PlanError, match="source 'users' has two times, system and event, and key= is for"):
         an.source("users", "id long", key="id", time=("system", "event"))
     with pytest.raises(PlanError, match="distinct= is for sources with one"):
         an.source("users", "id long", distinct=True, time=("system", "event"))

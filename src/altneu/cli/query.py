@@ -32,12 +32,12 @@ class TimeType(click.ParamType["Time"]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Time:
         """Read it."""
         parts = [part.strip() for part in str(value).split(",")]
-        if len(parts) > 2 or not all(part.isdecimal() or (not part and len(parts) == 2) for part in parts):
+        if not all(part.isdecimal() or (not part and len(parts) > 1) for part in parts):
             self.fail(
                 f"a time must be a whole number, or SYSTEM,EVENT for a view with two times, got {value!r}", param, ctx
             )
         times = [int(part) if part else None for part in parts]
-        return times[0] if len(times) == 1 else (times[0], times[1])
+        return times[0] if len(times) == 1 else tuple(times)
 
 
 @click.command(

@@ -23,10 +23,10 @@ from altneu.cli.survey import Report, status_of
     ],
     exits={1: "the store cannot be read, or a part of it is damaged"},
     shape="one object: store, format, id, health, checked, problems, lock {held, by}, commit {number, at, by, info}, "
-    "times {lower, since, events}, shards, views [{name, kind, since, updates, errors, bytes, arrangements}], sources "
-    "[{name, kind, from, columns, filled, retained}], sinks [{name, from, into}], arrangements [{name, views, shards, "
-    "updates, waiting, bytes}], files, leases [{name, commit, since, until, live, by}], streams [{name, batch, piece, "
-    "rows, late, seen, frontier, behind}]",
+    "times {lower, event, since, events}, shards, views [{name, kind, since, updates, errors, bytes, "
+    "arrangements}], sources [{name, kind, from, columns, filled, retained}], sinks [{name, from, into}], "
+    "arrangements [{name, views, shards, updates, waiting, bytes}], files, leases [{name, commit, since, until, "
+    "live, by}], streams [{name, batch, piece, rows, late, seen, frontier, behind}]",
 )
 @path_option()
 @click.option("--check", is_flag=True, help="Read every byte and verify checksums; otherwise only sizes are compared.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -57,6 +57,16 @@ _SPARK_VERBS = {
     "withColumnRenamed": "select(new=...)",
     "withColumns": _WITH,
 }
+
+
+W_co = TypeVar("W_co", covariant=True)
+
+
+class Weighing(Protocol[W_co]):
+    """What gives the rows of a collection weights: see ``altneu.collections.weights``."""
+
+    def over(self, collection: Collection) -> W_co:
+        """The weighted collection."""
 
 
 class Collection(LinearVerbs):
@@ -215,6 +225,27 @@ class Collection(LinearVerbs):
         self._check(columns)
         return Collection(ir.ArrangedBy(self.node, tuple(dict.fromkeys(columns))))
 
+    def weighted(self, weight: Weighing[W_co]) -> W_co:
+        """This collection with some of its columns as the weights of its rows, in the place of counts.
+
+        ``weight`` is one of ``an.weights``, which names these columns: ``Sums("n", "total")``, ``Min("cost")``,
+        ``Union("sources")`` or one of your own. A row weighs the sum of the weights that it is there with, each as
+        often as it is there (docs/weights.md).
+
+        Shape:  an ``an.weights.Weighted``, whose columns are those of this collection without the weight's.
+        Cost:   linear: no exchange, no state.
+
+        Raises:
+            UnknownColumnError: the weight names a column that is none.
+            TypeMismatchError: a column has a type that is not the weight's.
+
+        >>> import altneu as an
+        >>> orders = an.source("orders", "item string, n long, price long")
+        >>> orders.weighted(an.weights.Sums("n", "price"))
+        Weighted(item: string; Sums('n', 'price'))
+        """
+        return weight.over(self)
+
     # joins ----------------------------------------------------------------------------------------------------------
 
     def join(self, other: Collection, on: On, how: JoinKind = "inner") -> Collection:
@@ -353,7 +384,7 @@ class Collection(LinearVerbs):
         return Collection(without(left.node, right.node, keys))._only(self.columns)
 
     def _only(self, names: Sequence[str]) -> Collection:
-        return self if self.columns == list(names) else self.select(*map(quote_name, names))
+        return self if self.columns == list(names) else self._project([(n, self._column(n)) for n in names])
 
     # loops ----------------------------------------------------------------------------------------------------------
 
@@ -692,8 +723,9 @@ class _Pair:
         self.left, self.right = left_name, right_name
 
 
-def _names_two(time: Any) -> bool:
-    return isinstance(time, tuple) and len(set(time)) == 2 and all(isinstance(t, str) and t for t in time)
+def _names_times(time: Any) -> bool:
+    named = isinstance(time, tuple) and len(time) > 1 and all(isinstance(t, str) and t for t in time)
+    return named and len(set(time)) == len(time)
 
 
 def _group_keys(keys: Iterable[str | Col], named: Mapping[str, str | Col], schema: pa.Schema) -> list[tuple[str, Expr]]:
@@ -739,10 +771,9 @@ def check_collection(value: object, what: str) -> None:
         PlanError: it is not a collection.
     """
     if not isinstance(value, Collection):
-        raise PlanError(
-            f"{what} needs a collection, such as an.source(...), got {type(value).__name__}; a DataFrame or a list of "
-            "rows goes into a source: session.insert(name, data)"
-        )
+        rows = "a DataFrame or a list of rows goes into a source: session.insert(name, data)"
+        instead = getattr(type(value), "as_collection", rows)
+        raise PlanError(f"{what} needs a collection, such as an.source(...), got {type(value).__name__}; {instead}")
 
 
 def _with(collection: Collection, extra: list[tuple[str, Expr]]) -> Collection:
@@ -869,7 +900,7 @@ def source(
     schema: str | pa.Schema,
     *,
     keep: bool = False,
-    time: tuple[str, str] | None = None,
+    time: tuple[str, ...] | None = None,
     key: str | Sequence[str] | None = None,
     distinct: bool = False,
     static: bool = False,
@@ -883,7 +914,9 @@ def source(
 
     With ``time=("system", "event")`` the rows have two times: the time at which they became known, which is the
     session's clock, and the time that they are about. Corrections to the past arrive at later system times, and
-    everything computed from the source can be read at both: what was known at one time about the other.
+    everything computed from the source can be read at both: what was known at one time about the other. With more
+    names, as in ``time=("system", "day", "shift")``, a row has further times of its own, and is there from each of them
+    on: times are ordered as a product. All sources of a session with several times need equally many.
 
     With ``distinct=True`` the source is a set: a row exists once, however often it is inserted; to insert a row that
     exists, or to retract one that does not, changes nothing. With a ``key`` of one or several columns, the source is a
@@ -919,10 +952,10 @@ def source(
     ...     [total.to_pylist(at=at) for at in [(0, 1), (0, 3), (1, 1), (1, 3)]]
     [[('UA', 10)], [('UA', 15)], [], [('UA', 5)]]
     """
-    if time is not None and not _names_two(time):
+    if time is not None and not _names_times(time):
         raise SchemaError(
-            f'time must name the two times of a source, such as time=("system", "event"), got {time!r}; for a source '
-            f"with one time, pass the time with the rows: session.insert({name!r}, rows, time=...)"
+            f'time must name the two times of a source, or more, such as time=("system", "event"), got {time!r}; for a '
+            f"source with one time, pass the time with the rows: session.insert({name!r}, rows, time=...)"
         )
     if not name:
         raise SchemaError("a source needs a name")
@@ -940,8 +973,8 @@ def source(
         )
     if time is not None and (by or distinct):
         raise PlanError(
-            f"source {name!r} has two times, and {'key=' if by else 'distinct='} is for sources with one: a key "
-            "alone does not say which row a correction to the past replaces; retract that row"
+            f"source {name!r} has {ir.times_named(time)}, and {'key=' if by else 'distinct='} is for sources with one: "
+            "a key alone does not say which row a correction to the past replaces; retract that row"
         )
     if append_only and (by or distinct):
         raise PlanError(

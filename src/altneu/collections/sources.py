@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _LONG = pa.int64()
-InsertTime = int | str | tuple[int | str | None, int | str] | None
+InsertTime = int | str | tuple[int | str | None, ...] | None
 
 _CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
@@ -208,20 +208,22 @@ def commands_of(source: ir.Source, call: int, kind: int | str | None) -> Command
     return Commands(source.schema, source.commanded_by, call, kind)
 
 
-def two_times(source: ir.Source, time: InsertTime) -> tuple[int | str | None, int | str | None]:
-    """The time at which rows become known, and the event time, which is None if the source has one time."""
+def own_times(source: ir.Source, time: InsertTime) -> tuple[int | str | None, tuple[int | str, ...]]:
+    """The time at which rows become known, and their own times: none if the source has one time."""
     if source.coordinates is None:
         if isinstance(time, tuple):
             raise InputError(
                 f"source {source.name!r} has one time, and the insert gives {time!r}; "
                 'declare the source with time=("system", "event") to give it two'
             )
-        return time, None
-    system, event = source.coordinates
-    known, about = time if isinstance(time, tuple) and len(time) == 2 else (None, time)
-    if about is None or isinstance(about, tuple):
+        return time, ()
+    given = time if isinstance(time, tuple) else (time,)
+    known, about = (given[0], given[1:]) if len(given) == len(source.coordinates) else (None, given)
+    if len(about) != len(source.coordinates) - 1 or any(own is None or isinstance(own, tuple) for own in about):
+        names, (_, *rest) = source.coordinates, source.coordinates
+        own = ", ".join(rest)
         raise InputError(
-            f"source {source.name!r} has two times, {system} and {event}; say which {event} the rows are about: "
-            f"time=({system}, {event}), each a number or the name of a column, or only the {event}"
+            f"source {source.name!r} has {ir.times_named(names)}; say which {own} the rows are about: "
+            f"time=({', '.join(names)}), each a number or the name of a column, or only the {own}"
         )
-    return known, about
+    return known, about  # type: ignore[return-value]  # none of them is None

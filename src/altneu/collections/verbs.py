@@ -29,8 +29,10 @@ from altneu.expressions import (
 from altneu.expressions.names import UPDATE_TIME
 from altneu.expressions.parse import tree_of
 from altneu.linear import (
+    NO_DELAY,
     BoundLogic,
     Delay,
+    DelayBoth,
     DelayFunction,
     Emit,
     ExplodeFunction,
@@ -59,7 +61,9 @@ from altneu.types import quote_name, type_name
 Text: TypeAlias = str | Col
 Number: TypeAlias = str | Col | int
 Version: TypeAlias = str | int | None
-Triple: TypeAlias = tuple[Mapping[str, Text], Number | None, Number]
+Later: TypeAlias = int | Callable[[int], int]
+At: TypeAlias = int | tuple[int, int]
+Triple: TypeAlias = tuple[Mapping[str, Text], Number | tuple[Number | None, Number | None] | None, Number]
 
 
 @dataclass(frozen=True)
@@ -205,6 +209,10 @@ class LinearVerbs(ABC):
         ``Logic``. The time None means the first time. Where the expression of a time or a diff is null, the triple is
         left out. ``version`` of a Python function is as in ``map``.
 
+        With two times (``an.source(..., time=("system", "event"))``) a time may be a pair, of the time and the event
+        time, with which both are joined; a time that is no pair leaves the event time as it is. A function of batches
+        then may return event times too, after the diffs.
+
         >>> import altneu as an
         >>> x = an.source("x", "x long")
         >>> copies = x.join_function(lambda r: [(2 * r.x, 3 * r.x, r.x), (2 * r.x, 4 * r.x, -r.x)], "y long")
@@ -243,8 +251,7 @@ class LinearVerbs(ABC):
             return _logic(Emit(_same_columns([_update(t, input_schema) for t in triples])))
 
         shown = tuple(
-            (tuple((n, _text(e)) for n, e in columns.items()), None if t is None else _text(t), _text(d))
-            for columns, t, d in triples
+            (tuple((n, _text(e)) for n, e in columns.items()), _times_text(t), _text(d)) for columns, t, d in triples
         )
         return self._then(Verb("join_function", shown, bind))
 
@@ -303,29 +310,48 @@ class LinearVerbs(ABC):
         return self._then(Verb("temporal", arguments, bind))
 
     def delay(
-        self, by: int | Callable[[int], int] | None = None, *, every: int | None = None, version: Version = None
+        self,
+        by: Later | tuple[Later | None, Later | None] | None = None,
+        *,
+        every: int | tuple[int | None, int | None] | None = None,
+        both: Callable[[tuple[int, int]], tuple[int, int]] | None = None,
+        version: Version = None,
     ) -> Self:
         """Delay every update: by a number of ticks, to the next multiple of ``every``, or as a function says.
 
         A function maps a time to one that is not earlier, and must be monotone; ``version`` is as in ``map``. Updates
         that get the same time add up: ``delay(every=60)`` is the collection as it was at the last full minute.
 
-        Units:  ticks of the session's time.
+        With two times (``an.source(..., time=("system", "event"))``) ``by`` and ``every`` may be pairs, of what happens
+        to the first time and to the event time, None being nothing: ``delay(by=(None, 7))`` is about days a week later.
+        A function ``both`` maps the pair of both times to one that is not before it in either, and must be monotone: if
+        neither time is less, neither result is. A time on which it is not is an error row.
+
+        Units:  ticks of the session's time, and of event times.
         Cost:   linear: no exchange, no state; delayed updates wait in the operator that needs them.
+        Law:    at each pair of times the rows whose delayed times are not later (tests/oracle/test_event_delays.py).
 
         Raises:
-            PlanError: both or neither of ``by`` and ``every`` are given, or the delay is negative.
+            PlanError: not exactly one of ``by``, ``every`` and ``both`` is given, or the delay is negative; or event
+                times are delayed of a collection with one time, or in a session with ``retain_events`` of anything but
+                rows of sources, because compacted event times can no longer be delayed.
         """
-        if (by is None) == (every is None):
-            raise PlanError("delay needs exactly one of by=ticks, by=function and every=ticks")
-        if not callable(by):
-            _refuse_version("delay", version)
-        if every is not None:
-            delayed = Delay.every(_plain_int(every, "every"))
-        elif callable(by):
-            delayed = Delay((DelayFunction(Function.of(by, version)),))
+        if sum(given is not None for given in (by, every, both)) != 1:
+            raise PlanError(
+                "delay needs exactly one of by=ticks, by=function and every=ticks, each also as a pair for two times, "
+                "and both=function"
+            )
+        if both is not None:
+            delayed = Delay((DelayBoth(Function.of(both, version)),))
         else:
-            delayed = Delay.by(_plain_int(by, "by"))
+            option, given = ("by", by) if every is None else ("every", every)
+            pair = _pair(given, option)
+            if not any(map(callable, pair)):
+                _refuse_version("delay", version)
+            delayed = NO_DELAY
+            for coordinate, part in enumerate(pair):
+                if part is not None:
+                    delayed = delayed.then(_delayed(option, part, coordinate, version))
         return self._then(Verb("delay", (delayed,), lambda _: BoundLogic((), delayed)))
 
     # table functions ------------------------------------------------------------------------------------------------
@@ -504,40 +530,50 @@ class Logic(LinearVerbs):
         current, bound = T.parse_schema(schema), BoundLogic()
         for verb in self.verbs:
             one = verb.bind(current)
+            if not bound.may_be_followed_by(one):
+                raise PlanError(
+                    f"{verb} delays both times by one function, after {bound} has made times: apply it to the "
+                    "collection that this makes, collection.join_function(logic).delay(both=...)"
+                )
             bound, current = bound.followed_by(one), one.output(current)
         return bound
 
     def run(
-        self, rows: Sequence[Any], schema: str | pa.Schema, *, time: int = 0, diff: int = 1
-    ) -> tuple[list[tuple[tuple[object, ...], int, int]], list[tuple[dict[str, str], int, int]]]:
+        self, rows: Sequence[Any], schema: str | pa.Schema, *, time: At = 0, diff: int = 1
+    ) -> tuple[list[tuple[tuple[object, ...], At, int]], list[tuple[dict[str, str], At, int]]]:
         """Apply the logic to rows; returns updates ``(row, time, diff)``, and error rows with their times and diffs.
 
-        Shape:  rows are tuples or dictionaries, or, of one column, bare values.
+        Shape:  rows are tuples or dictionaries, or, of one column, bare values. With a pair as ``time``, a time and an
+                event time, all times are pairs.
         Cost:   that of the steps, in this process.
 
         Raises:
             SchemaError: a row does not fit the schema, as in ``Session.insert``.
-            PlanError: as in ``bind``.
+            PlanError: as in ``bind``; or it moves event times, and ``time`` has none.
         """
         parsed = T.parse_schema(schema)
         tuples = [r if isinstance(r, tuple | Mapping) else (r,) for r in rows]
         batch = conform(to_table(tuples, parsed.names, parsed, "run"), parsed, "run")
-        stamped = Updates(batch, _full((1, len(tuples)), time), _full(len(tuples), diff))
-        oks, errors = run_logic(self.bind(parsed), stamped)
+        logic, times = self.bind(parsed), time if isinstance(time, tuple) else (time,)
+        if len(times) == 1 and logic.moves_events:
+            raise PlanError(f"{self} moves event times: run it at a pair, time=(time, event time), got {time!r}")
+        stamped = Updates(batch, _full((len(tuples), len(times)), times).T, _full(len(tuples), diff))
+        oks, errors = run_logic(logic if len(times) == 1 else logic.with_event_times(), stamped)
         return _listed(oks), [(dict(zip(errors.schema.names, r, strict=True)), t, d) for r, t, d in _listed(errors)]
 
     def __str__(self) -> str:
         return ".".join(map(str, self.verbs)) or "identity"
 
 
-def _full(shape: Any, value: int) -> Any:
+def _full(shape: Any, value: int | tuple[int, ...]) -> Any:
     import numpy as np
 
     return np.full(shape, value, np.int64)
 
 
-def _listed(updates: Updates) -> list[tuple[tuple[object, ...], int, int]]:
-    return list(zip(updates.rows.to_pylist(), updates.times[0].tolist(), updates.diffs.tolist(), strict=True))
+def _listed(updates: Updates) -> list[tuple[tuple[object, ...], At, int]]:
+    times: Any = updates.times[0].tolist() if len(updates.times) == 1 else zip(*updates.times.tolist(), strict=True)
+    return list(zip(updates.rows.to_pylist(), times, updates.diffs.tolist(), strict=True))
 
 
 # arguments ------------------------------------------------------------------------------------------------------------
@@ -577,6 +613,11 @@ def _shown(argument: object) -> str:
 def _text(value: Any) -> str:
     """How an argument is written, for comparing and showing it."""
     return value if isinstance(value, str) else str(value) if isinstance(value, int) else tree_of(value).sql("spark")
+
+
+def _times_text(time: Any) -> Any:
+    """The same of a time, or of a pair of times."""
+    return tuple(map(_times_text, time)) if isinstance(time, tuple) else None if time is None else _text(time)
 
 
 def _source(value: Number) -> Text:
@@ -628,6 +669,29 @@ def _series_arguments(start: Number, stop: Number, step: Number | None, schema: 
     raise TypeMismatchError(f"generate_series needs whole numbers, dates or timestamps of one type, but {shown}")
 
 
+def _pair(value: object, option: str) -> tuple[object, object]:
+    """What happens to both times: of one value, something to the first.
+
+    Raises:
+        PlanError: it is a tuple that is no pair, or says nothing.
+    """
+    pair = value if isinstance(value, tuple) else (value, None)
+    if len(pair) != 2 or pair == (None, None):
+        raise PlanError(
+            f"delay({option}=...) must be one delay or a pair, of the time and the event time, got {value!r}"
+        )
+    return pair
+
+
+def _delayed(option: str, part: Any, coordinate: int, version: Version) -> Delay:
+    """A delay of one of the times."""
+    if option == "every":
+        return Delay.every(_plain_int(part, "every"), coordinate)
+    if callable(part):
+        return Delay((DelayFunction(Function.of(part, version), coordinate),))
+    return Delay.by(_plain_int(part, "by"), coordinate)
+
+
 def _triples(value: object) -> list[Triple]:
     """The updates of a declarative ``join_function``.
 
@@ -647,8 +711,10 @@ def _update(triple: Triple, schema: pa.Schema) -> Update:
     columns, time, diff = triple
     outputs = tuple((name, parse(text, schema)) for name, text in columns.items())
     check_names([n for n, _ in outputs])
-    at = None if time is None else _ticks(time, schema, "the time")
-    return Update(outputs, at, _ticks(diff, schema, "the diff"))
+    known, about = time if isinstance(time, tuple) and len(time) == 2 else (time, None)
+    at = None if known is None else _ticks(known, schema, "the time")
+    event = None if about is None else _ticks(about, schema, "the event time")
+    return Update(outputs, at, _ticks(diff, schema, "the diff"), event=event)
 
 
 def _same_columns(updates: list[Update]) -> tuple[Update, ...]:

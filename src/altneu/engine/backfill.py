@@ -105,7 +105,7 @@ def _declared(engine: Engine, source: str | Collection) -> ir.Source:
 def _refuse_two_times(source: ir.Source) -> None:
     if source.coordinates is not None:
         raise InputError(
-            f"source {source.name!r} has two times, {' and '.join(source.coordinates)}, and rows that are given again "
+            f"source {source.name!r} has {ir.times_named(source.coordinates)}, and rows that are given again "
             f"do not say when they became known; declare it with keep=True before its first row"
         )
 

@@ -5,24 +5,36 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
+from altneu.engine.frontier import Closed
 from altneu.engine.reading import Known, Lock, StateOfViews
+from altneu.order import Antichain
 from altneu.plan.physical import ViewPorts
+from altneu.runtime.state import FutureSummary
 from altneu.trace.batch import Layout
+
+
+class FrontierOf(Protocol):
+    """The frontier of a view, if so much is closed and there are such future updates."""
+
+    def __call__(self, name: str, closed: Closed, future: Mapping[tuple[str, int], FutureSummary]) -> Antichain:
+        """The frontier of the view of this name."""
 
 
 @dataclass(frozen=True)
 class Mark:
     """What there was when a step began: the states, as ``StateTable.mark`` names them, and the times of the session.
 
-    ``retained`` are the frontier, and the least time and event time that can be read.
+    ``retained`` are the frontier, and the least time and event time that can be read; ``closed`` is what was closed.
     """
 
     states: tuple[Any, ...]
     layouts: Mapping[str, Layout]
     retained: tuple[int, int, int]
     began: int
+    closed: Closed
 
 
 class Before:
@@ -33,10 +45,11 @@ class Before:
     Cost:   an entry for each arrangement and shard.
     """
 
-    def __init__(self, engine: StateOfViews, mark: Mark) -> None:
+    def __init__(self, engine: StateOfViews, mark: Mark, frontier_of: FrontierOf) -> None:
         self.lock: Lock = threading.RLock()
         self._engine, self._began, self.retained = engine, mark.began, mark.retained
         self.table = engine.table.as_of(mark.states, mark.layouts)
+        self._frontier = partial(frontier_of, closed=mark.closed, future=self.table.future)
 
     def ports(self, name: str) -> ViewPorts:
         """Where a view's contents and errors are kept."""
@@ -49,4 +62,5 @@ class Before:
     def known(self, name: str) -> Known:
         """The times at which a view can be read, and what its errors say."""
         lower, _, events = self.retained
-        return replace(self._engine.known(name), lower=lower, began=self._began, events=events)
+        frontier = partial(self._frontier, name)
+        return replace(self._engine.known(name), lower=lower, began=self._began, events=events, frontier=frontier)

@@ -519,7 +519,34 @@ def described(plan: Plan, name: str, node: ir.Node) -> Described:
     below_zero = {own: number for own in rows if (number := plan.below_zero(own)) is not None}
     told = (ports.contents, *ports.errors, *rows, *below_zero.values())
     layouts = {own: plan.layouts[own] for own in told}
-    return Described(ports, layouts, ir.coordinates(node), rows, below_zero)
+    return Described(ports, layouts, ir.coordinates(node), rows, below_zero, plan.sources_of(name))
+
+
+def refuse_events(name: str, node: ir.Node) -> None:
+    """Refuse to compact event times where rows have several, or where these are delayed of what comes from state.
+
+    An event time before those retained counts as the first of them, and a delay of that is another than its own delay:
+    a row would be retracted at another event time than it was inserted at. Rows of sources have their own.
+
+    Raises:
+        PlanError: a view does so; names the view, and the times or the delay.
+    """
+    if (names := ir.coordinates(node)) is not None and len(names) > 2:
+        raise PlanError(
+            f"view {name!r} has the times {' and '.join(names)}, and retain_events compacts one event time: open the "
+            "session without it"
+        )
+    exact = dict[str, bool]()  # by fingerprint: rows of sources, one by one
+    for below in ir.walk(node):
+        exact[below.fingerprint] = isinstance(below, ir.Source | ir.Linear | ir.Concat | ir.Constant) and all(
+            exact.get(one.fingerprint, False) for one in below.inputs
+        )
+        if isinstance(below, ir.Linear) and below.logic.delay.moves_events and not exact[below.input.fingerprint]:
+            raise PlanError(
+                f"view {name!r} delays event times ({below.logic.delay}) of {below.input.title}, and retain_events "
+                "compacts them: delay the rows of the sources before anything else, or open the session without "
+                "retain_events"
+            )
 
 
 def check_maintained(name: object, collection: object) -> None:
@@ -531,6 +558,7 @@ def check_maintained(name: object, collection: object) -> None:
     if not isinstance(collection, Collection):
         raise PlanError(
             f"maintain needs a collection, such as an.source(...) or the result of its verbs, got {collection!r}"
+            + ("; " + instead if (instead := getattr(type(collection), "as_collection", "")) else "")
         )
     if ir.free_level(collection.node) is not None:
         raise PlanError(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from altneu.engine.engine import Engine
 from altneu.errors import InputError
-from altneu.plan.physical import Port
 from altneu.runtime import interrupts
 
 
@@ -49,8 +46,4 @@ def is_static(engine: Engine, name: str) -> bool:
     """Whether a view never changes again: all sources of it are closed, and no update waits for its time."""
     with engine.lock:
         engine.check_open()
-        ports, plan = engine.ports(name), replace(engine.plan, closed=engine.journal.closed)
-        below = [Port(plan.arrangements[arrangement]) for arrangement in (ports.contents, *ports.errors)]
-        kept = [plan.nodes[i].operation.keeps for i in plan.upstream(*below)]
-        waiting = {held for held, _ in engine.table.future}
-        return all(plan.is_static(port.node) for port in below) and waiting.isdisjoint(k[0] for k in kept if k)
+        return engine.frontier(name).is_empty

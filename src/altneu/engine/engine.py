@@ -22,13 +22,20 @@ from altneu.collections.sources import (
     check_frame,
     commands_of,
     is_spark_frame,
+    own_times,
     python_columns,
     to_table,
-    two_times,
 )
 from altneu.engine.before import Before, Mark
-from altneu.engine.catalogue import Catalogue, check_maintained, described, retained_sources
+from altneu.engine.catalogue import (
+    Catalogue,
+    check_maintained,
+    described,
+    refuse_events,
+    retained_sources,
+)
 from altneu.engine.closing import Closing
+from altneu.engine.frontier import Closed
 from altneu.engine.history import History, Step
 from altneu.engine.idle_merging import IdleMerging
 from altneu.engine.reading import (
@@ -51,11 +58,12 @@ from altneu.errors import (
     ReadError,
     StepFailedError,
     StorePlanError,
+    TimeRangeError,
     UnknownSourceError,
 )
 from altneu.explain import Explained, Facts, explained, refuse_unbounded
 from altneu.operators.base import Region, StepMode
-from altneu.order import Antichain, Epoch
+from altneu.order import LARGEST, Antichain, Epoch
 from altneu.plan import ir
 from altneu.plan.functions import recorded, titles
 from altneu.plan.hydrate import hydration_plan, missing
@@ -78,7 +86,7 @@ from altneu.runtime.reshard import Parting
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.spark.reach import lacking
 from altneu.runtime.spark.versions import check_version, parallelism
-from altneu.runtime.state import StateTable
+from altneu.runtime.state import FutureSummary, StateTable
 from altneu.runtime.step_limit import step_limit
 from altneu.runtime.stored import StoredDefinition, StoredStream, StoredView
 from altneu.store import (
@@ -314,6 +322,8 @@ class Engine(Closing):
             self.catalogue.check_contents(name, contents=contents)
             collection = self.catalogue.recognised(name, collection, joins, trust=trust_functions)
             node, choices = self.catalogue.chosen(name, collection, joins)
+            if self.retain_events is not None:
+                refuse_events(name, collection.node)
             if name in self.catalogue.nodes:
                 self._retain(name, retain)
                 return
@@ -567,14 +577,21 @@ class Engine(Closing):
             if kind is not None or declared.commanded_by is not None:
                 commands = commands_of(declared, self.next_call(), kind)
             schema = declared.schema if commands is None else commands.read
-            event: int | str | None = None
+            own: tuple[int | str, ...] = ()
             if declared.coordinates is not None or isinstance(time, tuple):
-                time, event = two_times(declared, time)
+                time, own = own_times(declared, time)
             now = self.journal.lower
             if isinstance(time, int) and time < now:
                 raise BeforeFrontierError(
                     f"time {time} is closed: the session's lower is {now}; insert at {now} or later"
                 )
+            closed = self.closed.own_of(1 + len(own)) if own else ()
+            for event, least in zip(own, closed, strict=False):
+                if isinstance(event, int) and event < least:
+                    raise BeforeFrontierError(
+                        f"event time {event} is closed: rows of {source!r} can be about {least} or later; what is "
+                        "known of earlier ones is final"
+                    )
             when = now if time is None else time
             stamp = Stamp(
                 source,
@@ -584,9 +601,10 @@ class Engine(Closing):
                 when,
                 diff,
                 sign,
-                event,
+                own,
                 commands,
                 declared.append_only,
+                closed,
             )
             self.pending.threads.add(get_ident())
             if type(data) is list and stamp.is_plain:
@@ -668,15 +686,50 @@ class Engine(Closing):
 
     # steps ------------------------------------------------------------------------------------------------------------
 
-    def advance(self, to: int | None = None) -> Step:
+    def advance(self, to: int | None = None, event: int | tuple[int, ...] | None = None) -> Step:
         """Close every time before ``to`` (default: one tick), bring all views up to date, and commit."""
         with self.lock:
             self.check_open()
             before = self.lower
             upper = before + 1 if to is None else whole_number(to, "to")
-            if upper <= before:
+            closed = self.journal.own if event is None else self._closing(event)
+            if upper < before or (upper == before and closed == self.journal.own):
                 raise InputError(f"advance(to={upper}) would go back: the session's lower is {before}")
-            return self._advance(upper, {})
+            return self._advance(upper, {}, closed)
+
+    def _closing(self, event: int | tuple[int, ...]) -> tuple[int, ...]:
+        """Up to where rows' own times are to be closed, checked.
+
+        Raises:
+            InputError: they are closed further already, or are others, or no source has any.
+            TimeRangeError: one is beyond 64 bits.
+        """
+        self.require_stored_views()
+        names = self._times_of_sources
+        if len(names) == 1:
+            raise InputError(
+                f"advance(event={event}) closes event times, and no source has any; an.source(..., "
+                'time=("system", "event")) declares a source with two times'
+            )
+        own = tuple(whole_number(time, "event") for time in (event if isinstance(event, tuple) else (event,)))
+        if len(own) != len(names) - 1:
+            raise InputError(
+                f"advance(event={event!r}) must say where each of {', '.join(names[1:])} is closed, as a tuple of "
+                f"{len(names) - 1}"
+            )
+        known = self.closed.own_of(len(names)) or (0,) * len(own)
+        if any(time < least for time, least in zip(own, known, strict=True)):
+            before = known if len(known) > 1 else known[0]
+            raise InputError(f"advance(event={event}) would go back: event times before {before} are closed already")
+        if max(own) > LARGEST:
+            raise TimeRangeError(f"event={event} is beyond 64 bits")
+        return own if any(own) else self.journal.own
+
+    @property
+    def _times_of_sources(self) -> tuple[str, ...]:
+        """What the times of the sources are called that have most of them."""
+        several = (source.coordinates for source in self.declared.values() if source.coordinates)
+        return next(several, ("time",))
 
     def commit(self) -> None:
         """Make the inserted rows durable without closing a time."""
@@ -706,14 +759,14 @@ class Engine(Closing):
                     self.pending = own
                 raise
 
-    def _advance(self, upper: int, streams: Mapping[str, StoredStream]) -> Step:
+    def _advance(self, upper: int, streams: Mapping[str, StoredStream], own: tuple[int, ...] = ()) -> Step:
         started, before = clock.perf_counter(), self.journal.lower
         self.make_ready()
         received, placements = 0, dict[str, None]()
         self.measured.begin()
         steps = self.journal.steps
         try:
-            for outcome in self._steps(before, upper, streams):
+            for outcome in self._steps(before, upper, streams, own or self.journal.own):
                 received += sum(outcome.received.values())
                 placements[outcome.placement] = None
         except BaseException as caught:
@@ -745,20 +798,23 @@ class Engine(Closing):
         undone = f"nothing of the step is committed, lower is {self.lower}, and the inserted rows are still pending"
         return f"{undone}: advance() takes the step again, session.discard() discards the rows"
 
-    def _steps(self, before: int, upper: int, streams: Mapping[str, StoredStream]) -> Iterator[Outcome]:
+    def _steps(
+        self, before: int, upper: int, streams: Mapping[str, StoredStream], own: tuple[int, ...]
+    ) -> Iterator[Outcome]:
         """The steps of an advance, each committed before the next: one, unless more updates are due than one may have.
 
-        The first step processes all inputs, also those at times that a later step closes.
+        The first step processes all inputs, also those at times that a later step closes. The last closes event times.
         """
         started, journal = clock.monotonic(), self.journal
         end = -1
         while end < upper:
             lower, steps = journal.lower, journal.steps
             end = step_limit(journal.table, self.pending, lower, upper, self.shards)
-            closed = "" if lower == before else f", closed up to {lower}"
+            so_far = "" if lower == before else f", closed up to {lower}"
             try:
-                with self.past.watch(f"closing times {before} to {upper}{closed}", started):
-                    outcome = self._step(lower, end, streams, further=lower != before)
+                with self.past.watch(f"closing times {before} to {upper}{so_far}", started):
+                    closed = own if end == upper else journal.own
+                    outcome = self._step(lower, end, streams, closed, further=lower != before)
             finally:
                 if journal.steps != steps:  # committed, even if an interrupt came right after
                     self.pending = Inputs()
@@ -773,19 +829,21 @@ class Engine(Closing):
             self.subscribers.deliver(f"the step is committed, lower is {journal.lower}")
             yield outcome
 
-    def _step(self, before: int, upper: int, streams: Mapping[str, StoredStream], *, further: bool) -> Outcome:
+    def _step(
+        self, before: int, upper: int, streams: Mapping[str, StoredStream], own: tuple[int, ...], *, further: bool
+    ) -> Outcome:
         """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance.
 
         A step from a time to the same time closes none: it stores the inputs as future updates.
         """
         journal, plan = self.journal, self.catalogue.plan
-        since, events = self.since_after(upper), self.events_after(upper)
+        since, events = self.since_after(upper), self.events_after(upper, own)
         # The rounds of a loop come back to history that earlier ones have written: none of it may be compacted yet.
         inside = min(since, max(before - 1, 0)) if plan.loops else since
         region = self.region(before, upper, inside, events, compacted=since)
         try:
             with journal.undoing(step=True) as states:
-                self._mark = Mark(states, journal.table.layouts, self.retained, journal.began)
+                self._mark = Mark(states, journal.table.layouts, self.retained, journal.began, self.closed)
                 try:
                     outcome = self.executor.step(plan, journal.table, self.pending, region, self._mode)
                 finally:
@@ -808,7 +866,16 @@ class Engine(Closing):
                 closes = static.intersection(filled | journal.filled) if static else ()
                 with interrupts.deferred():
                     journal.commit_step(
-                        upper, since, events, filled, announced, info, streams, further=further, closes=closes
+                        upper,
+                        since,
+                        events,
+                        filled,
+                        announced,
+                        info,
+                        streams,
+                        further=further,
+                        closes=closes,
+                        own=own,
                     )
                     self.pending = Inputs()
         except AltneuError:
@@ -900,19 +967,47 @@ class Engine(Closing):
                 since = requested
         return max(self.journal.since, since)
 
-    def events_after(self, upper: int) -> int:
-        """The least event time that is retained after a step, for ``retain_events``."""
+    def events_after(self, upper: int, own: tuple[int, ...]) -> int:
+        """The least event time that is retained after a step, for ``retain_events``.
+
+        It counts back from the last closed event time, and from the last closed time as long as none is closed.
+        """
         known = self.journal.events
-        return known if self.retain_events is None else max(known, upper - 1 - self.retain_events)
+        return known if self.retain_events is None else max(known, (own[0] if own else upper) - 1 - self.retain_events)
 
     def since_of(self, name: str) -> int:
         """The least time at which a view can be read."""
         return least_readable(self.journal.views[name], self.journal.since, self.lower)
 
-    def coordinates(self, name: str) -> tuple[str, str] | None:
+    def coordinates(self, name: str) -> tuple[str, ...] | None:
         """The names of a view's two times; None if it has one."""
         self.ports(name)
         return ir.coordinates(self.catalogue.nodes[name])
+
+    @property
+    def closed(self) -> Closed:
+        """What is closed for good: times, event times and sources."""
+        journal = self.journal
+        return Closed(journal.lower, journal.own, journal.closed)
+
+    @property
+    def open_times(self) -> Antichain:
+        """The times at which sources take rows: pairs, if a source has two times."""
+        return self.closed.frontier(len(self._times_of_sources))
+
+    def frontier(self, name: str) -> Antichain:
+        """The times at which a view may change again."""
+        with self.lock:
+            self.check_open()
+            return self.frontier_of(name, self.closed, self.table.future)
+
+    def frontier_of(self, name: str, closed: Closed, future: Mapping[tuple[str, int], FutureSummary]) -> Antichain:
+        """The times at which a view may change again, if so much is closed and there are such future updates."""
+        self.ports(name)
+        theirs = {*self.plan.arrangements_of(name)}
+        waiting = [summary.least for (state, _), summary in future.items() if state in theirs]
+        coordinates = self.coordinates(name) or ("time",)
+        return closed.frontier_of(len(coordinates), self.plan.sources_of(name), waiting)
 
     @property
     def retained(self) -> tuple[int, int, int]:
@@ -923,7 +1018,7 @@ class Engine(Closing):
     def before(self) -> Before | None:
         """The state before the step that another thread computes just now; None if none does."""
         mark = self._mark
-        return None if mark is None or self.lock.is_mine else Before(self, mark)
+        return None if mark is None or self.lock.is_mine else Before(self, mark, self.frontier_of)
 
     def arrangements(self, name: str) -> tuple[str, ...]:
         """The arrangements that have all rows of a view, its contents first."""
@@ -939,7 +1034,18 @@ class Engine(Closing):
         functions = tuple(titles(journal.views[name].get("functions", ())))
         since = self.since_of(name)
         alike = max(journal.since, since)
-        return Known(name, journal.lower, since, began, journal.events, coordinates, remedy, functions, alike)
+        return Known(
+            name,
+            journal.lower,
+            since,
+            began,
+            journal.events,
+            coordinates,
+            remedy,
+            functions,
+            alike,
+            partial(self.frontier, name),
+        )
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""

@@ -22,7 +22,7 @@ def merge(engine: Engine, most: int | None) -> int:
         engine.require_stored_views()
         engine.adopt()
         journal, table, lower = engine.journal, engine.table, engine.lower
-        since, events, before = engine.since_after(lower), engine.events_after(lower), table.total
+        since, events, before = engine.since_after(lower), engine.events_after(lower, engine.journal.own), table.total
         region = engine.region(lower, lower, since, events)
         left, is_changed = most, False
         with journal.undoing():

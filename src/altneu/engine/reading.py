@@ -7,12 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.rows import Ints
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import HistoryGoneError, NotYetKnownError, ReadError, SchemaError
-from altneu.order import LARGEST
+from altneu.order import LARGEST, Antichain
 from altneu.plan.physical import ViewPorts
 from altneu.runtime.inputs import whole_number
 from altneu.runtime.pieces import at_once, between
@@ -22,7 +23,7 @@ from altneu.runtime.stored import StoredView
 from altneu.trace.batch import Batch, reaches
 from altneu.trace.update import Updates
 
-Time = int | tuple[int | None, int | None] | None
+Time = int | tuple[int | None, ...] | None
 Lock = AbstractContextManager[object]
 """What is held while something is read."""
 
@@ -43,10 +44,11 @@ class Known:
     since: int
     began: int
     events: int
-    coordinates: tuple[str, str] | None
+    coordinates: tuple[str, ...] | None
     remedy: str
     functions: tuple[str, ...] = ()  # the Python functions that its rows come through
     alike: int = 0  # from when on other arrangements of its rows can be read in place of its contents
+    frontier: Callable[[], Antichain] | None = None  # the times at which it may change again; None: at any open one
 
     def arrangements(self, alike: Sequence[str], at: At) -> Sequence[str]:
         """Those of the arrangements of its rows, contents first, that can be read at a time."""
@@ -68,7 +70,8 @@ class Known:
     def readable(self, at: Time) -> At:
         """The time to read at, coordinate by coordinate, checked against the readable times.
 
-        For a view with two times, only the first has a frontier; every retained event time can be read.
+        A view with two times can be read at every retained event time. Where event times are closed, that may be at a
+        time to come: nothing changes there any more, unless something waits or comes from sources with one time.
 
         Raises:
             HistoryGoneError: the time is before ``since``, or the event time is no longer retained.
@@ -76,13 +79,18 @@ class Known:
         """
         rest: At = ()
         if self.coordinates is not None:
-            at, event = at if isinstance(at, tuple) and len(at) == 2 else (at, None)
-            what = f"at ({self.coordinates[1]})"
-            rest = (LARGEST if event is None else self._closed_event(whole_number(event, what)),)
+            names = self.coordinates[1:]
+            if isinstance(at, tuple) and len(at) != 1 + len(names):
+                raise ReadError(f"at={at!r} must be one time, or one for each of {', '.join(self.coordinates)}")
+            at, *own = at if isinstance(at, tuple) and len(at) == 1 + len(names) else (at, *[None] * len(names))
+            rest = tuple(
+                LARGEST if event is None else self._closed_event(whole_number(event, f"at ({name})"))
+                for name, event in zip(names, own, strict=True)
+            )
         if at is None:
             return max(self.lower - 1, self.since), *rest
         at = whole_number(at, "at")
-        if at >= self.lower:
+        if at >= self.lower and not self._is_final((at, *rest)):
             raise NotYetKnownError(
                 f"at={at} is not closed yet: the last closed time is {self.lower - 1}; advance(to={at + 1}) closes it"
             )
@@ -92,6 +100,12 @@ class Known:
                 f"{self.remedy}"
             )
         return at, *rest
+
+    def _is_final(self, at: At) -> bool:
+        """Whether nothing changes any more at a time that the session has not closed."""
+        if self.frontier is None or self.coordinates is None or at[0] > LARGEST:
+            return False
+        return not self.frontier().less_equal(np.array(at, np.int64)[:, None])[0]
 
     def _closed_event(self, event: int) -> int:
         if event < self.events:
@@ -184,6 +198,9 @@ class Readings(StateOfViews, Protocol):
     def history_id(self, name: str) -> str:
         """An id of the history of a view: that of the store, and the commit that added the view."""
 
+    def frontier(self, name: str) -> Antichain:
+        """The times at which a view may change again."""
+
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Retain the history after a time for an external reader, under a name, while the lease is valid."""
 
@@ -191,7 +208,7 @@ class Readings(StateOfViews, Protocol):
     def subscribers(self) -> Subscribers:
         """The subscribers to changes."""
 
-    def coordinates(self, name: str) -> tuple[str, str] | None:
+    def coordinates(self, name: str) -> tuple[str, ...] | None:
         """The names of the two times of a view; None if it has one time."""
 
     def last_changes(self, name: str) -> Updates:
@@ -312,7 +329,11 @@ class Followed:
     def time_names(self, time_column: str | None = None) -> tuple[str, ...]:
         """The names of the time columns."""
         names: tuple[str, ...] = self._readings.coordinates(self.name) or ("time",)
-        return names if time_column is None else (time_column, f"{time_column}_event")[: len(names)]
+        if time_column is None or len(names) == 1:
+            return names if time_column is None else (time_column,)
+        return time_column, *(
+            (f"{time_column}_event",) if len(names) == 2 else (f"{time_column}_{n}" for n in names[1:])
+        )
 
     def check_names(self, names: Sequence[str]) -> None:
         """Refuse control columns with the name of a column of the view, or with equal names.

@@ -79,7 +79,7 @@ def refuse_replacing(source: ir.Source, diff: int | str) -> None:
         )
     if source.coordinates is not None:
         raise InputError(
-            f"source {source.name!r} has two times, {' and '.join(source.coordinates)}, and rows that replace its "
+            f"source {source.name!r} has {ir.times_named(source.coordinates)}, and rows that replace its "
             f"contents do not say which {source.coordinates[1]} they correct; retract the rows that are wrong and "
             "insert those that are right, each with its times"
         )

@@ -166,7 +166,7 @@ class _Reading:
     def _event_times(self, node: PhysicalNode) -> str | None:
         """The event times that a reduce follows a correction through, where it does and they are known."""
         event_times = self.facts.event_times
-        if event_times is None or not node.operation.looks_again or not self.plan.has_event_times(node):
+        if event_times is None or not node.operation.looks_again or not self.plan.own_times(node):
             return None
         keeps = self.plan.nodes[node.inputs[0].node].operation.keeps
         times = None if keeps is None else event_times(keeps[0])
@@ -175,7 +175,7 @@ class _Reading:
 
 def labelled(plan: Plan, node: PhysicalNode) -> str:
     """What EXPLAIN shows of an operator."""
-    return node.operation.described(node.label, event_times=plan.has_event_times(node))
+    return node.operation.described(node.label, own_times=plan.own_times(node))
 
 
 def bound_of(plan: Plan, node: PhysicalNode) -> Bound:
@@ -183,7 +183,7 @@ def bound_of(plan: Plan, node: PhysicalNode) -> Bound:
     bound = node.operation.bound
     if bound == GROUPS and not _keys(plan, node):
         bound = EVERYTHING
-    revisits = node.operation.looks_again and plan.has_event_times(node)
+    revisits = node.operation.looks_again and plan.own_times(node) > 0
     return max(bound, GROUPS, key=_BOUNDS.index) if revisits else bound
 
 

@@ -1,7 +1,7 @@
 """Linear logic as values: what happens to one row, without rows and without plans."""
 
 from altneu.linear.bound import BoundLogic, delayed
-from altneu.linear.delay import NEVER, Delay, DelayFunction, NotDelayed
+from altneu.linear.delay import EVENT, KNOWN, NEVER, NO_DELAY, Delay, DelayBoth, DelayFunction, NotDelayed
 from altneu.linear.function import Function
 from altneu.linear.steps import (
     Emit,
@@ -30,9 +30,13 @@ from altneu.linear.steps import (
 )
 
 __all__ = [
+    "EVENT",
+    "KNOWN",
     "NEVER",
+    "NO_DELAY",
     "BoundLogic",
     "Delay",
+    "DelayBoth",
     "DelayFunction",
     "Emit",
     "ExplodeFunction",

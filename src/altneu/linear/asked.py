@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from altneu import types as T
+from altneu.expressions import Call, Column, Expr, call, conjuncts, literal, walk
+from altneu.expressions.failing import never_fails
 from altneu.linear.blocks import Test
 from altneu.linear.bound import BoundLogic
 from altneu.linear.normal import Cutter
-from altneu.linear.steps import Filter, Temporal
+from altneu.linear.steps import Extend, Filter, Project, RowStep, Step, Temporal
 
 
 def parts_of(test: Test) -> Iterator[Filter | Temporal]:
@@ -91,3 +94,144 @@ def _left(test: Test, known: Callable[[Filter | Temporal], bool], *, delayed: bo
         bounds = tuple(b for b in test.bounds if not known(replace(test, bounds=(b,))))
         return [replace(test, bounds=bounds)] if bounds else []
     return [test]
+
+
+_LARGEST = 64  # parts of an expression over the columns that come in: those of which columns are computed add up
+
+
+def required_of(logic: BoundLogic, schema: pa.Schema, now: int | None = None) -> tuple[Expr, ...]:
+    """Tests of the rows that come in, none of which can fail: of a row on which one is not true nothing comes.
+
+    That is no row, and no error either: a test behind what may fail is not among them. With ``now``, the time at which
+    all rows come, rows that have ended by then are left out too.
+
+    Shape:  expressions over columns of ``schema``; what is missing among them only means that more rows are read.
+    Cost:   follows the logic; an expression of more than 64 parts is not put together.
+    Law:    the logic makes of the rows that pass what it makes of all (tests/laws/test_logic.py).
+
+    >>> from altneu.expressions import parse
+    >>> from altneu import types as T
+    >>> schema = T.parse_schema("a int, b int")
+    >>> logic = BoundLogic(
+    ...     (Filter(parse("a > 0 and 1 div b = 1 and b < 5", schema)), Filter(parse("a < 9", schema)))
+    ... )
+    >>> required_of(logic, schema)
+    (<(a > 0) OR (a IS NULL): boolean>,)
+    """
+    if logic.delay:
+        return ()  # which may fail for any row
+    found: list[Expr] = []
+    columns: dict[str, Expr] = {f.name: Column(f.name, f.type, f.nullable) for f in schema}
+    for step in logic.steps:
+        if isinstance(step, Filter):
+            tests = list(_certain(step.predicate))
+        elif isinstance(step, Temporal):
+            tests = list(_unexpired(step, now))
+        else:
+            tests = []
+        found += [e for test in tests if (e := _over(columns, test)) is not None]
+        if _may_fail(step):
+            break
+        if isinstance(step, Extend | Project):
+            made = {n: e for n, expr in step.outputs if (e := _over(columns, expr)) is not None}
+            columns = {**columns, **made} if isinstance(step, Extend) else made
+        elif not isinstance(step, RowStep):
+            break
+    return tuple(dict.fromkeys(found))
+
+
+def in_one_look(logic: BoundLogic, schema: pa.Schema) -> tuple[tuple[Expr, ...], dict[str, Expr]] | None:
+    """Logic as tests of the rows that come in, all of which pass, and the columns that it makes of a row.
+
+    An error of a row is that of any of these expressions. None for logic that does more than that, or is too large.
+
+    >>> from altneu.expressions import parse
+    >>> from altneu import types as T
+    >>> schema = T.parse_schema("a int, b int")
+    >>> doubled = Project((("c", parse("a + a", schema)),))
+    >>> logic = BoundLogic((doubled, Filter(parse("c > 2", T.parse_schema("c int")))))
+    >>> in_one_look(logic, schema)
+    ((<(a + a) > 2: boolean>,), {'c': <a + a: int>})
+    """
+    tests: list[Expr] = []
+    columns: dict[str, Expr] = {f.name: Column(f.name, f.type, f.nullable) for f in schema}
+    for step in logic.steps:
+        own = [_over(columns, expr) for expr in step.expressions]
+        made = [expr for expr in own if expr is not None]
+        if len(made) < len(own) or any(e.can_grow for e in made):
+            return None
+        if isinstance(step, Filter) and not step.tolerant:
+            tests += made
+        elif isinstance(step, Extend | Project):
+            new = dict(zip((name for name, _ in step.outputs), made, strict=True))
+            columns = {**columns, **new} if isinstance(step, Extend) else new
+        else:
+            return None
+    return None if logic.delay else (tuple(tests), columns)
+
+
+def _certain(predicate: Expr) -> Iterator[Expr]:
+    """Parts of a predicate, none of which can fail, that are true wherever it is true or fails.
+
+    It fails on the right of an AND where the left is true or null, and not where that is false.
+    """
+    is_sure = never_fails(predicate)
+    for part in conjuncts(predicate):
+        if not never_fails(part):
+            return
+        yield part if is_sure else _or_null(part)
+
+
+def _may_fail(step: Step) -> bool:
+    """Whether a row may become an error, be it because a value grows too large for a column."""
+    if any(e.can_grow for e in step.expressions):
+        return True
+    if isinstance(step, Filter | Extend | Project):
+        return not (isinstance(step, Filter) and step.tolerant) and not all(map(never_fails, step.expressions))
+    return step.can_fail
+
+
+def _or_null(test: Expr) -> Expr:
+    """True where a test is, and wherever it may be null: where a column is, which readers of files can tell."""
+    columns: list[Expr] = []
+    walk(test, lambda part: columns.append(part) if part.is_column and part.nullable else None)
+    for column in dict.fromkeys(columns):
+        test = call("or", [test, call("isnull", [column])])
+    return test
+
+
+def _unexpired(step: Temporal, now: int | None) -> Iterator[Expr]:
+    """What is true of every row that exists at a time or later, or on which a bound fails.
+
+    Lower bounds are asked first; then upper ones, until one ends the row at once. A null bound ends it too, but not
+    the asking.
+    """
+    lower, upper = ([b for b in step.bounds if b.kind == kind] for kind in ("lower", "upper"))
+    if now is None or step.delay or any(b.can_fail for b in lower):
+        return
+    for bound in upper:
+        if not all(map(never_fails, bound.expressions)):
+            return
+        test = call(">=" if bound.after else ">", [bound.value, literal(now, T.LONG)])
+        if bound.value.nullable and (bound.null_open or any(b.can_fail for b in upper if b is not bound)):
+            test = call("or", [test, call("isnull", [bound.value])])
+        yield test if bound.unless is None else call("or", [bound.unless, test])
+        if bound.can_fail:
+            return
+
+
+def _over(columns: Mapping[str, Expr], expr: Expr) -> Expr | None:
+    """An expression with columns replaced by what they are; None if one is not known, or the whole is too large."""
+    if not expr.columns <= columns.keys():
+        return None
+    whole = expr.substitute(columns)
+    return whole if _is_small(whole) else None
+
+
+def _is_small(expr: Expr) -> bool:
+    """Whether an expression has few parts; those that are the same object count each time."""
+    left, count = [expr], 0
+    while left and count <= _LARGEST:
+        part, count = left.pop(), count + 1
+        left += part.args if isinstance(part, Call) else ()
+    return count <= _LARGEST

@@ -49,8 +49,10 @@ class BoundLogic:
     def followed_by(self, after: BoundLogic) -> BoundLogic:
         """This logic, then the other; adjacent negations cancel.
 
-        The other's delay moves to the front: what this one's steps say of times is delayed by it.
+        The other's delay moves to the front: what this one's steps say of times is delayed by it. Where that is not
+        so (``may_be_followed_by``) the two stay apart.
         """
+        assert self.may_be_followed_by(after), after
         steps = [delayed(step, after.delay) for step in self.steps]
         for step in after.steps:
             if isinstance(step, Negate) and steps and isinstance(steps[-1], Negate):
@@ -120,9 +122,25 @@ class BoundLogic:
         """Whether every update keeps its time: only then does it commute with reduce, distinct and the like."""
         moves = (Temporal, JoinFunction)
         return not self.delay and not any(
-            isinstance(s, moves) or (isinstance(s, Emit) and any(u.time is not None for u in s.updates))
+            isinstance(s, moves)
+            or (isinstance(s, Emit) and any(u.time is not None or u.event is not None for u in s.updates))
             for s in self.steps
         )
+
+    def may_be_followed_by(self, after: BoundLogic) -> bool:
+        """Whether both are one logic: not if a function of both times follows steps that make times."""
+        return not after.delay.is_of_both or BoundLogic(self.steps).keeps_times
+
+    def with_event_times(self) -> BoundLogic:
+        """The logic for rows that have two times: what its functions say of times may be pairs."""
+        steps = tuple(replace(step, two=True) if isinstance(step, JoinFunction) else step for step in self.steps)
+        return replace(self, steps=steps) if steps != self.steps else self
+
+    @property
+    def moves_events(self) -> bool:
+        """Whether it delays or makes event times, so that rows have to have some."""
+        made = (u.event for s in self.steps if isinstance(s, Emit) for u in s.updates)
+        return self.delay.moves_events or any(event is not None for event in made)
 
     @property
     def digest(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from altneu.linear.bound import BoundLogic
-from altneu.linear.delay import Delay, DelayFunction
+from altneu.linear.delay import Delay, DelayBoth, DelayFunction
 from altneu.linear.function import Function
 from altneu.linear.steps import FunctionStep
 
@@ -32,7 +32,7 @@ def with_functions(logic: BoundLogic, change: Change) -> BoundLogic:
 
 def _of_delay(delay: Delay | None) -> Iterator[Function]:
     for part in () if delay is None else delay.parts:
-        if isinstance(part, DelayFunction):
+        if isinstance(part, DelayFunction | DelayBoth):
             yield part.function
 
 
@@ -44,5 +44,7 @@ def _changed_step(step: Any, change: Change) -> Any:
 
 
 def _changed_delay(delay: Delay, change: Change) -> Delay:
-    parts = (replace(p, function=change(p.function)) if isinstance(p, DelayFunction) else p for p in delay.parts)
+    parts = (
+        replace(p, function=change(p.function)) if isinstance(p, DelayFunction | DelayBoth) else p for p in delay.parts
+    )
     return Delay(tuple(parts))

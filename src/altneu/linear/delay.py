@@ -1,7 +1,9 @@
 """Delays: how a logic moves the times of the updates that come in, before anything else is done with them.
 
 A delay is a function of time that is monotone and never goes back. On a chain it respects joins, so a delay that
-follows a logic may as well come first, with the logic's own times delayed too: every logic has one slot for it.
+follows a logic may as well come first, with the logic's own times delayed too: every logic has one slot for it. With
+two times the same holds if each is delayed by itself. A function of both may not respect joins, and what it makes of
+the end of a row need not be about the event time at which the row ends: it stays behind logic that makes times.
 """
 
 from __future__ import annotations
@@ -26,11 +28,16 @@ class NotDelayed(Exception):  # noqa: N818 -- a signal to the operator, which ma
         self.index, self.message = index, message
 
 
+KNOWN, EVENT = 0, 1
+"""The coordinates of times: the session's time, and the event time of collections with two."""
+
+
 @dataclass(frozen=True)
 class By:
     """So many ticks later."""
 
     ticks: int
+    coordinate: int = KNOWN
 
     def apply(self, times: Ints) -> Ints:
         """The delayed times; ``NEVER`` stays.
@@ -46,7 +53,7 @@ class By:
         return np.where(times == NEVER, times, times + self.ticks)
 
     def __str__(self) -> str:
-        return f"by {self.ticks}"
+        return f"{_TITLES[self.coordinate]}by {self.ticks}"
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,7 @@ class Every:
     """Up to the next multiple of so many ticks: updates come in batches of that period."""
 
     ticks: int
+    coordinate: int = KNOWN
 
     def apply(self, times: Ints) -> Ints:
         """The delayed times; ``NEVER`` stays.
@@ -70,7 +78,7 @@ class Every:
         return np.where(times == NEVER, times, times + over)
 
     def __str__(self) -> str:
-        return f"to every {self.ticks}"
+        return f"{_TITLES[self.coordinate]}to every {self.ticks}"
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,7 @@ class DelayFunction:
     """What a Python function makes of a time: monotone, and never earlier."""
 
     function: Function
+    coordinate: int = KNOWN
 
     def apply(self, times: Ints) -> Ints:
         """The delayed times, the function called once for each distinct one; ``NEVER`` stays.
@@ -115,10 +124,91 @@ class DelayFunction:
         return f"{name} is not monotone: {time} goes to {later}, an earlier time to {before}" if later < before else ""
 
     def __str__(self) -> str:
-        return f"with {self.function.name}"
+        return f"{_TITLES[self.coordinate]}with {self.function.name}"
 
 
-Part = By | Every | DelayFunction
+@dataclass(frozen=True)
+class DelayBoth:
+    """What a Python function makes of both times together: monotone, and at or beyond them."""
+
+    function: Function
+    coordinate: None = None
+
+    def move(self, times: Ints) -> Ints:
+        """The delayed times, the function called once for each distinct pair.
+
+        Shape:  int64 ``(width, n)`` in and out, of which the first two lines are changed.
+        Cost:   O(m log m) for m distinct pairs.
+
+        Raises:
+            NotDelayed: it raised, went back in time, or is not monotone on these times.
+        """
+        pairs, inverse = np.unique(times[:2], axis=1, return_inverse=True)
+        inverse, later = inverse.reshape(-1), pairs.copy()
+        reached = _Greatest(pairs[EVENT])
+        for i, pair in enumerate(zip(*pairs.tolist(), strict=True)):  # by the first time, then by the second
+            try:
+                made = self.function.call(pair)
+            except ImpureFunctionError:
+                raise
+            except Exception as error:
+                text = f"{self.function.name}({pair}) raised {type(error).__name__}: {error}"
+                raise NotDelayed(np.flatnonzero(inverse == i), text) from error
+            problem = self._problem(pair, made) or self._not_monotone(pair, made, reached.up_to(pair[EVENT]))
+            if problem:
+                raise NotDelayed(np.flatnonzero(inverse == i), problem)
+            later[:, i] = made
+            reached.add(pair[EVENT], made)
+        return np.concatenate([later[:, inverse], times[2:]])
+
+    def _problem(self, pair: tuple[int, ...], made: object) -> str:
+        said = f"{self.function.name}({pair}) gave {made!r}"
+        if not isinstance(made, tuple) or len(made) != len(pair):
+            return f"{said}, which is not a tuple of two times"
+        if any(not isinstance(time, int | np.integer) or isinstance(time, bool) for time in made):
+            return f"{said}, in which one is no time"
+        if any(time < before for time, before in zip(made, pair, strict=True)):
+            return f"{said}: a delay never goes back, in either time"
+        return f"{said}, which is beyond 64 bits" if max(made) > NEVER else ""
+
+    def _not_monotone(self, pair: tuple[int, ...], made: tuple[int, ...], before: tuple[int, int]) -> str:
+        """What it made of lesser pairs has to be less, in each time; ``before`` has the greatest of these."""
+        if all(time >= least for time, least in zip(made, before, strict=True)):
+            return ""
+        return f"{self.function.name} is not monotone: {pair} goes to {made}, and earlier pairs up to {before}"
+
+    def __str__(self) -> str:
+        return f"both with {self.function.name}"
+
+
+class _Greatest:
+    """The greatest first and second time that pairs up to an event time went to; a Fenwick tree.
+
+    Source: Fenwick, *A New Data Structure for Cumulative Frequency Tables*, 1994.
+    """
+
+    def __init__(self, events: Ints) -> None:
+        self.events = np.unique(events)
+        self.tree = [(0, 0)] * (len(self.events) + 1)
+
+    def up_to(self, event: int) -> tuple[int, int]:
+        """Of the pairs added so far that are not about a later event time."""
+        at, found = int(self.events.searchsorted(event)) + 1, (0, 0)
+        while at > 0:
+            found = max(found[0], self.tree[at][0]), max(found[1], self.tree[at][1])
+            at -= at & -at
+        return found
+
+    def add(self, event: int, made: tuple[int, ...]) -> None:
+        """What a pair went to."""
+        at = int(self.events.searchsorted(event)) + 1
+        while at < len(self.tree):
+            self.tree[at] = max(self.tree[at][0], int(made[0])), max(self.tree[at][1], int(made[1]))
+            at += at & -at
+
+
+Part = By | Every | DelayFunction | DelayBoth
+_TITLES = ("", "event times ")
 
 
 @dataclass(frozen=True)
@@ -131,7 +221,7 @@ class Delay:
     parts: tuple[Part, ...] = ()
 
     @classmethod
-    def by(cls, ticks: int) -> Delay:
+    def by(cls, ticks: int, coordinate: int = KNOWN) -> Delay:
         """So many ticks later.
 
         Raises:
@@ -139,10 +229,10 @@ class Delay:
         """
         if ticks < 0:
             raise PlanError(f"delay(by={ticks}) would go back in time; a delay must be 0 or more ticks")
-        return cls((By(ticks),)) if ticks else cls()
+        return cls((By(ticks, coordinate),)) if ticks else cls()
 
     @classmethod
-    def every(cls, ticks: int) -> Delay:
+    def every(cls, ticks: int, coordinate: int = KNOWN) -> Delay:
         """Up to the next multiple.
 
         Raises:
@@ -150,21 +240,31 @@ class Delay:
         """
         if ticks < 1:
             raise PlanError(f"delay(every=...): the period must be at least 1 tick, got {ticks}")
-        return cls((Every(ticks),)) if ticks > 1 else cls()
+        return cls((Every(ticks, coordinate),)) if ticks > 1 else cls()
 
     def then(self, after: Delay) -> Delay:
         """This delay, then the other; delays by a number of ticks add up."""
         parts = list(self.parts)
         for part in after.parts:
             last = parts[-1] if parts else None
-            if isinstance(part, By) and isinstance(last, By):
-                parts[-1] = By(last.ticks + part.ticks)
+            if isinstance(part, By) and isinstance(last, By) and part.coordinate == last.coordinate:
+                parts[-1] = By(last.ticks + part.ticks, part.coordinate)
             else:
                 parts.append(part)
         return Delay(tuple(parts))
 
-    def apply(self, times: Ints) -> Ints:
-        """The delayed times.
+    @property
+    def is_of_both(self) -> bool:
+        """Whether a function of both times is in it, which has to come after what makes times."""
+        return any(isinstance(part, DelayBoth) for part in self.parts)
+
+    @property
+    def moves_events(self) -> bool:
+        """Whether event times are delayed, so that there have to be some."""
+        return any(part.coordinate != KNOWN for part in self.parts)
+
+    def apply(self, times: Ints, coordinate: int = KNOWN) -> Ints:
+        """The delayed times of one coordinate, for a delay that has no part of both.
 
         Shape:  int64 ``(n,)`` in and out.
 
@@ -172,7 +272,25 @@ class Delay:
             NotDelayed: a time cannot be delayed.
         """
         for part in self.parts:
-            times = part.apply(times)
+            assert not isinstance(part, DelayBoth), part
+            if part.coordinate == coordinate:
+                times = part.apply(times)
+        return times
+
+    def move(self, times: Ints) -> Ints:
+        """The delayed times, whole.
+
+        Shape:  int64 ``(width, n)`` in and out; event times, if there are any, are the second line.
+
+        Raises:
+            NotDelayed: a time cannot be delayed.
+        """
+        times = times.copy()
+        for part in self.parts:
+            if isinstance(part, DelayBoth):
+                times = part.move(times)
+            elif part.coordinate < len(times):  # where only rows matter there may be one time
+                times[part.coordinate] = part.apply(times[part.coordinate])
         return times
 
     def __bool__(self) -> bool:

@@ -96,8 +96,8 @@ class Function:
 
 def title(call: Callable[..., Any]) -> str:
     """What to call a callable in a message."""
-    if isinstance(call, partial):
-        return f"a partial of {title(call.func)}"
+    if isinstance(call, partial):  # one that stands for another function is called as that is
+        return title(call.__wrapped__) if hasattr(call, "__wrapped__") else f"a partial of {title(call.func)}"
     own = f"{call.__module__}." if is_own(call) else ""
     return own + str(getattr(call, "__qualname__", f"an object of {type(call).__qualname__}"))
 

@@ -60,8 +60,8 @@ def _bound(bound: Bound, change: Change) -> Bound:
 
 
 def _update(update: Update, change: Change) -> Update:
-    when, time, diff = (None if e is None else change(e) for e in (update.when, update.time, update.diff))
-    return Update(_outputs(update.outputs, change), time, diff, when)
+    given = (update.time, update.diff, update.when, update.event)
+    return Update(_outputs(update.outputs, change), *(None if e is None else change(e) for e in given))
 
 
 def parts_of(expression: Expr) -> Iterator[Expr]:

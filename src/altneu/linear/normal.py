@@ -142,7 +142,7 @@ class Cutter:
         self.last.outputs = self.last.outputs | dict(merged.outputs)
 
     def _emit(self, step: Emit) -> None:
-        if len(step.updates) == 1:
+        if len(step.updates) == 1 and step.updates[0].event is None:
             self._emit_one(step)
             return
         merged = self._over(step, self.last)

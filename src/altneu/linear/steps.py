@@ -244,23 +244,25 @@ class Temporal(RowStep):
 class Update:
     """One update that an ``Emit`` makes of a row.
 
-    ``when``: only where this is true. ``time`` is a long, joined with the row's time (None: the least); ``diff`` a
-    long, multiplied with the row's diff (None: 1). Where either is null there is no update.
+    ``when``: only where this is true. ``time`` is a long, joined with the row's time (None: the least), ``event`` with
+    its event time; ``diff`` a long, multiplied with the row's diff (None: 1). Where one is null there is no update.
     """
 
     outputs: Outputs
     time: Expr | None = None
     diff: Expr | None = None
     when: Expr | None = None
+    event: Expr | None = None
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
         """Everything that is evaluated."""
-        more = (self.when, self.time, self.diff)
+        more = (self.when, self.time, self.event, self.diff)
         return (*(e for e in more if e is not None), *(e for _, e in self.outputs))
 
     def __str__(self) -> str:
         at = f" at {self.time.sql}" if self.time is not None else ""
+        at += f" about {self.event.sql}" if self.event is not None else ""
         by = f" times {self.diff.sql}" if self.diff is not None else ""
         where = f" where {self.when.sql}" if self.when is not None else ""
         return f"({_shown(self.outputs)}){at}{by}{where}"
@@ -301,7 +303,11 @@ class Emit(Step):
     def digest(self) -> str:
         """The expressions as they were written."""
         parts = [
-            (_exact(u.outputs), *("" if e is None else written(e) for e in (u.when, u.time, u.diff)))
+            (
+                _exact(u.outputs),
+                *("" if e is None else written(e) for e in (u.when, u.time, u.diff)),
+                *(() if u.event is None else (written(u.event),)),
+            )
             for u in self.updates
         ]
         return f"{parts} {delay_digest(self.delay)}"
@@ -556,9 +562,13 @@ class ExplodeFunction(MakingStep):
 
 @dataclass(frozen=True)
 class JoinFunction(MakingStep):
-    """Replace each row by the (row, time, diff) triples that a Python function yields for it."""
+    """Replace each row by the (row, time, diff) triples that a Python function yields for it.
+
+    Of ``two`` times a time may be a pair, of the time and the event time; the lowering says whether there are two.
+    """
 
     delay: Delay = NO_DELAY
+    two: bool = False
 
     @property
     def digest(self) -> str:

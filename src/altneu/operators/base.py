@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.immutable import immutable, lazy
+from altneu.expressions import Expr
 from altneu.linear import BoundLogic
 from altneu.operators.linear.logic import run_logic
 from altneu.order import AltNeu, Antichain, Lattice, Product, Rounds, fixed, lifted_frontier, parted
@@ -145,10 +146,15 @@ def _inside(lower: Antichain, upper: Antichain, since: Antichain, events: int, l
 
 
 def has_events(lattice: Lattice) -> bool:
-    """Whether times have an event time, as their second coordinate."""
+    """Whether times have an event time, as their second coordinate, or more."""
+    return own_times(lattice) > 0
+
+
+def own_times(lattice: Lattice) -> int:
+    """How many times of their own rows have, which are the coordinates after the first."""
     while isinstance(lattice, AltNeu | Rounds):
         lattice = lattice.inner if isinstance(lattice, AltNeu) else lattice.outer
-    return isinstance(lattice, Product)
+    return lattice.width - 1 if isinstance(lattice, Product) else 0
 
 
 @immutable(frozen=True)
@@ -457,6 +463,13 @@ class Operation(ABC):
         """The columns that it reads of an input with a schema; None for all of them."""
         return None
 
+    def tests_of(self, schema: pa.Schema, now: int | None) -> tuple[Expr, ...]:
+        """Tests of the rows of an input with a schema: of a row on which one is not true it makes nothing.
+
+        ``now`` is the time of all rows, None if they have several. None of the tests can fail.
+        """
+        return ()
+
     # what EXPLAIN says ----------------------------------------------------------------------------------------------
 
     @property
@@ -464,8 +477,8 @@ class Operation(ABC):
         """What EXPLAIN calls it: its kind, where that is not a matter of what it is given."""
         return self.kind
 
-    def described(self, label: str, *, event_times: bool) -> str:
-        """What EXPLAIN shows of an operation with a label, in a scope with or without event times."""
+    def described(self, label: str, *, own_times: int) -> str:
+        """What EXPLAIN shows of an operation with a label, in a scope where updates have so many times of their own."""
         return label
 
     @property
@@ -573,7 +586,7 @@ class Hosting(OverArrangements):
         """What it took over."""
         return self.logic
 
-    def described(self, label: str, *, event_times: bool) -> str:
+    def described(self, label: str, *, own_times: int) -> str:
         """With the logic that it took over."""
         return f"{label}, then {self.logic}" if self.logic else label
 

@@ -127,8 +127,8 @@ class Lowering(Protocol):
             PlanError: they are not.
         """
 
-    def event_scope(self) -> int:
-        """The scope of what has a second time."""
+    def event_scope(self, names: tuple[str, ...]) -> int:
+        """The scope of what has times of its own."""
 
     def loop_scope(self, loop: Loop, notes: tuple[str, ...]) -> int:
         """A new scope for a loop, inside the innermost scope of what the loop reads."""

@@ -56,7 +56,7 @@ class Snapshot:
         """The arrangements that have all rows of a view, its contents first."""
         return self.plan.arrangements_alike(self.ports(name).contents)
 
-    def coordinates(self, name: str) -> tuple[str, str] | None:
+    def coordinates(self, name: str) -> tuple[str, ...] | None:
         """What the two times of a view are called, None when it has one."""
         return ir.coordinates(self._nodes[name])
 

@@ -283,7 +283,9 @@ def _covers(loop: ir.Loop, index: int, modes: Modes) -> bool:
     initial, variable = loop.initial[index], loop.variable(index)
     if initial.is_nothing([False] * len(initial.inputs)):
         return True
-    same = _same_columns(loop.bodies[index], {initial.fingerprint, variable.fingerprint})
+    own = {name: i for i, name in enumerate(initial.schema.names)}
+    named = dict(zip(variable.schema.names, own.values(), strict=True))
+    same = _same_columns(loop.bodies[index], {**_origins(initial, own), variable.fingerprint: named})
     if same is None:
         return False
     names = loop.bodies[index].schema.names
@@ -292,7 +294,39 @@ def _covers(loop: ir.Loop, index: int, modes: Modes) -> bool:
     )
 
 
-def _same_columns(root: ir.Node, origins: set[str]) -> Mapping[str, int] | None:
+def _origins(node: ir.Node, same: Mapping[str, int]) -> dict[str, Mapping[str, int]]:
+    """Collections that have for each row of a node one that is equal to it in some columns: their places in the node.
+
+    They are the node itself, and those below of whose rows it picks some.
+    """
+    origins: dict[str, Mapping[str, int]] = {}
+    while True:
+        origins[node.fingerprint] = same
+        if isinstance(node, ir.Linear):
+            for step in reversed(node.logic.steps):
+                if node.logic.delay or not isinstance(step, Filter | Project | Extend):
+                    return origins
+                made = {} if isinstance(step, Filter) else dict(step.outputs)
+                kept = {} if isinstance(step, Project) else {n: i for n, i in same.items() if n not in made}
+                shown = {e.column_name: same[n] for n, e in made.items() if e.is_column and n in same}
+                same = {**shown, **kept}
+        elif isinstance(node, ir.Reduce) and isinstance(node.reducer, ir.Aggregates):
+            extremes = [(f"#{i}", c.arguments[0]) for i, c in enumerate(node.reducer.calls) if c.is_extreme]
+            if len(node.reducer.calls) != 1 or len(extremes) != 1:
+                return origins
+            names = {**{k: k for k in node.key}, **dict(extremes)}
+            same = {below: same[name] for name, below in names.items() if name in same}
+        elif not isinstance(node, ir.Consolidate | ir.Inspect | ir.ArrangedBy) and not _picks(node):
+            return origins
+        (node,) = node.inputs
+
+
+def _picks(node: ir.Node) -> bool:
+    """Whether the rows of a reduce are rows of its input."""
+    return isinstance(node, ir.Reduce) and isinstance(node.reducer, ir.Distinct | ir.TopK)
+
+
+def _same_columns(root: ir.Node, origins: Mapping[str, Mapping[str, int]]) -> Mapping[str, int] | None:
     """Columns that have, in some row for each row of an origin, its value or one as good: the places of these there."""
     known: dict[str, Mapping[str, int] | None] = {}
 
@@ -301,7 +335,7 @@ def _same_columns(root: ir.Node, origins: set[str]) -> Mapping[str, int] | None:
 
     for node in ir.ordered(root, below=below, key=lambda n: n.fingerprint):
         if node.fingerprint in origins:
-            known[node.fingerprint] = {name: i for i, name in enumerate(node.schema.names)}
+            known[node.fingerprint] = origins[node.fingerprint]
             continue
         known[node.fingerprint] = _same_after(node, lambda n: known.get(n.fingerprint))
     return known[root.fingerprint]

@@ -7,7 +7,7 @@ the front ends derive the rest from them (semijoin, antijoin, outer joins, disti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from altneu.operators.arrange.node import ArrangedBy
 from altneu.operators.asof.node import AsOf, UpdateTime
@@ -30,6 +30,7 @@ from altneu.operators.reduce.reducers import (
     PythonReduce,
     Threshold,
     TopK,
+    Totals,
     WindowFunctions,
 )
 from altneu.operators.sample.node import Sample
@@ -70,6 +71,7 @@ __all__ = [
     "Threshold",
     "ToNeu",
     "TopK",
+    "Totals",
     "UpdateTime",
     "Variable",
     "WindowCall",
@@ -84,16 +86,27 @@ __all__ = [
     "open_schema",
     "ordered",
     "read_from_outside",
+    "times_named",
     "walk",
 ]
 
 
 @inputs_first
-def coordinates(node: Node) -> tuple[str, str] | None:
-    """What the two times of a collection are called, None when it has one: it has two when any of its sources has."""
+def coordinates(node: Node) -> tuple[str, ...] | None:
+    """What the times of a collection are called, None when it has one: it has several when any of its sources has."""
     if isinstance(node, Source):
         return node.coordinates
     return next((names for names in map(coordinates, node.inputs) if names is not None), None)
+
+
+def times_named(names: Sequence[str]) -> str:
+    """How many times there are, and what they are called.
+
+    >>> times_named(("known", "day"))
+    'two times, known and day'
+    """
+    many = {2: "two", 3: "three", 4: "four"}.get(len(names), str(len(names)))
+    return f"{many} times, {' and '.join(names)}"
 
 
 @inputs_first

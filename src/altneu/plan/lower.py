@@ -269,12 +269,21 @@ class Lowering:
             names.append(self._arrangement(self.arrange(placed, everything, f"errors|{origin}", "errors")))
         return tuple(names)
 
-    def event_scope(self) -> int:
-        """The scope of what has a second time."""
+    def event_scope(self, names: tuple[str, ...]) -> int:
+        """The scope of what has times of its own.
+
+        Raises:
+            PlanError: other sources have more of them, or fewer.
+        """
         scope = next((i for i, s in enumerate(self.scopes) if s.kind == "event"), None)
         if scope is None:
             scope = len(self.scopes)
-            self.scopes.append(Scope(0, 1, "event"))
+            self.scopes.append(Scope(0, 1, "event", names))
+        if len(known := self.scopes[scope].names) != len(names):
+            raise PlanError(
+                f"one source has {ir.times_named(known)}, and another {ir.times_named(names)}: in one session all "
+                "sources with several times must have equally many"
+            )
         return scope
 
     def may_fail(self, node: ir.Node, errors: Lowered) -> None:
@@ -308,8 +317,8 @@ class Lowering:
         """
         level = ir.free_level(loop)
         parent = 0 if level is None else self.loops[level].scope
-        if level is None and ir.coordinates(loop):
-            parent = self.event_scope()
+        if level is None and (names := ir.coordinates(loop)):
+            parent = self.event_scope(names)
         if ir.moments(loop):
             parent = self.innermost([parent, *(self.scope_of(self.lower(n)) for n in ir.read_from_outside(loop))])
         self.scopes.append(Scope(parent, self._depth(parent) + 1, "loop", loop.names, loop.max_rounds, notes))
@@ -365,8 +374,8 @@ def _check_times(node: ir.Node) -> None:
     names = ir.coordinates(node) if verb else None
     if names:
         raise PlanError(
-            f"{verb} needs collections with one time, but one of its sources has two, "
-            f"{' and '.join(names)}; view.changes() shows both"
+            f"{verb} needs collections with one time, but one of its sources has {ir.times_named(names)}; "
+            "view.changes() shows them"
         )
 
 

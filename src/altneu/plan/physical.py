@@ -58,8 +58,8 @@ class Scope:
     """Where times are finer than in its parent (-1: none), and how many scopes it is inside of.
 
     The first scope, the root, has the session's times. Others are loops over the variables ``names``, which add the
-    round; one, of what has a second time of its own, adds the event time; and some have two moments of each time. Only
-    loops are run one time after the other.
+    round; one, of what has times of its own, adds these, called ``names`` after the first; and some have two moments of
+    each time. Only loops are run one time after the other.
     """
 
     parent: int
@@ -197,9 +197,9 @@ class Plan:
         """Whether anything is computed round by round."""
         return any(s.kind == "loop" for s in self.scopes)
 
-    def has_event_times(self, node: PhysicalNode) -> bool:
-        """Whether a node's updates have a second time of their own."""
-        return any(s.kind == "event" for s in self._around(node.scope))
+    def own_times(self, node: PhysicalNode) -> int:
+        """How many times of their own a node's updates have."""
+        return next((len(s.names) - 1 for s in self._around(node.scope) if s.kind == "event"), 0)
 
     def has_moments(self, node: PhysicalNode) -> bool:
         """Whether a node's updates are of moments."""
@@ -528,6 +528,12 @@ class Plan:
         operations = [self.nodes[i].operation for i in needed]
         return sorted(o.keeps[0] for o in operations if o.keeps is not None)
 
+    def sources_of(self, view: str) -> dict[str, int]:
+        """The sources that a view is computed from, and how many times each has."""
+        ports, names = self.views[view], self.source_of
+        below = self.upstream(*(Port(self.arrangements[n]) for n in (ports.contents, *ports.errors)))
+        return {names[i]: self.lattice_of(i).width for i in sorted(below) if i in names}
+
     def upstream(self, *ports: Port) -> Iterator[int]:
         """Every node that the ports depend on."""
         seen: set[int] = set()
@@ -552,15 +558,17 @@ def scope_lattice(lattice: Lattice, scopes: Sequence[Scope], scope: int) -> Latt
     """The times of a scope, when ``lattice`` are those of the session."""
     if not scope:
         return lattice
-    return _inner_lattice(scope_lattice(lattice, scopes, scopes[scope].parent), scopes[scope].kind)
+    kind, names = scopes[scope].kind, scopes[scope].names
+    own = len(names) - 1 if kind == "event" else 0
+    return _inner_lattice(scope_lattice(lattice, scopes, scopes[scope].parent), kind, own)
 
 
 @lru_cache(maxsize=64)
-def _inner_lattice(around: Lattice, kind: ScopeKind) -> Lattice:
+def _inner_lattice(around: Lattice, kind: ScopeKind, own: int) -> Lattice:
     """The times of a scope of some kind: one object for those that are equal, so that to compare them is nothing."""
     match kind:
         case "event":
-            return Product(around, Epoch())
+            return Product(around, *[Epoch()] * own)
         case "moment":
             return AltNeu(around)
         case _:

@@ -160,7 +160,8 @@ class Tracer:
         """The input rows from which linear logic computes these rows, found by a coordinate that numbers them."""
         each = _by_row(candidates)
         tagged = Updates(each.updates.rows, np.vstack([each.updates.times, each.number]), each.updates.diffs)
-        output = agreeing(run_logic(node.logic, tagged)[0], rows)
+        logic = node.logic.with_event_times() if ir.coordinates(node) else node.logic
+        output = agreeing(run_logic(logic, tagged)[0], rows)
         own = np.array(self.finder.at[: len(output.times) - 1], np.int64)[:, None]
         output = output.filter(np.asarray((output.times[:-1] <= own).all(axis=0)))
         numbered = _numbered(output.rows, "#tag", output.times[-1])

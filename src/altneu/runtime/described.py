@@ -24,13 +24,15 @@ class Described:
     Shape:  ``layouts`` has the arrangements of ``ports``; ``coordinates`` is None for a view with one time. ``rows``
             has the fingerprint of the collection of which an arrangement of the view's plan has all rows, and
             ``below_zero`` the arrangement of negative counts beside an ordered one; ``layouts`` has these too.
+            ``sources`` has how many times each source has that it is computed from; None: an earlier altneu wrote it.
     """
 
     ports: ViewPorts
     layouts: Mapping[str, Layout]
-    coordinates: tuple[str, str] | None
+    coordinates: tuple[str, ...] | None
     rows: Mapping[str, str] = field(default_factory=dict)
     below_zero: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, int] | None = None
 
     def to_json(self) -> StoredContents:
         """Its form in a commit.
@@ -45,6 +47,8 @@ class Described:
         }
         if self.ports.changes_only:
             contents["changes_only"] = True
+        if self.sources is not None:
+            contents["sources"] = dict(self.sources)
         if more := [name for name in self.rows if name != self.ports.contents]:
             contents["arrangements"] = [self._arrangement_to_json(name) for name in more]
         return contents
@@ -82,7 +86,9 @@ class Described:
             origins, schema = tuple(e["arrangement"] for e in errors), schema_from_text(value["schema"])
             ports = ViewPorts(contents["arrangement"], origins, schema, is_changes_only(value))
             below_zero = {name: number["arrangement"] for name, number in numbers.items()}
-            return cls(ports, layouts, (str(names[0]), str(names[1])) if names else None, rows, below_zero)
+            sources = {name: int(times) for name, times in value["sources"].items()} if "sources" in value else None
+            coordinates = (str(names[0]), str(names[1]), *map(str, names[2:])) if names else None
+            return cls(ports, layouts, coordinates, rows, below_zero, sources)
         except (LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise StoreCorruptError(
                 f"a commit describes a view in a form that this version cannot read: {error}"

@@ -107,33 +107,33 @@ class Stamp:
     time: int | str
     diff: int | str
     sign: int = 1
-    event: int | str | None = None  # the second time, of a source that has two
+    own: tuple[int | str, ...] = ()  # the times after the first, of a source that has several
     commands: Commands | None = None  # what rows ask for, of a source that takes commands
     append_only: bool = False  # whether a negative diff is refused
+    closed: tuple[int, ...] = ()  # of rows' own times those that are not at or beyond these are closed
 
     def __post_init__(self) -> None:
         given = [("time", self.time), ("diff", self.diff)]
-        if self.event is not None:
-            given.append(("event", self.event))
-        for what, value in given:
+        for what, value in [*given, *(("event", own) for own in self.own)]:
             if type(value) is int and -_BEYOND < value < _BEYOND:
                 continue
             if not isinstance(value, str):
                 number = whole_number(value, what, " nor the name of a column")
-                object.__setattr__(self, what, number)  # NumPy's whole numbers are not `int`
+                if what != "event":
+                    object.__setattr__(self, what, number)  # NumPy's whole numbers are not `int`
                 if abs(number) >= _BEYOND:
                     raise TimeRangeError(f"{what}={value} is beyond 64 bits")
 
     @property
     def is_plain(self) -> bool:
         """Whether all rows have one time and one diff, so that the source's columns are all that is read."""
-        return type(self.time) is int and type(self.diff) is int and self.event is None and self.commands is None
+        return type(self.time) is int and type(self.diff) is int and not self.own and self.commands is None
 
     @property
     def columns(self) -> list[str]:
         """Every column that is read."""
         requested = () if self.commands is None else (self.commands.kind, self.commands.row)
-        extra = [c for c in (self.time, self.event, self.diff, *requested) if isinstance(c, str)]
+        extra = [c for c in (self.time, *self.own, self.diff, *requested) if isinstance(c, str)]
         names: list[str] = self.schema.names
         return list(dict.fromkeys([*names, *extra])) if extra else names
 
@@ -148,7 +148,7 @@ class Stamp:
 
         Raises:
             SchemaError: a column is missing or of another type, or a null where the schema allows none.
-            BeforeFrontierError: a row's time is closed already.
+            BeforeFrontierError: a row's time, or its event time, is closed already.
         """
         rows = conform(table, self.schema, self.source)
         if self.is_plain:
@@ -204,16 +204,23 @@ class Stamp:
 
     def _times(self, table: pa.Table | pa.RecordBatch, count: int) -> Ints:
         time = self._integers(table, self.time, count, "time")
-        if self.event is None:
+        if not self.own:
             return time.reshape(1, -1)
-        event = self._integers(table, self.event, count, "event time")
-        if (event < 0).any():
-            i = int(np.flatnonzero(event < 0)[0])
+        own = np.stack([self._integers(table, where, count, "event time") for where in self.own])
+        if (own < 0).any():
+            line, i = (int(place[0]) for place in np.nonzero(own < 0))
             raise TimeRangeError(
-                f"row {i} of the insert into {self.source!r} has the event time {event[i]}; times are whole numbers "
-                "from 0 on, so count from an earlier beginning"
+                f"row {i} of the insert into {self.source!r} has the event time {own[line, i]}; times are whole "
+                "numbers from 0 on, so count from an earlier beginning"
             )
-        return np.stack([time, event])
+        if any(self.closed) and (late := (own < np.array(self.closed, np.int64)[:, None]).any(axis=0)).any():
+            i, (least, *more) = int(np.flatnonzero(late)[0]), self.closed
+            row, before = own[:, i].tolist(), self.closed if more else least
+            raise BeforeFrontierError(
+                f"row {i} of the insert into {self.source!r} has the event time {tuple(row) if more else row[0]}, but "
+                f"event times before {before} are closed; what is known of them is final"
+            )
+        return np.concatenate([time[None], own])
 
     def _integers(self, table: pa.Table | pa.RecordBatch, where: int | str, count: int, what: str) -> Ints:
         if isinstance(where, int):

@@ -32,6 +32,7 @@ from altneu.runtime.stored import (
     changes_of,
     definitions_in,
     lower_in,
+    own_in,
     session_in,
     sources_in,
     streams_in,
@@ -49,12 +50,14 @@ VACUUM_EVERY = 200  # commits between two looks for segments that nothing names;
 ERROR_COLUMNS = "read"  # that errors show above a source: views of earlier builds, all that came, and no such word
 
 Outputs = Mapping[str, Sequence[Batch | StoredBatch]]
+Own = tuple[int, ...]
 
 
 class Journal:
     """What a session knows of its past.
 
-    ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; ``filled`` names the sources
+    ``lower`` and ``since`` bound the times that can be read, ``events`` the event times; rows' own times that are not
+    at or beyond ``own`` are closed; ``filled`` names the sources
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
     and the arrangements it needs; ``kept``, by name, the sources whose rows are kept; ``streams`` how far each stream
     was taken; ``definitions`` what statements have defined, by name. ``steps`` counts the steps committed here,
@@ -78,7 +81,7 @@ class Journal:
         """Take the frontier and the views from the last commit."""
         state = self.store.state
         known = session_in(state)
-        self.lower = lower_in(self.store.frontier)
+        self.lower, self.own = lower_in(self.store.frontier), own_in(self.store.frontier)
         self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
         self.shards = int(known.get("shards", 0))
         self.began = int(known.get("began", self.lower))
@@ -134,10 +137,11 @@ class Journal:
         *,
         further: bool = False,
         closes: Collection[str] = (),
+        own: Own = (),
     ) -> None:
         """Commit a step: the new frontier, all states that changed, how far streams are, and the views' updates.
 
-        If it has closed a time, the sources ``closes`` are closed with it.
+        If it has closed a time, the sources ``closes`` are closed with it; ``own`` is up to where rows' own times are.
 
         A ``further`` step of an advance adds its updates to those of the steps before it. A step that closes no time
         has none (``new`` is None): those of the last advance stay.
@@ -165,7 +169,8 @@ class Journal:
                 stale = [k for k in self.store.state if k.startswith("new/") and k not in values]
                 new = named if further else new  # a long advance keeps in memory what its updates are called
         if self.table.durable:
-            self._commit(lower, values, stale, info)
+            self._commit(lower, values, stale, info, own)
+        self.own = own or self.own
         self.lower, self.since, self.events, self.filled, self._new = lower, since, events, sources, new
         self.began, self.streams, self.steps = began, {**self.streams, **streams}, self.steps + 1
         self.is_open, self.closed, self.commits = is_open, closed, self.commits + 1
@@ -400,7 +405,9 @@ class Journal:
     def _name(self, batch: Batch | StoredBatch) -> StoredBatch:
         return self.table.names.of(batch) if isinstance(batch, Batch) else batch
 
-    def _commit(self, lower: int, values: dict[str, object], delete: list[str], info: Mapping[str, object]) -> None:
+    def _commit(
+        self, lower: int, values: dict[str, object], delete: list[str], info: Mapping[str, object], own: Own = ()
+    ) -> None:
         self.table.settle()
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
         views = {f"view/{n}": self.views[n] for n in self._views_to_describe if f"view/{n}" not in delete}
@@ -411,7 +418,8 @@ class Journal:
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
         stored, described = cast(dict[str, Json], values), cast(dict[str, Json], info)
-        self.store.commit([[lower]], stored, delete, blobs, described)
+        frontier = cast(Json, [[lower, *(own or self.own)]])
+        self.store.commit(frontier, stored, delete, blobs, described)
         self._views_to_describe.clear()
         self._sources_to_describe.clear()
         self._defined()

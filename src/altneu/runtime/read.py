@@ -13,7 +13,7 @@ from altneu.columnar.lookup import word_stretch
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA
 from altneu.explain import EventTimes
-from altneu.operators.base import ArrangementState
+from altneu.operators.base import ArrangementState, own_times
 from altneu.operators.kernels.spans import Mask, show_row
 from altneu.order import Epoch
 from altneu.runtime.batch_writer import ranges
@@ -255,10 +255,11 @@ def event_times(table: StateTable, name: str) -> EventTimes | None:
     blocks = [block for state in states for batch in state.spine.batches for block in batch.blocks]
     if not blocks:
         return EventTimes(0, 0, 0)
+    own = own_times(table.layouts[name].lattice)
     pairs = np.stack(
         [
             np.concatenate([block.key_hash.view(np.int64) for block in blocks]),
-            np.concatenate([block.times[1] for block in blocks]),
+            *np.concatenate([block.times[1 : 1 + own] for block in blocks], axis=1),
         ]
     )
     lines = np.unique(pairs, axis=1)

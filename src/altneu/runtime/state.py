@@ -461,8 +461,8 @@ class StateTable:
 
     def as_of(self, mark: tuple[Any, ...], layouts: Mapping[str, Layout]) -> StateTable:
         """What there was at ``mark``, to be read while this one goes on; states are named, not copied."""
-        _, live, stored, *_, blobs = mark
-        table = StateTable(self.store, self.lattice, self.durable, dict(live), dict(stored))
+        _, live, stored, future, *_, blobs = mark
+        table = StateTable(self.store, self.lattice, self.durable, dict(live), dict(stored), future=future)
         table.blobs, table.layouts = dict(blobs), dict(layouts)
         return table
 

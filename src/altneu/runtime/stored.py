@@ -109,6 +109,7 @@ class StoredContents(TypedDict):
     errors: list[StoredLayout]
     coordinates: list[str] | None
     changes_only: NotRequired[bool]
+    sources: NotRequired[dict[str, int]]
     arrangements: NotRequired[list[StoredLayout]]
 
 
@@ -229,8 +230,17 @@ def session_in(state: State) -> StoredSession:
 
 
 def lower_in(frontier: Json) -> int:
-    """The frontier of a commit, as the least time that is not closed."""
+    """The least time of a commit's frontier that is not closed."""
     return cast(Frontier, frontier)[0][0] if frontier else 0
+
+
+def own_in(frontier: Json) -> tuple[int, ...]:
+    """The least of rows' own times of a commit's frontier that are not closed; empty where none ever was closed.
+
+    >>> own_in([[5]]), own_in([[5, 3]])
+    ((), (3,))
+    """
+    return tuple(cast(Frontier, frontier)[0][1:]) if frontier else ()
 
 
 class StoredMessage(TypedDict):

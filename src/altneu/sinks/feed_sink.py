@@ -34,8 +34,8 @@ class FeedSink(Sink):
         super().__init__(view, "append", (), errors, lease)
         if view.coordinates is not None:
             raise SinkError(
-                f"view {view.name!r} has two times, {' and '.join(view.coordinates)}, and a message says one; "
-                'write its changes with an.sinks.parquet(..., mode="append"), which has both'
+                f"view {view.name!r} has the times {' and '.join(view.coordinates)}, and a message says one; write its "
+                'changes with an.sinks.parquet(..., mode="append"), which has all'
             )
         try:
             self._fields = json_fields(view.schema)

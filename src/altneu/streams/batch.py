@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -144,48 +145,70 @@ def _hashed(frame: DataFrame) -> list[str]:
     return [quote_name(name) for name in hashable if name not in (TIME, EVENT, DIFF, KIND, ROW)]
 
 
-def measured(rows: Any, lower: int, source: str) -> Measured:
+Bounds = Mapping[str, int]
+"""The first time that is not closed, for each column of times that rows have."""
+
+
+def measured(rows: Any, bounds: Bounds, source: str) -> Measured:
     """Count rows with times of their own.
 
     Raises:
         SchemaError: a row has no time.
     """
     if isinstance(rows, pa.Table):
-        times = rows[TIME]
-        without, count = times.null_count, rows.num_rows
-        late, seen = pc.sum(pc.less(times, lower)).as_py() or 0, pc.max(times).as_py()
+        without, count = sum(rows[name].null_count for name in bounds), rows.num_rows
+        late = pc.sum(_is_late(rows, bounds)).as_py() or 0
+        seen = pc.max(rows[TIME]).as_py() if TIME in bounds else None
     else:
-        summary = rows.selectExpr(
-            "count(*)", f"count_if(`{TIME}` is null)", f"count_if(`{TIME}` < {lower})", f"max(`{TIME}`)"
-        ).first()
+        missing = " or ".join(f"`{name}` is null" for name in bounds)
+        greatest = f"max(`{TIME}`)" if TIME in bounds else "cast(null as bigint)"
+        summary = rows.selectExpr("count(*)", f"count_if({missing})", f"count_if({_late(bounds)})", greatest).first()
         count, without, late, seen = summary
     if without:
         raise SchemaError(f"{without} row(s) for {source!r} have no time (null); every row needs one")
     return Measured(count, late, seen)
 
 
-def on_time(rows: Any, lower: int) -> Any:
+def _is_late(rows: pa.Table, bounds: Bounds) -> Any:
+    return reduce(pc.or_, [pc.less(rows[name], lower) for name, lower in bounds.items()])
+
+
+def _late(bounds: Bounds) -> str:
+    return " or ".join(f"`{name}` < {lower}L" for name, lower in bounds.items())
+
+
+def on_time(rows: Any, bounds: Bounds) -> Any:
     """The rows at times that are not closed."""
     if isinstance(rows, pa.Table):
-        return rows.filter(pc.greater_equal(rows[TIME], lower))
-    return rows.where(f"`{TIME}` >= {lower}")
+        return rows.filter(pc.invert(_is_late(rows, bounds)))
+    return rows.where(f"not ({_late(bounds)})")
 
 
-def revised(rows: Any, lower: int) -> Any:
+def revised(rows: Any, bounds: Bounds) -> Any:
     """All rows, late ones at the first time that is not closed."""
     if isinstance(rows, pa.Table):
-        times = pc.max_element_wise(rows[TIME], pa.scalar(lower, pa.int64()))
-        return rows.set_column(rows.column_names.index(TIME), TIME, times)
+        for name, lower in bounds.items():
+            times = pc.max_element_wise(rows[name], pa.scalar(lower, pa.int64()))
+            rows = rows.set_column(rows.column_names.index(name), name, times)
+        return rows
     return rows.selectExpr(
-        *(f"greatest(`{TIME}`, {lower}L) as `{TIME}`" if n == TIME else quote_name(n) for n in rows.columns)
+        *(f"greatest(`{n}`, {bounds[n]}L) as `{n}`" if n in bounds else quote_name(n) for n in rows.columns)
     )
 
 
-def late(rows: Any, lower: int) -> Any:
-    """The late rows, with the columns of ``late_rows``."""
+def late(rows: Any, bounds: Bounds) -> Any:
+    """The late rows, with the columns of ``late_rows``: of the time that is late, the first one if both are."""
     if isinstance(rows, pa.Table):
-        late_rows = rows.filter(pc.less(rows[TIME], lower))
-        late_rows = late_rows.append_column(CLOSED, pa.array([lower] * late_rows.num_rows, pa.int64()))
-        return late_rows.rename_columns([LATE_TIME if n == TIME else n for n in late_rows.column_names])
-    columns = [f"`{TIME}` as {LATE_TIME}" if n == TIME else quote_name(n) for n in rows.columns]
-    return rows.where(f"`{TIME}` < {lower}").selectExpr(*columns, f"{lower}L as {CLOSED}")
+        rows = rows.filter(_is_late(rows, bounds))
+        (first, lower), *more = bounds.items()
+        times, closed = rows[first], pa.scalar(lower, pa.int64())
+        for name, bound in more:
+            only = pc.greater_equal(rows[first], lower)
+            times, closed = pc.if_else(only, rows[name], times), pc.if_else(only, pa.scalar(bound, pa.int64()), closed)
+        closed = pa.array([closed.as_py()] * rows.num_rows, pa.int64()) if isinstance(closed, pa.Scalar) else closed
+        return rows.append_column(LATE_TIME, times).append_column(CLOSED, closed)
+    cases = [f"when `{name}` < {lower}L then " for name, lower in bounds.items()]
+    times = " ".join(case + f"`{name}`" for case, name in zip(cases, bounds, strict=True))
+    closed = " ".join(case + f"{lower}L" for case, lower in zip(cases, bounds.values(), strict=True))
+    columns = [*map(quote_name, rows.columns), f"case {times} end as {LATE_TIME}", f"case {closed} end as {CLOSED}"]
+    return rows.where(_late(bounds)).selectExpr(*columns)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from altneu.collections.sources import check_columns, commands_of, two_times
+from altneu.collections.sources import check_columns, commands_of, own_times
 from altneu.engine.engine import Engine
 from altneu.engine.history import Step
 from altneu.engine.replace import difference, refuse_replacing
@@ -19,7 +19,19 @@ from altneu.order import Antichain
 from altneu.plan import ir
 from altneu.runtime.inputs import Commands, Inputs, Stamp
 from altneu.runtime.spark.versions import is_connect
-from altneu.streams.batch import DIFF, EVENT, TIME, Late, MicroBatch, late, measured, normalised, on_time, revised
+from altneu.streams.batch import (
+    DIFF,
+    EVENT,
+    TIME,
+    Bounds,
+    Late,
+    MicroBatch,
+    late,
+    measured,
+    normalised,
+    on_time,
+    revised,
+)
 from altneu.streams.checkpoint import Called
 from altneu.streams.late import late_name, late_source
 from altneu.streams.record import Record
@@ -103,7 +115,13 @@ class Stream:
     ) -> None:
         self.engine, self.name, self.options = engine, source.name, options
         self.registry = registry
-        time, self.event = two_times(source, options.time)
+        if source.coordinates is not None and len(source.coordinates) > 2:
+            raise InputError(
+                f"source {source.name!r} has the times {' and '.join(source.coordinates)}, and a stream's rows say two "
+                "at most: insert its micro-batches with session.insert"
+            )
+        time, own = own_times(source, options.time)
+        self.event = own[0] if own else None
         self.timed = isinstance(time, str)
         self.delay = (options.watermark or 0) if self.timed else None
         self.source = source
@@ -115,7 +133,7 @@ class Stream:
         check_columns(frame, Stamp(source.name, self.schema, engine.lattice, Antichain.of(engine.lattice, 0), 0, 1))
         controls = {k: v for k, v in columns.items() if isinstance(v, str)}
         self.frame = normalised(frame, source.name, self.schema.names, controls)
-        if self.timed and options.late == "error":
+        if options.late == "error" and (self.timed or isinstance(self.event, str)):
             self._check_late_source()
         if options.snapshots:
             self._check_snapshots()
@@ -191,9 +209,10 @@ class Stream:
             frontier,
             TIME if self.timed else lower,
             diff,
-            event=event,
+            own=() if event is None else (event,),
             commands=None if commands is None else replace(commands, row=ROW),
             append_only=source.append_only,
+            closed=self.engine.closed.own if event is not None else (),
         )
 
     # life -----------------------------------------------------------------------------------------------------------
@@ -315,11 +334,12 @@ class Stream:
         with self.engine.lock:
             self.engine.source(self.name)  # a view may have been dropped meanwhile, the last that read it
             lower, record = self.engine.lower, self.record
-            if self.timed:
-                counts = measured(rows, lower, self.name)
+            bounds = self._bounds()
+            if bounds:
+                counts = measured(rows, bounds, self.name)
                 seen = max((at for at in (record.seen, counts.seen) if at is not None), default=None)
                 record = replace(record, rows=record.rows + counts.rows, late=record.late + counts.late, seen=seen)
-                inputs = self._placed(rows, lower, some=counts.late > 0)
+                inputs = self._placed(rows, lower, bounds, some=counts.late > 0)
             elif self.options.snapshots:
                 inputs = self._difference(rows)
                 record = replace(record, rows=record.rows + _count(rows))
@@ -346,21 +366,26 @@ class Stream:
             self.engine, self.name, rows, DIFF if isinstance(self.options.diff, str) else self.options.diff
         )
 
-    def _placed(self, rows: Any, lower: int, *, some: bool) -> Inputs:
+    def _bounds(self) -> Bounds:
+        """The first time that is not closed, for each column of times whose rows may be late."""
+        event = next(iter(self.engine.closed.own), 0) if isinstance(self.event, str) else 0
+        return ({TIME: self.engine.lower} if self.timed else {}) | ({EVENT: event} if event else {})
+
+    def _placed(self, rows: Any, lower: int, bounds: Bounds, *, some: bool) -> Inputs:
         """The rows at their own times, and late ones (if ``some``) as declared."""
         if not some:
             return self._inputs(self.source, rows, lower)
         if self.options.late == "revise":
-            return self._inputs(self.source, revised(rows, lower), lower)
-        inputs = self._inputs(self.source, on_time(rows, lower), lower)
+            return self._inputs(self.source, revised(rows, bounds), lower)
+        inputs = self._inputs(self.source, on_time(rows, bounds), lower)
         if self.options.late == "drop":
             return inputs
         source = self.engine.source(late_name(self.name))
-        return inputs.and_more(self._inputs(source, late(rows, lower), lower, at_lower=True))
+        return inputs.and_more(self._inputs(source, late(rows, bounds), lower, at_lower=True))
 
     def _inputs(self, source: ir.Source, rows: Any, lower: int, *, at_lower: bool = False) -> Inputs:
         stamp = self._stamp(source, lower)
-        stamp = replace(stamp, time=lower, event=None) if at_lower else stamp
+        stamp = replace(stamp, time=lower, own=(), closed=()) if at_lower else stamp
         if not isinstance(rows, pa.Table):
             return Inputs(frames={source.name: [(rows, stamp)]})
         updates = stamp.updates(rows)

@@ -147,7 +147,7 @@ def from_lookups(
     return query.answer(state, dict.fromkeys(query.views.values(), time), time, constants)
 
 
-def _known(state: Engine | Before, coordinates: tuple[str, str] | None, since: int) -> Known:
+def _known(state: Engine | Before, coordinates: tuple[str, ...] | None, since: int) -> Known:
     """The times at which a query can be answered."""
     lower, _, events = state.retained
     upper = max(lower, 1)

@@ -94,7 +94,7 @@ class Prepared:
     lower: Lower
     first: First | None = None
     numbers: Mapping[str, str | None] = field(default_factory=dict)
-    coordinates: tuple[str, str] | None = None
+    coordinates: tuple[str, ...] | None = None
     stored: Mapping[str, Stored] = field(default_factory=dict)
 
     def found(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from altneu.engine.closing import Closing
+from altneu.engine.frontier import Closed
 from altneu.engine.reading import Known, OnErrors, Readable, Time, least_readable, refuse_without_contents
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import HistoryGoneError, PlanError, ReadError
-from altneu.order import Epoch
+from altneu.order import Antichain, Epoch
 from altneu.plan.functions import titles
 from altneu.plan.physical import ViewPorts
 from altneu.runtime.described import Described, is_changes_only, layout_from_json
@@ -20,7 +22,7 @@ from altneu.runtime.files import Files, from_ipc
 from altneu.runtime.interrupts import Lock
 from altneu.runtime.journal import stored_outputs
 from altneu.runtime.pieces import Piece
-from altneu.runtime.state import StateTable
+from altneu.runtime.state import FutureSummary, StateTable
 from altneu.runtime.stored import (
     Data,
     StoredDefinition,
@@ -28,6 +30,7 @@ from altneu.runtime.stored import (
     arrangements_in,
     definitions_in,
     lower_in,
+    own_in,
     session_in,
     views_in,
 )
@@ -84,6 +87,7 @@ class CommitViews:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         known, self.lower = session_in(snapshot.state), lower_in(snapshot.frontier)
+        self.closed = Closed(self.lower, own_in(snapshot.frontier), frozenset(known.get("closed", ())))
         self.since, self.events = int(known.get("since", 0)), int(known.get("events", 0))
         self.began = int(known.get("began", self.lower))
         self.views = views_in(snapshot.state)
@@ -152,8 +156,26 @@ class CommitViews:
         began = max(self.began, int(view.get("lower", self.lower)))
         functions = tuple(titles(view.get("functions", ())))
         return Known(
-            name, self.lower, since, began, self.events, coordinates, REMEDY, functions, max(since, self.since)
+            name,
+            self.lower,
+            since,
+            began,
+            self.events,
+            coordinates,
+            REMEDY,
+            functions,
+            max(since, self.since),
+            partial(self.frontier, name),
         )
+
+    def frontier(self, name: str) -> Antichain:
+        """The times at which a view may change again; of a commit of an earlier altneu, all that are not closed."""
+        described, theirs = self.described(name), {*self.views[name]["arrangements"]}
+        states = ((own, value) for own, _, value in arrangements_in(self.snapshot.state) if own in theirs)
+        waiting = [FutureSummary.of_stored(value).least for _, value in states if value["hold"]]
+        coordinates, unknown = described.coordinates or ("time",), {"": 1}
+        sources = unknown if described.sources is None else described.sources
+        return self.closed.frontier_of(len(coordinates), sources, waiting)
 
     def last(self, name: str) -> list[Piece]:
         """The changes of a view in the last advance, one split for each batch."""
@@ -292,13 +314,17 @@ class StoreReadings(Closing):
         """The arrangement that counts, for an ordered one of ``arrangements``, the rows with negative counts."""
         return self._commit_views.below_zero(arrangement)
 
-    def coordinates(self, name: str) -> tuple[str, str] | None:
+    def coordinates(self, name: str) -> tuple[str, ...] | None:
         """The names of a view's two times; None if it has one."""
         return self._commit_views.described(name).coordinates
 
     def known(self, name: str) -> Known:
         """The times at which a view can be read, and what its errors say."""
         return self._commit_views.known(name)
+
+    def frontier(self, name: str) -> Antichain:
+        """The times at which a view may change again."""
+        return self._commit_views.frontier(name)
 
     def last_changes(self, name: str) -> Updates:
         """The updates of a view in the last advance."""

@@ -13,7 +13,7 @@ from altneu.engine.engine import Engine
 from altneu.engine.reading import Followed, OnErrors, Readings, Time, updates_table
 from altneu.engine.subscription import Form, OnChange, OnTimeEnd, Subscription
 from altneu.errors import ReadError
-from altneu.order import Epoch
+from altneu.order import Antichain, Epoch
 from altneu.trace.update import Updates, consolidate
 from altneu.types import to_ddl
 from altneu.views.contents import Contents
@@ -45,9 +45,22 @@ class View(Contents):
         return self._readings.ports(self.name).changes_only
 
     @property
-    def coordinates(self) -> tuple[str, str] | None:
+    def coordinates(self) -> tuple[str, ...] | None:
         """The names of its two times; None if it has one."""
         return self._readings.coordinates(self.name)
+
+    @property
+    def frontier(self) -> Antichain:
+        """The times at which it may change again; empty if it never does.
+
+        With two times these are pairs. ``{(5, 3)}`` says that no time before 5 and no event time before 3 changes:
+        what is known of these event times is final, so that the view can be read about them at any time, ``at=(9, 2)``.
+        Rows and temporal filters of the future, and sources with one time, add elements with event time 0.
+
+        Law:    tests/oracle/test_closed_events.py.
+        """
+        with self._readings.lock:
+            return self._readings.frontier(self.name)
 
     @property
     def since(self) -> int:

@@ -284,10 +284,11 @@ def bits_of(value: float) -> int:
 
 @compiled()
 def double_sum(sums: Ints, base: int, kind: int, magnitude: Ints) -> float:
-    """The sum at ``base`` as a double, with NaN and infinities as IEEE 754 adds them."""
+    """The sum at ``base`` as a double, NaN and infinities as IEEE 754 adds them; one taken away is its negative."""
     if kind == DOUBLE:
-        plus, minus = sums[base + PLUS_INFINITIES] > 0, sums[base + MINUS_INFINITIES] > 0
-        if sums[base + NANS] > 0 or (plus and minus):
+        pluses, minuses = sums[base + PLUS_INFINITIES], sums[base + MINUS_INFINITIES]
+        plus, minus = pluses > 0 or minuses < 0, minuses > 0 or pluses < 0
+        if sums[base + NANS] != 0 or (plus and minus):
             return np.nan
         if plus or minus:
             return np.inf if plus else -np.inf

@@ -17,7 +17,7 @@ import pyarrow as pa
 from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints, Rows
 from altneu.errors import ERROR_SCHEMA, TooWideError
-from altneu.linear import NEVER, Step
+from altneu.linear import EVENT, NEVER, Step
 from altneu.order import difference
 from altneu.trace.update import Updates
 
@@ -75,6 +75,13 @@ class Spans:
         """
         old = self.updates
         return Spans(Updates(old.rows, old.times, difference.multiply(old.diffs, factors)), self.until)
+
+    def about(self, events: Ints) -> Spans:
+        """Every update, and its end, at the join of its event time with another one."""
+        old = self.updates
+        moved = old.times.copy()
+        moved[EVENT] = np.maximum(moved[EVENT], events)
+        return Spans(Updates(old.rows, moved, old.diffs), self.until)
 
     def joined(self, times: Ints) -> Spans:
         """Every update at the join of its time with another one, after which it may have ended before it begins."""

@@ -12,7 +12,7 @@ from altneu.columnar.canonical import canonical
 from altneu.columnar.rows import Ints, Rows
 from altneu.expressions import Expr
 from altneu.expressions.expr import Scope
-from altneu.linear import Delay, Emit, NotDelayed, Update
+from altneu.linear import EVENT, KNOWN, Delay, Emit, NotDelayed, Update
 from altneu.operators.kernels.spans import Failures, Mask, Spans, concat, truth
 
 
@@ -35,18 +35,21 @@ class _Evaluated:
     index: Ints
     rows: Rows
     times: pa.Array | None
+    events: pa.Array | None
     diffs: pa.Array | None
 
     def spans(self, source: Spans, good: Mask) -> Spans:
         """The updates of the rows that are good, times joined and diffs multiplied."""
         there = good[self.index]
-        for values in (self.times, self.diffs):
+        for values in (self.times, self.events, self.diffs):
             if values is not None and values.null_count:
                 there &= np.asarray(values.is_valid())
         keep = np.flatnonzero(there)
         result = source.taken_with(self.index[keep], self.rows.take(keep))
         if self.times is not None:
             result = result.joined(np.asarray(self.times.take(pa.array(keep))))
+        if self.events is not None and len(result.updates.times) > EVENT:  # where only rows matter there may be none
+            result = result.about(np.asarray(self.events.take(pa.array(keep))))
         if self.diffs is not None:
             result = result.multiplied(np.asarray(self.diffs.take(pa.array(keep))))
         return result.existing()
@@ -65,10 +68,13 @@ class _Evaluation:
         index = np.flatnonzero(self.good)
         if update.when is not None:
             index = index[truth(self.values(update.when, index))]
-        times = None if update.time is None else self._delayed(self.values(update.time, index), index, delay)
+        times, events = (
+            None if time is None else self._delayed(self.values(time, index), index, delay, coordinate)
+            for coordinate, time in ((KNOWN, update.time), (EVENT, update.event))
+        )
         diffs = None if update.diff is None else self.values(update.diff, index)
         columns = tuple(self.values(e, index) for _, e in update.outputs)
-        return _Evaluated(index, Rows(schema, columns, len(index)), times, diffs)
+        return _Evaluated(index, Rows(schema, columns, len(index)), times, events, diffs)
 
     def values(self, expression: Expr, index: Ints) -> pa.Array:
         """An expression on the rows at ``index``, null where it fails."""
@@ -80,14 +86,14 @@ class _Evaluation:
             self._fail(index, np.flatnonzero(result.failed), result.error)
         return canonical(result.values)
 
-    def _delayed(self, times: pa.Array, index: Ints, delay: Delay) -> pa.Array:
+    def _delayed(self, times: pa.Array, index: Ints, delay: Delay, coordinate: int) -> pa.Array:
         """Delayed times, those before the first taken for the first; null where that is not possible."""
         while delay and times.null_count < len(times):
             present = np.flatnonzero(np.asarray(times.is_valid()))
             values = np.array(times.fill_null(0), np.int64)
             mask = np.asarray(times.is_null())
             try:
-                values[present] = delay.apply(np.maximum(values[present], 0))
+                values[present] = delay.apply(np.maximum(values[present], 0), coordinate)
                 return pa.array(values, mask=mask)
             except NotDelayed as error:
                 text = ("DELAY", str(error))

@@ -18,7 +18,8 @@ from altneu.columnar.python_values import exception_text, reason, value_text
 from altneu.columnar.rows import Ints, Rows, as_array, record_type
 from altneu.errors import DiffOverflowError, ImpureFunctionError, SchemaError, TooWideError
 from altneu.linear import (
-    Delay,
+    EVENT,
+    KNOWN,
     ExplodeFunction,
     FilterFunction,
     FlatMapFunction,
@@ -33,7 +34,7 @@ from altneu.operators.kernels.spans import Failures, Spans, concat, truth
 
 _LARGEST = 2**63 - 1
 
-Made = tuple[tuple[object, ...], int, int]
+Made = tuple[tuple[object, ...], tuple[int, int], int]
 Calling = Callable[[Any], Iterable[Made]]
 
 
@@ -42,16 +43,26 @@ def _calling(step: MakingStep) -> Calling:
     call, schema = step.function.call, step.schema
     match step:
         case MapFunction():
-            return lambda row: [(as_row(call(row), schema), 0, 1)]
+            return lambda row: [(as_row(call(row), schema), (0, 0), 1)]
         case ExplodeFunction():
-            return lambda row: [(as_row(x, schema), 0, _whole(d, "diff")) for x, d in call(row)]
-        case JoinFunction():
-            return lambda row: [
-                (as_row(x, schema), 0 if t is None else max(_whole(t, "time"), 0), _whole(d, "diff"))
-                for x, t, d in call(row)
-            ]
+            return lambda row: [(as_row(x, schema), (0, 0), _whole(d, "diff")) for x, d in call(row)]
+        case JoinFunction(two=two):
+            return lambda row: [(as_row(x, schema), _times_of(t, two=two), _whole(d, "diff")) for x, t, d in call(row)]
         case _:
-            return lambda row: [(as_row(x, schema), 0, 1) for x in call(row)]
+            return lambda row: [(as_row(x, schema), (0, 0), 1) for x in call(row)]
+
+
+def _times_of(time: object, *, two: bool) -> tuple[int, int]:
+    """A time that a function gave, with an event time, which is the first if it gave none."""
+    known, about = time if two and isinstance(time, tuple) and len(time) == 2 else (time, None)
+    if isinstance(known, tuple):
+        need = (
+            "a whole number or a pair of a time and an event time"
+            if two
+            else "a whole number, as rows do not have two times"
+        )
+        raise SchemaError(f"the function gave {time!r} for a time, which has to be {need}")
+    return tuple(0 if t is None else max(_whole(t, "time"), 0) for t in (known, about))  # type: ignore[return-value]
 
 
 def _whole(value: object, what: str) -> int:
@@ -103,22 +114,27 @@ def _make(step: MakingStep, spans: Spans, failures: Failures) -> Spans:
     diffs = np.array([d for _, _, d in flat], np.int64)[fits]
     if isinstance(step, ExplodeFunction):
         return result.multiplied(diffs).existing()
-    return _timed(step.delay, result, np.array([t for _, t, _ in flat], np.int64)[fits], diffs, failures)
+    times = np.array([t for _, t, _ in flat], np.int64).reshape(len(flat), 2).T[:, fits]
+    return _timed(step, result, times, diffs, failures)
 
 
-def _timed(delay: Delay, result: Spans, times: Ints, diffs: Ints, failures: Failures) -> Spans:
-    """Join delayed times and multiply diffs; a time that cannot be delayed makes an error of the row that was made."""
-    while delay and len(result):
+def _timed(step: JoinFunction, result: Spans, times: Ints, diffs: Ints, failures: Failures) -> Spans:
+    """Join delayed times and multiply diffs; a time that cannot be delayed makes an error of the row that was made.
+
+    Shape:  ``times`` int64 ``(2, n)``, the second line for event times, which are not read where there are none.
+    """
+    while step.delay and len(result):
         try:
-            times = delay.apply(np.maximum(times, 0))
+            times = step.delay.move(times)
             break
         except NotDelayed as error:
             text = ("DELAY", str(error))
             failures.add(result, error.index, lambda _, text=text: text)  # type: ignore[misc]
             keep = np.ones(len(result), np.bool_)
             keep[error.index] = False
-            result, times, diffs = result.filter(keep), times[keep], diffs[keep]
-    return result.joined(times).multiplied(diffs).existing()
+            result, times, diffs = result.filter(keep), times[:, keep], diffs[keep]
+    result = result.joined(times[KNOWN])
+    return (result.about(times[EVENT]) if step.two else result).multiplied(diffs).existing()
 
 
 def _filter(step: FilterFunction, spans: Spans, failures: Failures) -> Spans:
@@ -220,6 +236,8 @@ _PARTS: dict[type[MakingStep], tuple[str, ...]] = {
 def _make_batch(step: MakingStep, part: Spans, failures: Failures) -> Spans:
     returned = step.function.call(part.rows.to_batch())
     names = _PARTS[type(step)]
+    if step_says_events := isinstance(step, JoinFunction) and step.two and len(returned) == 2 + len(names):
+        names = (*names, "event times")
     if names and not (isinstance(returned, tuple) and len(returned) == 1 + len(names)):
         raise SchemaError(f"{step.function.name} returns a record batch and, as arrays, its {' and '.join(names)}")
     result, *more = returned if names else (returned,)
@@ -233,7 +251,8 @@ def _make_batch(step: MakingStep, part: Spans, failures: Failures) -> Spans:
         raise SchemaError(f"{step.function.name} gave a position outside its batch of {len(part)} rows")
     spans = part.taken_with(parents, canonical_rows(Rows(step.schema, columns, len(parents))))
     if isinstance(step, JoinFunction):
-        return _timed(step.delay, spans, np.maximum(arrays[1], 0), arrays[2], failures)
+        events = arrays[3] if step_says_events else np.zeros_like(arrays[1])
+        return _timed(step, spans, np.maximum(np.stack([arrays[1], events]), 0), arrays[2], failures)
     return spans.multiplied(arrays[1]).existing() if isinstance(step, ExplodeFunction) else spans
 
 

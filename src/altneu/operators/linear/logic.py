@@ -158,9 +158,7 @@ def _delayed(delay: Delay, spans: Spans, failures: Failures) -> Spans:
     while delay and len(spans):
         updates = spans.updates
         try:
-            times = updates.times.copy()
-            times[0] = delay.apply(times[0])
-            return Spans(Updates(updates.rows, times, updates.diffs))
+            return Spans(Updates(updates.rows, delay.move(updates.times), updates.diffs))
         except NotDelayed as error:
             text = ("DELAY", str(error))
             failures.add(spans, error.index, lambda _, text=text: text)  # type: ignore[misc]

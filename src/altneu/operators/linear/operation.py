@@ -8,7 +8,9 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from altneu.expressions import Expr
 from altneu.linear import BoundLogic
+from altneu.linear.asked import required_of
 from altneu.operators.base import Here, Outputs, Pieces, RowByRow
 from altneu.operators.linear.logic import pieces, run_logic
 from altneu.trace.update import Updates
@@ -75,6 +77,10 @@ class LinearOp(RowByRow, tag="LinearOp", kind="linear"):
         """Those that its steps read."""
         return frozenset(self.logic.columns_read(schema))
 
-    def described(self, label: str, *, event_times: bool) -> str:
+    def tests_of(self, schema: pa.Schema, now: int | None) -> tuple[Expr, ...]:
+        """Those that its steps begin with."""
+        return required_of(self.logic, schema, now)
+
+    def described(self, label: str, *, own_times: int) -> str:
         """The logic, which is its label."""
         return f"linear {label}"

@@ -16,7 +16,15 @@ from altneu.columnar.rows import Ints, Rows, record_type
 from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError, ImpureFunctionError
 from altneu.operators.kernels.changes import emit_change, finals_for, room_for, tell
-from altneu.operators.kernels.exact_sum import SCRATCH, bump
+from altneu.operators.kernels.exact_sum import (
+    MINUS_INFINITIES,
+    NANS,
+    PLUS_INFINITIES,
+    SCRATCH,
+    STRIDE,
+    bump,
+    magnitude_of,
+)
 from altneu.operators.kernels.groups import (
     NEGATIVE_MULTIPLICITY,
     PYTHON_EXCEPTION,
@@ -39,6 +47,9 @@ from altneu.trace.batch import Arranged
 from altneu.trace.update import Updates
 
 _LARGEST_COUNT = 2**62
+
+# What a group has a row for: some rows, any rows at all or none, sums that are not all zero.
+ROWS, ANY, TOTALS = 0, 1, 2
 _OVERFLOW_MESSAGE = "a sum of the group left the signed 64-bit range of a slot; the step is not committed"
 
 
@@ -76,6 +87,11 @@ class AggregatesSpec(AccumulableSpec):
         return self.accumulator
 
     @property
+    def shown(self) -> int:
+        """What a group has a row for."""
+        return ANY if self.default_row else ROWS
+
+    @property
     def schema(self) -> pa.Schema:
         """Key columns, then one column an aggregate."""
         return self.accumulator.output_schema
@@ -88,7 +104,7 @@ class AggregatesSpec(AccumulableSpec):
             (groups.old_start, whole(groups.old_values.columns[0]), groups.old_diffs),
             accumulator.kinds,
             accumulator.finishing,
-            self.default_row,
+            self.shown,
             accumulator.slots,
         )
         if overflow:
@@ -99,6 +115,16 @@ class AggregatesSpec(AccumulableSpec):
             return [column_of(t, low[a, which], high[a, which], valid[a, which]) for a, t in enumerate(types)]
 
         return tell(changes, groups, finals, self.schema, accumulator.aggregates, operator)
+
+
+@dataclass(frozen=True)
+class TotalsSpec(AggregatesSpec):
+    """Sums of each group that has one which is not zero, whatever the signs of its counts."""
+
+    @property
+    def shown(self) -> int:
+        """Sums that are not all zero."""
+        return TOTALS
 
 
 class CountedSpec(AccumulableSpec):
@@ -250,7 +276,7 @@ def _finals(
     finishing: Ints,
     kinds: Ints,
     sums: Ints,
-    default_row: bool,
+    shown: int,
     states: Ints,
     valid: Mask,
     words: Ints,
@@ -258,9 +284,13 @@ def _finals(
     magnitude: Ints,
 ) -> None:
     """Write the group's state and finals into line ``line``."""
-    count = sums[0]
-    states[line] = group_state(sums, count, kinds, magnitude)
-    if states[line] == NEGATIVE or (states[line] == EMPTY and not default_row):
+    if shown == TOTALS:
+        count = 1  # of nothing that is counted: none of the sums is null
+        states[line] = DATA if _any_sum(sums, kinds, magnitude) else EMPTY
+    else:
+        count = sums[0]
+        states[line] = group_state(sums, count, kinds, magnitude)
+    if states[line] == NEGATIVE or (states[line] == EMPTY and shown != ANY):
         return
     states[line] = DATA
     for a in range(len(finishing)):
@@ -272,13 +302,26 @@ def _finals(
 
 
 @compiled()
-def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, width: int) -> Any:
+def _any_sum(sums: Ints, kinds: Ints, magnitude: Ints) -> bool:
+    """Whether one of the arguments' sums is not zero, or of values that are not finite."""
+    for i in range(len(kinds)):
+        base = 1 + STRIDE * i
+        for special in (NANS, PLUS_INFINITIES, MINUS_INFINITIES):
+            if sums[base + special] != 0:
+                return True
+        if magnitude_of(sums, base, kinds[i], magnitude)[0] > 0:
+            return True
+    return False
+
+
+@compiled()
+def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, shown: int, width: int) -> Any:
     """Walk the moments of every group on one dense accumulator; returns the changes and whether a slot overflowed."""
     groups, times, slots, amounts = new
     order, starts = order_of_moments(groups, times)
     old_starts, old_slots, old_amounts = old
     sums, magnitude = np.zeros(width, np.int64), np.zeros(SCRATCH, np.int64)
-    lines, shown, final_words = room_for(len(starts) - 1, len(finishing))
+    lines, signs, final_words = room_for(len(starts) - 1, len(finishing))
     states, valid, words = finals_for(len(finishing))
     result, current, first, line = 0, -1, 0, 0
     overflow = False
@@ -293,13 +336,13 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, default_row: bool, w
             current, first = groups[at], m
             for p in range(old_starts[current], old_starts[current + 1]):
                 overflow |= bump(sums, old_slots[p], old_amounts[p])
-            _finals(finishing, kinds, sums, default_row, states, valid, words, line, magnitude)
+            _finals(finishing, kinds, sums, shown, states, valid, words, line, magnitude)
         for p in range(starts[m], starts[m + 1]):
             overflow |= bump(sums, slots[order[p]], amounts[order[p]])
         line = 1 - line
-        _finals(finishing, kinds, sums, default_row, states, valid, words, line, magnitude)
-        result = emit_change(states, valid, words, 1 - line, at, lines, shown, final_words, result)
-    return (lines[:, :result], shown[:, :result], final_words[:, :, :result]), overflow
+        _finals(finishing, kinds, sums, shown, states, valid, words, line, magnitude)
+        result = emit_change(states, valid, words, 1 - line, at, lines, signs, final_words, result)
+    return (lines[:, :result], signs[:, :result], final_words[:, :, :result]), overflow
 
 
 @dataclass(frozen=True, slots=True)

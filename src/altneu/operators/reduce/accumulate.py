@@ -54,6 +54,7 @@ _MOST_SLOTS = 2**15 - 1
 _MOST_FACTORS = 4
 MOST_ARGUMENTS = _MOST_SLOTS // STRIDE
 _WORD = 1 << 32
+SUMMED = 28  # digits of decimals of which Spark adds up 10^10 exactly
 _SHORT = pa.int16()
 _NO_INTS = np.empty(0, np.int64)
 _NO_WORDS = np.empty((0, 0), np.int64), np.empty((0, 0), np.int64), np.empty((0, 0), np.bool_)
@@ -264,10 +265,11 @@ class Accumulator:
                 valid[i] = valid_of(column)
         return low, high, valid
 
-    def partials(self, diff: str | None = None) -> tuple[tuple[str, str], ...] | None:
+    def partials(self) -> tuple[tuple[str, str], ...] | None:
         """Spark SQL aggregates whose results ``from_partials`` takes, as (name, expression); None if a kind has none.
 
-        Counts and integer sums have them; sums of floats and decimals do not add up exactly in SQL, nor do products.
+        Counts and sums of whole numbers and decimals have them; sums of floats do not add up exactly in SQL, nor do
+        products. Values of decimals must be less than 10^28 units of their last digit, see ``wide``.
 
         >>> accumulator = Accumulator(
         ...     ("k",),
@@ -281,22 +283,29 @@ class Accumulator:
         #low0 = sum(cast(`x` as bigint) % 4294967296)
         #high0 = sum(cast(`x` as bigint) div 4294967296)
         """
-        if self.extras or any(kind in (DECIMAL, DOUBLE) for kind in self.kinds.tolist()):
+        if self.extras or DOUBLE in self.kinds:
             return None
-        if any(pa.types.is_duration(self.schema.field(name).type) for name in self.arguments):
+        if any(pa.types.is_duration(self.schema.field(n).type) or self._scale_of(n) > SUMMED for n in self.arguments):
             return None
-        times = f"`{diff}` * " if diff else ""
-        results = [("#rows", f"sum(`{diff}`)" if diff else "count(1)")]
+        results = [("#rows", "count(1)")]
         for i, name in enumerate(self.arguments):
-            one = f"sum(if(`{name}` is null, `{diff}`, 0))" if diff else f"count_if(`{name}` is null)"
-            results.append((f"#nulls{i}", one))
+            results.append((f"#nulls{i}", f"count_if(`{name}` is null)"))
+            if self.kinds[i] == DECIMAL:
+                results.append((f"#sum{i}", f"sum(cast(`{name}` as decimal({SUMMED}, {self._scale_of(name)})))"))
             if self.kinds[i] == INTEGER:
                 value = f"cast(`{name}` as bigint)"
-                results += [(f"#low{i}", f"sum({times}({value} % {_WORD}))" if diff else f"sum({value} % {_WORD})")]
-                results += [
-                    (f"#high{i}", f"sum({times}({value} div {_WORD}))" if diff else f"sum({value} div {_WORD})")
-                ]
+                results += [(f"#low{i}", f"sum({value} % {_WORD})"), (f"#high{i}", f"sum({value} div {_WORD})")]
         return tuple(results)
+
+    def _scale_of(self, name: str) -> int:
+        data_type = self.schema.field(name).type
+        return int(data_type.scale) if pa.types.is_decimal(data_type) else 0
+
+    @cached_property
+    def wide(self) -> tuple[str, ...]:
+        """The decimal arguments that may have more digits than ``partials`` adds up."""
+        kinds = zip(self.arguments, self.kinds.tolist(), strict=True)
+        return tuple(n for n, kind in kinds if kind == DECIMAL and self.schema.field(n).type.precision > SUMMED)
 
     def from_partials(self, partials: Rows, time: Sequence[int]) -> Updates:
         """Slots at one time from sums made elsewhere, a row a group: key columns and those that ``partials`` names.
@@ -307,7 +316,7 @@ class Accumulator:
         """
         wanted = self.partials()
         if wanted is None:
-            raise PlanError("other than whole numbers have no exact partial sums; explode the rows instead")
+            raise PlanError("floating-point numbers and products have no exact partial sums; explode the rows instead")
         for name in (*self.key, *(n for n, _ in wanted)):
             if partials.schema.get_field_index(name) < 0:
                 raise SchemaError(
@@ -316,14 +325,36 @@ class Accumulator:
         keys = partials.select(self.key)
         positions, slots, amounts = [], [], []
         for name, _ in wanted:
-            amount = whole(partials.column(name).fill_null(0))
-            at = np.flatnonzero(amount)
-            positions.append(at)
-            slots.append(np.full(len(at), _slot_of_partial(name), np.int16))
-            amounts.append(amount[at])
+            first, column = _slot_of_partial(name), partials.column(name).fill_null(0)
+            for place, amount in enumerate(_digits_of(column) if name.startswith("#sum") else [whole(column)]):
+                at = np.flatnonzero(amount)
+                positions.append(at)
+                slots.append(np.full(len(at), first + place, np.int16))
+                amounts.append(amount[at])
         where = np.concatenate(positions)
         times = np.repeat(np.array(time, np.int64).reshape(-1, 1), len(where), axis=1)
         return Updates(self._slots(keys.take(where), np.concatenate(slots)), times, np.concatenate(amounts))
+
+
+@dataclass(frozen=True)
+class TotalAccumulator(Accumulator):
+    """The same without counts of rows and of nulls: the slots of a group are its sums, and nothing where all are zero.
+
+    So they are an abelian group, the free one over digits, in which updates of any sign add up and cancel.
+    """
+
+    def explode(self, updates: Updates, lattice: Lattice) -> Updates:
+        """The slots of the sums alone."""
+        return self._of_sums(super().explode(updates, lattice))
+
+    def from_partials(self, partials: Rows, time: Sequence[int]) -> Updates:
+        """The same of sums that were made elsewhere."""
+        return self._of_sums(super().from_partials(partials, time))
+
+    def _of_sums(self, slots: Updates) -> Updates:
+        numbers = whole(slots.rows.columns[-1])
+        counts = (numbers == 0) | ((numbers - 1) % STRIDE == NULLS)
+        return slots.filter(~counts) if counts.any() else slots
 
 
 _OVERFLOW = (
@@ -336,8 +367,15 @@ def _slot_of_partial(name: str) -> int:
     if name == "#rows":
         return 0
     part = name.rstrip("0123456789")
-    offset = {"#nulls": NULLS, "#low": DIGITS, "#high": DIGITS + 1}[part]
+    offset = {"#nulls": NULLS, "#low": DIGITS, "#high": DIGITS + 1, "#sum": DIGITS}[part]
     return 1 + STRIDE * int(name[len(part) :]) + offset
+
+
+def _digits_of(column: pa.Array) -> list[Ints]:
+    """The digits of decimals of 128 bits, the last one with the sign."""
+    low, high = np.empty(len(column), np.int64), np.empty(len(column), np.int64)
+    words_of(column, DECIMAL, low, high)
+    return [low & _WORD - 1, (low >> 32) & _WORD - 1, high & _WORD - 1, high >> 32]
 
 
 def valid_of(column: pa.Array) -> Mask:

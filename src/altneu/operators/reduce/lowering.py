@@ -32,9 +32,10 @@ from altneu.operators.reduce.accumulable import (
     CountOfSpec,
     DistinctSpec,
     ThresholdSpec,
+    TotalsSpec,
     counter,
 )
-from altneu.operators.reduce.accumulate import Accumulator
+from altneu.operators.reduce.accumulate import Accumulator, TotalAccumulator
 from altneu.operators.reduce.asked import Asked, asked_of, asked_of_part, kept_columns
 from altneu.operators.reduce.best_rows import BestRows
 from altneu.operators.reduce.calls import Aggregate, FirstRows, WindowCall
@@ -439,6 +440,10 @@ class _Specs:
             return AggregatesSpec(Accumulator(self.key, calls, self.input), default_row)
         return GeneralSpec(self.key, calls, self.input, default_row)
 
+    def totals(self, calls: tuple[Aggregate, ...]) -> ReduceSpec:
+        """Over sums."""
+        return TotalsSpec(TotalAccumulator(self.key, calls, self.input))
+
     def distinct(self) -> ReduceSpec:
         """Over counts."""
         return DistinctSpec(self.input)
@@ -462,10 +467,16 @@ class _Specs:
         return WindowSpec(self.key, calls, self.input, first)
 
     def python(
-        self, function: Function, result: pa.Schema, first: tuple[int, tuple[Order, ...]] | None, *, with_diffs: bool
+        self,
+        function: Function,
+        result: pa.Schema,
+        first: tuple[int, tuple[Order, ...]] | None,
+        *,
+        with_diffs: bool,
+        signed: bool,
     ) -> ReduceSpec:
         """Over rows."""
-        return PythonSpec(self.key, function.call, result, self.input, with_diffs, first)
+        return PythonSpec(self.key, function.call, result, self.input, with_diffs, first, signed)
 
     def as_of(self, sides: MixedSides) -> ReduceSpec:
         """Over rows of both sides."""

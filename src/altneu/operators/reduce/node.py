@@ -27,6 +27,9 @@ class Families(Protocol[F_co]):
     def aggregates(self, calls: tuple[Aggregate, ...], *, default_row: bool) -> F_co:
         """SQL aggregates; with ``default_row`` of the empty collection too."""
 
+    def totals(self, calls: tuple[Aggregate, ...]) -> F_co:
+        """Sums of groups of any sign, where they are not all zero."""
+
     def distinct(self) -> F_co:
         """Rows whose count is positive, once."""
 
@@ -43,7 +46,13 @@ class Families(Protocol[F_co]):
         """Every row with its window functions, computed in the reverse order if ``backward``, or some first rows."""
 
     def python(
-        self, function: Function, result: pa.Schema, first: tuple[int, tuple[Order, ...]] | None, *, with_diffs: bool
+        self,
+        function: Function,
+        result: pa.Schema,
+        first: tuple[int, tuple[Order, ...]] | None,
+        *,
+        with_diffs: bool,
+        signed: bool,
     ) -> F_co:
         """Rows that a Python function makes of a group, or of so many first rows in an order."""
 

@@ -182,9 +182,9 @@ class CollateOp(Hosting, tag="CollateOp", kind="reduce"):
         result = collate(given, self.collation, here.label)
         return self.finished(result.oks, result.errs)
 
-    def described(self, label: str, *, event_times: bool) -> str:
+    def described(self, label: str, *, own_times: int) -> str:
         """That it has parts."""
-        return super().described(f"reduce {label} [by parts]", event_times=event_times)
+        return super().described(f"reduce {label} [by parts]", own_times=own_times)
 
 
 @dataclass(frozen=True)
@@ -248,12 +248,12 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         whole = isinstance(self.needed, Ends) and (self.needed.standing or self.needed == WHOLE)
         return GROUPS if self.spec.sums is None and whole else CHANGE
 
-    def described(self, label: str, *, event_times: bool) -> str:
+    def described(self, label: str, *, own_times: int) -> str:
         """Whether it adds up or reads groups, and along which times."""
         if self.spec.sums is not None:
             label = f"reduce {label} [accumulable]"
         else:
             verb = "" if self.spec.kind == "window" else "reduce "
             label = f"{verb}{label.removeprefix('reduce ')} [general]"
-        along = ", along chains of its two times" if event_times else ""
-        return super().described(f"{label}{along}", event_times=event_times)
+        along = ", along chains of its two times" if own_times == 1 else ", at each of its times" if own_times else ""
+        return super().described(f"{label}{along}", own_times=own_times)

@@ -49,7 +49,8 @@ class PythonSpec(ReduceSpec):
     ``key`` is a Record of the key columns, ``rows`` a list of (Record of the other columns, count) ordered by value.
     The function gives an iterable of results, each a tuple, a dict or, for one column, a value; with ``with_diffs``
     of pairs (result, diff). It must depend on nothing but its arguments. With ``first``, a number and an order, the
-    rows are so many first ones, ties decided by the whole row.
+    rows are so many first ones, ties decided by the whole row. A group with a count below zero is an error, unless
+    the function is ``signed`` and takes such counts too.
     """
 
     looks_ahead = False  # a function is called for nothing that is not there in the end
@@ -60,6 +61,7 @@ class PythonSpec(ReduceSpec):
     input: pa.Schema
     with_diffs: bool = False
     first: tuple[int, tuple[Order, ...]] | None = None
+    signed: bool = False
 
     def __post_init__(self) -> None:
         check_names([*self.key, *self.result.names])
@@ -182,7 +184,7 @@ def _moments(held: Contents, spec: PythonSpec) -> Iterator[tuple[int, _Made, _Ma
 
     def made_of(group: int) -> _Made:
         there = [(v, counts[v]) for v in picked[starts[group] : starts[group + 1]] if counts[v]]
-        if any(count < 0 for _, count in there):
+        if not spec.signed and any(count < 0 for _, count in there):
             return _Made([], state_text(NEGATIVE, ()))
         if spec.first is not None:
             there = sorted(_first(there, spec.first[0]), key=lambda one: place[one[0]])

@@ -154,6 +154,41 @@ class Aggregates(Reducer):
         return [i for i in range(len(self.calls)) if f"#{i}" in needed]
 
 
+@dataclass(frozen=True)
+class Totals(Reducer):
+    """Sums of each group, in columns ``#i``, of rows of any sign: a group has a row where they are not all zero.
+
+    That is the sum of a group's elements in an abelian group; how many rows a sum is of is no part of it.
+    """
+
+    calls: tuple[Aggregate, ...]
+
+    def __repr__(self) -> str:
+        return f"Totals(calls={self.calls!r})"
+
+    def __str__(self) -> str:
+        return f"total {', '.join(map(str, self.calls))}"
+
+    def of_family(self, families: Families[F_co]) -> F_co:
+        """Totals."""
+        return families.totals(self.calls)
+
+    accumulable = makes_sets = True
+
+    @property
+    def accumulated(self) -> Totals:
+        """The sums."""
+        return self
+
+    def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
+        """The key, then ``#i`` of each sum."""
+        return [*key, *(pa.field(f"#{i}", c.type) for i, c in enumerate(self.calls))]
+
+    def reads(self, below: Node, key: Key, needed: Columns) -> Columns:
+        """The key, and all that is summed up: any of it decides whether there is a row."""
+        return frozenset(key).union(*(call.arguments for call in self.calls))
+
+
 _MOST_SHARED = 30  # columns whose flags fit into an int
 
 
@@ -472,15 +507,19 @@ class WindowFunctions(Reducer):
 
 @dataclass(frozen=True)
 class PythonReduce(Reducer):
-    """Rows that a Python function makes of each group, or of the rows that it ``needs``."""
+    """Rows that a Python function makes of each group, or of the rows that it ``needs``.
+
+    If it is ``signed``, it is given rows whose counts are below zero as any others.
+    """
 
     function: Function
     result: pa.Schema
     with_diffs: bool = False
     needs: TopK | None = None
+    signed: bool = False
 
     def __repr__(self) -> str:
-        needs = "" if self.needs is None else f", needs={self.needs!r}"
+        needs = ("" if self.needs is None else f", needs={self.needs!r}") + ", signed=True" * self.signed
         return (
             f"PythonReduce(function={self.function!r}, result={self.result!r}, with_diffs={self.with_diffs!r}{needs})"
         )
@@ -491,7 +530,7 @@ class PythonReduce(Reducer):
     def of_family(self, families: Families[F_co]) -> F_co:
         """Python functions."""
         first = None if self.needs is None else (self.needs.k, self.needs.order)
-        return families.python(self.function, self.result, first, with_diffs=self.with_diffs)
+        return families.python(self.function, self.result, first, with_diffs=self.with_diffs, signed=self.signed)
 
     def with_order(self, below: Node, key: Key) -> PythonReduce:
         """Over groups in the order of the rows that it needs."""

@@ -16,7 +16,7 @@ def lower_source(to: Lowering, node: Source) -> Lowered:
     """Rows as they were inserted; where rows replace each other, as commands."""
     if node.commanded_by is not None:
         return _commanded(to, node, node.commanded_by)
-    scope = to.event_scope() if node.coordinates else 0
+    scope = to.event_scope(node.coordinates) if node.coordinates else 0
     label = f"source {node.name}"
     number = to.add(SourceOp(node.name), (), node.schema, label=label, logical=node.fingerprint, scope=scope)
     port = Port(number)

@@ -20,7 +20,7 @@ class Source(Leaf, tag="Source"):
     name: str
     schema: pa.Schema
     keep: bool = False
-    coordinates: tuple[str, str] | None = None  # what its two times are called, when it has two
+    coordinates: tuple[str, ...] | None = None  # what its times are called, when it has several
     key: tuple[str, ...] | None = None
     distinct: bool = False
     static: bool = False  # closed by the first step that has rows of it; no part of what identifies it

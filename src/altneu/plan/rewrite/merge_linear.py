@@ -32,7 +32,11 @@ def merge_linear(node: Node) -> Node:
         if old.fingerprint in runs:
             return new  # merged at the end of its run
         under = new.input
-        if isinstance(under, Linear) and (counts[old.input.fingerprint] == 1 or _costs_nothing(under.logic)):
+        if (
+            isinstance(under, Linear)
+            and (counts[old.input.fingerprint] == 1 or _costs_nothing(under.logic))
+            and under.logic.may_be_followed_by(new.logic)
+        ):
             new = Linear(under.input, under.logic.followed_by(new.logic))
         return _in_normal_form(new)
 
@@ -61,7 +65,8 @@ def _long_runs(root: Node, counts: Counter[str]) -> dict[str, int]:
     nodes = {node.fingerprint: node for node in walk(root) if isinstance(node, Linear)}
     for place, node in nodes.items():
         below = node.input.fingerprint
-        lengths[place] = 1 + (lengths.pop(below, 0) if counts[below] == 1 else 0)
+        is_one = counts[below] == 1 and not node.logic.delay.is_of_both
+        lengths[place] = 1 + (lengths.pop(below, 0) if is_one else 0)
     for place, length in lengths.items():
         if length > _LONG:
             runs[place] = length

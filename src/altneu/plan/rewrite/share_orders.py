@@ -169,4 +169,6 @@ def with_orders(root: Node, orders: Orders) -> Node:
 def _merged(node: Linear) -> Linear:
     """With the steps below it as one."""
     below = node.input
-    return Linear(below.input, below.logic.followed_by(node.logic)) if isinstance(below, Linear) else node
+    if not isinstance(below, Linear) or not below.logic.may_be_followed_by(node.logic):
+        return node
+    return Linear(below.input, below.logic.followed_by(node.logic))

@@ -33,7 +33,7 @@ from altneu.runtime.outcome import Outcome
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting
 from altneu.runtime.schedule import Run, Segment
-from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, titled, widened
+from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, rows_needed, titled, widened
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.spark.versions import by_shard, failure_of, from_arrow, job_group, spark_schema, to_arrow
 from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
@@ -120,7 +120,8 @@ class SparkExecutor:
         rest: dict[str, list[tuple[Any, Stamp]]] = {}
         for name, result in frames.items():
             for frame, stamp in result:
-                numbered, read = placed(frame, narrowed(step.plan, name, frame, stamp))
+                needed = rows_needed(step.plan, name, frame, stamp)
+                numbered, read = placed(needed, narrowed(step.plan, name, frame, stamp))
                 chosen, known = numbered.select(*map(quote_name, read.columns)), len(persisted)
                 most = min(room, DRIVER_ROWS - step.work(segment, DRIVER_ROWS))
                 table = self._fetched(name, chosen, most, persisted)

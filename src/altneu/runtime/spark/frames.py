@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
+from altneu.expressions import Expr
+from altneu.linear import BoundLogic
+from altneu.linear.asked import in_one_look
 from altneu.operators.arrange.operation import ArrangeOp
+from altneu.operators.reduce.accumulate import SUMMED, Accumulator
 from altneu.operators.reduce.operation import ExplodeOp
 from altneu.operators.source.keyed import ROW
 from altneu.plan.physical import Plan, Port
 from altneu.runtime.inputs import Stamp
+from altneu.runtime.spark.catalyst import Translator, UntranslatableError, filter_of, is_simple, plain_columns
 from altneu.runtime.spark.versions import (
     arrow_batches,
     arrow_schema,
@@ -23,12 +31,12 @@ from altneu.runtime.spark.versions import (
     to_arrow,
 )
 from altneu.runtime.spark.wire import SPARK_SCHEMA
-from altneu.runtime.spark.worker import Kernel, Task, read_partials, read_source
+from altneu.runtime.spark.worker import APART, Kernel, Task, read_partials, read_source
 from altneu.trace.update import Updates
 from altneu.types import quote_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 Watched: TypeAlias = "Callable[[DataFrame], DataFrame]"
 _UNKNOWN = 1 << 60  # what Spark expects where it cannot tell
@@ -38,11 +46,10 @@ _BATCH_ROWS = 10_000
 
 def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame:
     """The messages that come of a DataFrame's rows in stage 0, made by the tasks that read it; ``watched`` counts."""
-    unsure = columns_to_check(frame, stamp)
-    partial = None if unsure else _partial_sums(task, source, frame, stamp, watched)
+    partial = _partial_sums(task, source, frame, stamp, watched)
     if partial is not None:
         return partial
-    frame, stamp = placed(frame, narrowed(task.plan, source, frame, stamp))
+    frame, stamp = placed(rows_needed(task.plan, source, frame, stamp), narrowed(task.plan, source, frame, stamp))
     chosen = watched(frame.select(*map(quote_name, stamp.columns)))
     return chosen.mapInArrow(titled(read_source(task, source, stamp), f"read {source}"), SPARK_SCHEMA)
 
@@ -67,6 +74,32 @@ def narrowed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> Stamp:
     return stamp.reading(read and [n for n in stamp.schema.names if n in unsure or n in read])
 
 
+def rows_needed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> DataFrame:
+    """The rows of a DataFrame that the plan makes something of, as far as Spark can tell, and those to be refused.
+
+    Law:    a step makes of them what it makes of all (tests/session/test_needed_rows.py).
+    """
+    if source not in plan.sources or not stamp.is_plain:
+        return frame
+    number, unsure = plan.sources[source], columns_to_check(frame, stamp)
+    now = stamp.time if isinstance(stamp.time, int) else None
+    nodes = [n for n in plan.nodes if Port(number) in n.inputs]
+    readers = [n.operation.tests_of(plan.nodes[number].schema, now) for n in nodes]
+    if not readers or not all(readers) or not of_their_types(frame, stamp, unsure):
+        return frame
+    needed = filter_of(frame, readers)
+    if needed is None:
+        return frame
+    from pyspark.sql import functions as sf
+
+    return frame.where(reduce(or_, [needed, *(sf.col(quote_name(name)).isNull() for name in sorted(unsure))]))
+
+
+def of_their_types(frame: DataFrame, stamp: Stamp, unsure: Collection[str]) -> bool:
+    """Whether columns have the source's types in the DataFrame: nothing may be refused of their values but nulls."""
+    return all(frame.schema[name].dataType == spark_type(stamp.schema.field(name).type) for name in unsure)
+
+
 def widened(updates: Updates, schema: pa.Schema) -> Updates:
     """Updates with all columns of a source; those that nobody reads are null."""
     rows = updates.rows
@@ -78,24 +111,59 @@ def widened(updates: Updates, schema: pa.Schema) -> Updates:
 
 
 def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame | None:
-    """Let Spark add up a bulk load where that is exact: counts and integer sums of plain columns at one time."""
-    operation = pre_aggregation(task.plan, source)
-    added = stamp.diff == 1 and stamp.sign == 1 and stamp.event is None
-    if operation is None or not isinstance(stamp.time, int) or not added:
+    """Let Spark filter, compute and add up a bulk load at one time, where that is exact.
+
+    Rows on which something fails, whose decimals are too large to add up there, or that may be refused come beside the
+    sums, in a struct by which they are grouped, and are read as all rows would be.
+    """
+    found = pre_aggregation(task.plan, source)
+    partials = None if found is None else found.accumulator.partials()
+    if found is None or partials is None or not stamp.is_plain or stamp.diff != 1 or stamp.sign != 1:
         return None
-    accumulator, renames, channel = operation
-    partials = accumulator.partials()
-    if partials is None:
+    unsure = columns_to_check(frame, stamp)
+    if not of_their_types(frame, stamp, unsure) or not found.reads <= plain_columns(frame):
         return None
     from pyspark.sql import functions as sf
 
-    fields = [(new, stamp.schema.field(old).type) for new, old in renames.items()]
-    columns = [sf.col(quote_name(renames[name])).cast(spark_type(data_type)).alias(name) for name, data_type in fields]
-    keys = [sf.col(quote_name(k)) for k in accumulator.key]
+    to = Translator(rows_needed(task.plan, source, frame, stamp))
+    accumulator, schema = found.accumulator, found.accumulator.schema
+    try:
+        tests = to.columns(found.tests)
+        values = {name: _value(to, found.columns[name], schema.field(name).type) for name in found.columns}
+        to.check()
+    except UntranslatableError:
+        return None
+    apart = [*to.failed, *(sf.col(quote_name(name)).isNull() for name in sorted(unsure))]
+    limits = {name: sf.lit(Decimal(10) ** (SUMMED - schema.field(name).type.scale)) for name in accumulator.wide}
+    apart += [sf.abs(values[name]) >= limit for name, limit in limits.items()]
+    rest = narrowed(task.plan, source, frame, stamp)
+    chosen = [value.alias(name) for name, value in values.items()]
+    frame, keys = to.frame, [sf.col(quote_name(k)) for k in accumulator.key]
+    passes = reduce(and_, tests) if tests else None
+    if apart:
+        if any(pa.types.is_nested(f.type) for f in rest.schema):
+            return None  # Spark may not group by what holds a map
+        is_apart = sf.coalesce(reduce(or_, apart), sf.lit(False))
+        row = sf.struct(*map(quote_name, rest.columns))
+        chosen.append(sf.when(is_apart, row).alias(APART))
+        keys.append(sf.col(APART))
+        passes = None if passes is None else is_apart | passes
+    frame = frame if passes is None else frame.where(passes)
     sums = [sf.expr(expression).alias(name) for name, expression in partials]
-    grouped = watched(frame.select(*columns)).groupBy(*keys).agg(*sums)
-    kernel = read_partials(task, source, accumulator, stamp.time, channel)
+    grouped = watched(frame.select(*chosen)).groupBy(*keys).agg(*sums)
+    kernel = read_partials(task, source, accumulator, rest, int(stamp.time), found.channel)
     return grouped.mapInArrow(titled(kernel, f"sums of {source}"), SPARK_SCHEMA)
+
+
+def _value(to: Translator, expr: Expr, kind: pa.DataType) -> Column:
+    """What is grouped by, or added up.
+
+    Raises:
+        UntranslatableError: Spark may compute something else, or groups no such values.
+    """
+    if not (expr.is_column and not pa.types.is_map(kind)) and not is_simple(kind):
+        raise UntranslatableError(expr.sql)
+    return to.column(expr).cast(spark_type(kind))
 
 
 def titled(kernel: Kernel, title: str) -> Kernel:
@@ -173,30 +241,46 @@ def columns_read(plan: Plan, source: str) -> list[str] | None:
     return [n for n in schema.names if n in needed] or None
 
 
-def pre_aggregation(plan: Plan, source: str) -> tuple[Any, dict[str, str], int] | None:
-    """The accumulator that alone reads a source, through plain columns; None when something else reads it too.
+@dataclass(frozen=True)
+class PreAggregation:
+    """The accumulator that alone reads a source, as expressions over the source's columns.
 
-    With it come the source's column for each of the accumulator's own, and its channel.
+    ``tests`` are those that a row passes to be added up, ``columns`` the keys and arguments.
     """
+
+    accumulator: Accumulator
+    tests: tuple[Expr, ...]
+    columns: dict[str, Expr]
+    channel: int
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The source's columns that are computed with; those that are only grouped by, or counted, are not."""
+        computed = (*self.tests, *(e for e in self.columns.values() if not e.is_column))
+        return frozenset().union(*(e.columns for e in computed))
+
+
+def pre_aggregation(plan: Plan, source: str) -> PreAggregation | None:
+    """The accumulator that alone reads a source; None when something else reads it too, or more than expressions do."""
     number = plan.sources[source]
     readers = [i for i, n in enumerate(plan.nodes) if Port(number) in n.inputs]
     if len(readers) != 1:
         return None
-    at = readers[0]
-    renames = {n: n for n in plan.nodes[number].schema.names}
+    at, logic = readers[0], BoundLogic()
     operation = plan.nodes[at].operation
     if operation.is_linear:
-        columns = operation.applied.plain_columns
-        readers = [i for i, n in enumerate(plan.nodes) if any(p.node == at for p in n.inputs)]
-        if columns is None or len(readers) != 1:
+        readers = [i for i, n in enumerate(plan.nodes) if Port(at) in n.inputs]
+        if len(readers) != 1:
             return None
-        renames, at = columns, readers[0]
+        at, logic = readers[0], operation.applied
         operation = plan.nodes[at].operation
-    if not isinstance(operation, ExplodeOp):
+    whole = in_one_look(logic, plan.nodes[number].schema)
+    if whole is None or not isinstance(operation, ExplodeOp):
         return None
     channels = plan.outlets.get(Port(at), ())
     reader = next((n for n in plan.nodes if Port(at) in n.inputs), None)
     if len(channels) != 1 or reader is None or not isinstance(reader.operation, ArrangeOp):
         return None
     used = {*operation.accumulator.key, *operation.accumulator.arguments}
-    return operation.accumulator, {n: o for n, o in renames.items() if n in used}, channels[0]
+    tests, columns = whole
+    return PreAggregation(operation.accumulator, tests, {n: e for n, e in columns.items() if n in used}, channels[0])

@@ -10,14 +10,15 @@ import gc
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from altneu.columnar.rows import Rows
+from altneu.columnar.rows import Rows, as_array
 from altneu.errors import AltneuError
 from altneu.operators.base import ArrangementState, Message, Opened, Region, Snapshot, StepMode
 from altneu.operators.reduce.accumulate import Accumulator
@@ -52,6 +53,7 @@ from altneu.runtime.stored import MessageRef, StoredState
 from altneu.store import Folder
 from altneu.trace.update import Updates
 
+APART = "#apart"
 CHUNK_ROWS = 1 << 19  # rows of a source that one run of stage 0 takes: enough to combine well, little enough to hold
 LEAST_ROWS = 1 << 12  # so few that a failure to find memory for them is one
 _frozen = False
@@ -180,8 +182,11 @@ def _outcome_of_source(task: Task, source: str, updates: Updates) -> Iterator[Ou
         yield from _outcome_of_source(task, source, updates.take(half))
 
 
-def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, channel: int) -> Kernel:
-    """Stage 0 for sums that Spark has made already: they become slots and go where the rows would have gone."""
+def read_partials(task: Task, source: str, accumulator: Accumulator, stamp: Stamp, time: int, channel: int) -> Kernel:
+    """Stage 0 for sums that Spark has made already: they become slots and go where the rows would have gone.
+
+    Groups with a row in the column ``APART`` are as many such rows, which are read as any others.
+    """
 
     def kernel(batches: Batches) -> Batches:
         _freeze()
@@ -190,24 +195,45 @@ def read_partials(task: Task, source: str, accumulator: Accumulator, time: int, 
             from altneu.runtime.base import shard_of
 
             memory = Memory.of(task)
-            received, outbox = 0, _Outbox(task, memory)
+            received, added, outbox = 0, 0, _Outbox(task, memory)
             explode, seconds, sent = task.plan.channels[channel].port.node, 0.0, 0
-            for chunk in _chunks(batches, memory.room):
+            measured = Counted()
+            for groups in _chunks(batches, memory.room):
+                chunk, apart = _without_apart(groups, stamp)
+                if apart is not None:
+                    received += len(apart)
+                    for result in _outcome_of_source(task, source, apart):
+                        measured.add(result.measured.counts)
+                        yield from outbox.send(result.sent)
                 partials, before = Rows.from_batch(chunk), perf_counter()
                 slots = accumulator.from_partials(partials, [time])
                 seconds, sent = seconds + perf_counter() - before, sent + len(slots)
-                received += int(sum(v or 0 for v in partials.column("#rows").to_pylist()))
+                added += int(sum(v or 0 for v in partials.column("#rows").to_pylist()))
                 key = task.plan.channels[channel].key
                 target = shard_of(slots.rows, key or (), task.mode.shards)
                 parts = ((shard, channel, slots.filter(target == shard)) for shard in range(task.mode.shards))
                 yield from outbox.send((s, c, part) for s, c, part in parts if len(part))
-            measured: dict[int, Counts] = {i: [received, received, 0, 0.0] for i in task.plan.upstream(Port(explode))}
-            measured[explode] = [received, sent, 0, seconds]
-            yield outbox.meta(Outcome(received={source: received}, measured=Counted(measured if received else {})))
+            if added:
+                counts: dict[int, Counts] = {i: [added, added, 0, 0.0] for i in task.plan.upstream(Port(explode))}
+                measured.add({**counts, explode: [added, sent, 0, seconds]})
+            yield outbox.meta(Outcome(received={source: received + added}, measured=measured))
 
         yield from pack(_guarded(rows(), batches))
 
     return kernel
+
+
+def _without_apart(chunk: pa.Table, stamp: Stamp) -> tuple[pa.Table, Updates | None]:
+    """The groups that have been added up, and the rows that have not."""
+    if APART not in chunk.column_names:
+        return chunk, None
+    is_apart = chunk.column(APART).is_valid()
+    there, apart = chunk.filter(pc.invert(is_apart)).drop_columns([APART]), chunk.filter(is_apart)
+    if not apart.num_rows:
+        return there, None
+    rows = as_array(apart.column(APART))
+    updates = stamp.updates(pa.table(rows.flatten(), names=[f.name for f in rows.type]))
+    return there, replace(updates, diffs=np.asarray(as_array(apart.column("#rows")), np.int64))
 
 
 def start(task: Task) -> Kernel:

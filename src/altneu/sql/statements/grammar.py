@@ -179,8 +179,9 @@ def rollback(p: Any) -> Transaction:
 
 
 def advance(p: Any) -> Advance:
-    """``ADVANCE [TO time]``."""
-    return Advance(p.whole("a time") if p.word("TO") else None)
+    """``ADVANCE [TO time] [EVENT time]``."""
+    to = p.whole("a time") if p.word("TO") else None
+    return Advance(to, p.whole("an event time") if p.word("EVENT") else None)
 
 
 def refresh(p: Any) -> Refresh:

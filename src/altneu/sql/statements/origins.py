@@ -88,7 +88,7 @@ def rows_of(statement: CreateSource, raw: str) -> Collection:
     """A source's rows as they come."""
     times = tuple(name for _, name in statement.times)
     plain = statement.envelope.kind == "none"
-    coordinates = (times[0], times[1]) if len(times) == 2 else None
+    coordinates = times if len(times) > 1 else None
     return declare(
         statement.name,
         raw,

@@ -233,10 +233,16 @@ class Statements:
 
     def _advance(self, statement: Advance) -> Result:
         self._outside("ADVANCE")
-        if statement.to is not None and statement.to <= self._engine.lower:  # a script that is run again
-            return self._message(f"ADVANCE: times before {self._engine.lower} are closed already")
-        step = self._engine.advance(statement.to)
-        return self._message(f"ADVANCE: times before {step.upper} are closed")
+        closed = self._engine.closed
+        about = next(iter(closed.own), 0)
+        again = statement.event is None or statement.event <= about
+        if statement.to is not None and statement.to <= closed.lower and again:  # a script that is run again
+            return self._message(f"ADVANCE: times before {closed.lower} are closed already")
+        to = statement.to if statement.to is None else max(statement.to, closed.lower)
+        event = statement.event if statement.event is None else max(statement.event, about)
+        step = self._engine.advance(to, event)
+        further = "" if event is None else f", and event times before {event}"
+        return self._message(f"ADVANCE: times before {step.upper}{further} are closed")
 
     # definitions ----------------------------------------------------------------------------------------------------
 

@@ -221,9 +221,10 @@ class Transaction(Statement):
 
 @dataclass(frozen=True)
 class Advance(Statement):
-    """``ADVANCE [TO time]``."""
+    """``ADVANCE [TO time] [EVENT time]``."""
 
     to: int | None = None
+    event: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,69 @@
+"""What Spark itself counted of the queries that ran meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class Scanned:
+    """What scans of files read.
+
+    ``bytes`` is the size of the files that were not skipped, ``rows`` what came out of the scans; ``into_python`` are
+    bytes that went to Python's workers.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    into_python: int = 0
+
+
+@contextmanager
+def scanned(spark: Any) -> Iterator[Scanned]:
+    """The figures of all scans that end inside, which are there afterwards."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    before, found = int(store.executionsCount()), Scanned()
+    yield found
+    listed = store.executionsList()
+    for i in range(before, int(listed.size())):
+        execution = listed.apply(i)
+        number = execution.executionId()
+        until = time.monotonic() + 30
+        while not store.execution(number).get().completionTime().isDefined() and time.monotonic() < until:
+            time.sleep(0.05)
+        values, nodes = store.executionMetrics(number), store.planGraph(number).allNodes()
+        for at in range(int(nodes.size())):
+            node = nodes.apply(at)
+            name, metrics = str(node.name()), node.metrics()
+            for place in range(int(metrics.size())):
+                metric = metrics.apply(place)
+                value = values.get(metric.accumulatorId())
+                text = str(value.get()) if value.isDefined() else "0"
+                if name.startswith("Scan ") and metric.name() == "number of files read":
+                    found.files += int(_number(text))
+                elif name.startswith("Scan ") and metric.name() == "size of files read":
+                    found.bytes += int(_number(text))
+                elif name.startswith("Scan ") and metric.name() == "number of output rows":
+                    found.rows += int(_number(text))
+                elif metric.name() == "data sent to Python workers":
+                    found.into_python += int(_number(text))
+
+
+_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def _number(text: str) -> float:
+    r"""The total in what Spark shows of a metric.
+
+    >>> _number(
+    ...     "total (min, med, max (stageId: taskId))\n1.5 KiB (0.0 B, 1.0 KiB, 0.5 KiB (stage 3.0: task 4))"
+    ... )
+    1536.0
+    """
+    number, *unit = text.rsplit("\n", 1)[-1].split(" (", 1)[0].split(" ")
+    return float(number.replace(",", "")) * (_UNITS.get(unit[0], 1) if unit else 1)

@@ -1,0 +1,268 @@
+"""Of a DataFrame Spark reads the rows that the views need: the same answers and errors, and fewer files."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import altneu as an
+from bench.spark_metrics import scanned
+
+SCHEMA = (
+    "i int, n bigint, s string, d date, t timestamp, p decimal(12,2), b boolean, x double, y binary, z timestamp_ntz"
+)
+VALUES = {
+    "i": [None, -5, 0, 1, 2, 3, 2**31 - 1],
+    "n": [None, -1, 0, 1, 7, 2**63 - 1],
+    "s": [None, "", "a", "ab", "b%", "é", "a_c", "\\"],
+    "d": [None, date(1, 1, 1), date(1969, 12, 31), date(2024, 2, 29), date(9999, 12, 31)],
+    "t": [None, datetime(1970, 1, 1, tzinfo=UTC), datetime(2024, 3, 31, 1, 30, tzinfo=UTC)],
+    "p": [None, Decimal("-0.01"), Decimal("0.00"), Decimal("1.10"), Decimal("9999999999.99")],
+    "b": [None, True, False],
+    "x": [None, 0.0, -0.0, 1.5, float("inf"), float("nan")],
+    "y": [None, b"", b"\x00", b"ab"],
+    "z": [None, datetime.fromisoformat("1970-01-01"), datetime.fromisoformat("2024-03-31T01:30")],
+}
+TESTS = [
+    "i > 0",
+    "i + 1 > 2",
+    "n <= 1",
+    "i <=> null or n = 7",
+    "s >= 'a'",
+    "s like 'a%'",
+    "s like '%_c' or s = '\\\\'",
+    "s in ('a', 'é', null)",
+    "not (s = 'ab')",
+    "startswith(s, 'a') and contains(s, 'b')",
+    "d between date'1970-01-01' and date'2025-01-01'",
+    "d < date'0001-01-02' or d is null",
+    "t >= timestamp'2024-03-31 01:30:00'",
+    "t != timestamp'1970-01-01 00:00:00'",
+    "p > 1",
+    "p * 2 < 2.2 or p = 9999999999.99",
+    "p <= i",
+    "b",
+    "not b and i is not null",
+    "x > 1",
+    "x = 0",
+    "x < 1e300 and n > 0",
+    "y > x'00'",
+    "z > timestamp_ntz'1970-01-01 00:00:00'",
+    "case when b then i else 2 end > 1",
+    "coalesce(i, 1) = 1",
+    "10 div i > 3",
+    "n > 0 and 10 div i > 3",
+    "10 div i > 3 and n > 0",
+    "cast(s as int) is null",
+    "upper(s) = 'AB'",
+    "hour(t) = 1",
+    "logical_now() < i",
+]
+
+
+def rows_at_random(rng: random.Random, count: int) -> pa.Table:
+    schema = an.source("r", SCHEMA).schema
+    return pa.table({f.name: pa.array([rng.choice(VALUES[f.name]) for _ in range(count)], f.type) for f in schema})
+
+
+def shown(view: an.View):
+    rows = [tuple(map(repr, row.values())) for row in view.to_arrow(errors="ignore").to_pylist()]
+    errors = [(e["code"], e["row"]) for e in view.errors().to_pylist()]
+    return Counter(rows), Counter(errors)
+
+
+def plan_at_random(rng: random.Random, rows: an.Collection) -> an.Collection:
+    """Filters, computed columns and sums over the one source; some by two paths."""
+    plan = rows
+    for _ in range(rng.randint(1, 2)):
+        plan = plan.filter(rng.choice(TESTS))
+        if rng.random() < 0.3:
+            plan = plan.select("s", "d", "t", "p", "b", "x", "y", "z", i="case when b then i else i end", n="n")
+    end = rng.randrange(4)
+    if end == 0:
+        return plan.group_by("s").agg("count(*) as c", "sum(i) as total")
+    if end == 1:
+        return plan.select("i", "n", "s").concat(rows.filter(rng.choice(TESTS)).select("i", "n", "s"))
+    if end == 2:
+        return plan.select("i", "n").join(rows.filter(rng.choice(TESTS)).select("n", other="i"), on="n")
+    return plan
+
+
+@pytest.mark.parametrize("settings", [("true", "UTC"), ("false", "America/New_York")])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_answers_and_errors_are_those_of_all_rows(spark, tmp_path, seed, settings):
+    """Whatever the settings of the user's session; the files' statistics are used."""
+    rng = random.Random(seed)
+    table, rows = rows_at_random(rng, 300), an.source("r", SCHEMA)
+    plans = {f"v{i}": plan_at_random(rng, rows) for i in range(6)}
+    names = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
+    before = {name: spark.conf.get(name) for name in names}
+    try:
+        for name, value in zip(names, settings, strict=True):
+            spark.conf.set(name, value)
+        for part in range(3):
+            pq.write_table(table.slice(100 * part, 100), tmp_path / f"{part}.parquet", row_group_size=10)
+        frame = spark.read.parquet(str(tmp_path))
+        for name, plan in plans.items():
+            with an.Session() as here, an.Session(spark, placement="spark") as there:
+                views = [session.maintain(name, plan) for session in (here, there)]
+                here.insert("r", table)
+                there.insert("r", frame)
+                for session in (here, there):
+                    session.advance()
+                assert shown(views[0]) == shown(views[1]), plan
+                there.retract("r", frame)
+                there.advance()
+                assert shown(views[1]) == (Counter(), Counter())
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+@pytest.fixture
+def days(spark, tmp_path) -> str:
+    """A table in a folder for each of ten days, 1,000 rows each, in order of ``k``."""
+    first = date(2024, 1, 1)
+    rows = [(first + timedelta(days=day), 1000 * day + k, k % 7) for day in range(10) for k in range(1000)]
+    frame = spark.createDataFrame(rows, "day date, k bigint, v int")
+    path = str(tmp_path / "days")
+    frame.repartition("day").sortWithinPartitions("k").write.partitionBy("day").parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("placement", ["spark", "auto", "driver"])
+def test_a_filter_on_a_partition_reads_the_files_of_that_partition(spark, days, placement):
+    rows = an.source("rows", "day date, k bigint, v int")
+    with an.Session(spark, placement=placement) as session:
+        view = session.maintain("v", rows.filter("day >= date'2024-01-09' and v + 1 > 3").group_by("v").agg("count(*)"))
+        session.insert("rows", spark.read.parquet(days))
+        with scanned(spark) as found:
+            session.advance()
+        assert found.files == 2
+        assert len(view.to_pylist()) == 4
+
+
+def test_what_any_view_needs_is_read(spark, days):
+    """Two days for one view and one for another; a filter that may fail decides nothing."""
+    rows = an.source("rows", "day date, k bigint, v int")
+    with an.Session(spark, placement="spark") as session:
+        session.maintain("a", rows.filter("day >= date'2024-01-09'").select("k"))
+        session.maintain("b", rows.filter("day = date'2024-01-01' and 1 div v = 1").select("k"))
+        session.insert("rows", spark.read.parquet(days))
+        with scanned(spark) as found:
+            session.advance()
+        assert (found.files, found.rows) == (3, 3000)
+    with an.Session(spark, placement="spark") as session:
+        session.maintain("c", rows.filter("1 div v = 1 and day = date'2024-01-01'").select("k"))
+        session.insert("rows", spark.read.parquet(days))
+        with scanned(spark) as found:
+            session.advance()
+        assert (found.files, found.rows) == (10, 10_000)
+
+
+def test_rows_that_have_ended_are_not_read(spark, days):
+    rows = an.source("rows", "day date, k bigint, v int")
+    with an.Session(spark, placement="spark") as session:
+        view = session.maintain("v", rows.filter("logical_now() < unix_date(day)").select("k"))
+        session.advance(to=19_728)  # 2024-01-06
+        session.insert("rows", spark.read.parquet(days))
+        session.advance()
+        assert len(view.to_pylist()) == 4000
+
+
+def test_what_is_refused_is_refused_whatever_the_filter(spark):
+    """A null where none may be, in a row that no view needs."""
+    rows = an.source("rows", "k bigint not null, v int")
+    frame = spark.createDataFrame([(1, 1), (None, 2)], "k bigint, v int")
+    with an.Session(spark, placement="spark") as session:
+        session.maintain("v", rows.filter("v = 1 and k = 1"))
+        session.insert("rows", frame)
+        with pytest.raises(an.errors.AltneuError, match="column 'k' of source 'rows' is NOT NULL"):
+            session.advance()
+
+
+def test_rows_of_a_kept_source_are_all_read(spark, days):
+    rows = an.source("rows", "day date, k bigint, v int", keep=True)
+    with an.Session(spark, placement="spark") as session:
+        session.maintain("v", rows.filter("k = 5"))
+        session.insert("rows", spark.read.parquet(days))
+        session.advance()
+        assert len(session.maintain("all", rows).to_pylist()) == 10_000
+
+
+SUMS = {
+    "a decimal": ("p > 0", ["b"], ["sum(p) as x", "count(p) as c", "avg(p) as a", "count(*) as n"]),
+    "computed": ("i is not null", ["s"], ["sum(p * (1 - p)) as x", "sum(cast(i as bigint) * 2) as y"]),
+    "what may fail": ("n >= -1", ["b"], ["sum(n + 1) as x", "count(i * 2) as c", "sum(n) as y"]),
+    "wide": ("b", ["d"], ["sum(p * p * p * p) as x"]),
+    "everything": ("b is null or not b", [], ["sum(p) as x", "sum(i) as y", "count(s) as c"]),
+    "by what is computed": ("p is not null", ["year(d) as year", "coalesce(s, '-') as text"], ["sum(p + i) as x"]),
+    "cases": ("s is not null", ["i"], ["sum(case when s like 'a%' then p * 2 else 0 end) as x", "sum(n div 2) as y"]),
+    "floating-point": ("i > 0", ["s"], ["sum(x) as x", "sum(p) as y"]),
+    "distinct": ("i > 0", ["s", "b", "y"], []),
+}
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_that_spark_makes_are_those_that_are_made_here(spark, tmp_path, name, ansi):
+    """Errors and all, then retracted row by row, so that every slot comes to nothing."""
+    test, keys, calls = SUMS[name]
+    rng = random.Random(f"{name}")
+    table = pa.concat_tables([rows_at_random(rng, 300)] * 2)
+    pq.write_table(table, tmp_path / "rows.parquet")
+    rows = an.source("r", SCHEMA).filter(test)
+    plan = rows.group_by(*keys).agg(*calls) if calls else rows.select(*keys).distinct()
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    try:
+        spark.conf.set("spark.sql.ansi.enabled", ansi)
+        with an.Session() as here, an.Session(spark, placement="spark", shards=3) as there:
+            views = [session.maintain("v", plan) for session in (here, there)]
+            here.insert("r", table)
+            there.insert("r", spark.read.parquet(str(tmp_path)))
+            here.advance()
+            there.advance()
+            assert shown(views[0]) == shown(views[1])
+            for part in (table.slice(0, 100), table.slice(100)):
+                here.retract("r", part)
+                here.advance()
+                there.retract("r", part)
+                there.advance()
+                assert shown(views[0]) == shown(views[1])
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+
+
+def test_what_is_refused_is_refused_by_sums_too(spark):
+    rows = an.source("rows", "k bigint not null, v decimal(5,2)")
+    frame = spark.createDataFrame([(1, Decimal("1.5")), (None, Decimal(2))], "k bigint, v decimal(5,2)")
+    with an.Session(spark, placement="spark") as session:
+        view = session.maintain("v", rows.group_by("k").agg("sum(v) as total"))
+        session.insert("rows", frame)
+        with pytest.raises(an.errors.AltneuError, match="column 'k' of source 'rows' is NOT NULL"):
+            session.advance()
+        session.discard("rows")
+        session.insert("rows", frame.where("k is not null"))
+        session.advance()
+        assert [tuple(row.values()) for row in view.to_arrow().to_pylist()] == [(1, Decimal("1.50"))]
+
+
+def test_rows_that_spark_adds_up_do_not_come_to_python(spark, days):
+    rows = an.source("rows", "day date, k bigint, v int")
+    with an.Session(spark, placement="spark") as session:
+        view = session.maintain("v", rows.filter("day >= date'2024-01-09'").group_by("v").agg("sum(k * 2) as total"))
+        session.insert("rows", spark.read.parquet(days))
+        with scanned(spark) as found:
+            session.advance()
+        assert (found.files, found.rows) == (2, 2000)
+        assert found.into_python < 20_000  # and not 2,000 rows of three columns, as often as there are stages
+        wanted = Counter()
+        for k in range(8000, 10_000):
+            wanted[k % 1000 % 7] += 2 * k
+        assert dict(view.to_pylist()) == wanted
