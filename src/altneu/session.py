@@ -69,7 +69,8 @@ class Session(Closing):
     closed, and rows that a view added late reads. Up to 200,000 rows of a step's DataFrames are fetched into the
     driver: altneu requests one row more, whatever Spark's estimate, and if that row exists, Spark reads the DataFrame
     from the beginning. A join with more than ten million matches in the driver is computed again on Spark. "driver" is
-    always the driver, which then fetches DataFrames of any size; "spark" is always Spark.
+    always the driver, which then fetches DataFrames of any size; "spark" is always Spark. On Spark Connect "auto" is
+    "driver", which a warning says, if the server's workers cannot import altneu or cannot read and write the store.
 
     >>> import altneu as an
     >>> orders = an.source("orders", "item string, price long")
@@ -774,7 +775,7 @@ class Session(Closing):
         ``max_rows`` splits a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
         checkpoints, by default inside a local store. ``restart`` is for a checkpoint and a store that have diverged:
         the error that reports this names the value to give. An option that differs between streams is a mapping by
-        name.
+        name. On Spark Connect the server writes the micro-batches into the folder, from which they are taken.
 
         ``on_step(status, step)`` is called after every step of a stream, in the stream's thread and before the next
         step of any: ``view.changes()`` has the changes of this step. If it raises, the stream stops after this step.
@@ -783,7 +784,7 @@ class Session(Closing):
         Law:    each row is counted once (tests/session/test_follow_killed.py).
 
         Raises:
-            InputError: no stream, a stream on Spark Connect, a source that is followed already, or wrong options.
+            InputError: no stream, a source that is followed already, or wrong options.
             StreamError: in ``wait()``: a stream stopped; it names the batch and what to do.
         """
         options: dict[str, Any] = {"time": time, "diff": diff, "watermark": watermark, "late": late, "command": command}

@@ -81,3 +81,30 @@ def outputs(cell: nbformat.NotebookNode) -> list[Any]:
     for output in kept:
         output.pop("metadata", None)
     return kept
+
+
+SLOW = """
+import time
+import altneu as an
+rows = an.source("rows", "n long")
+session = an.Session()
+view = session.maintain("slow", rows.map(lambda row: (time.sleep(row.n), row.n)[1:], "n long"))
+session.insert("rows", [(0,)])
+_ = session.advance()
+"""
+
+
+def test_a_step_that_takes_long_says_so_in_its_cell_until_it_is_over():
+    cells = [SLOW, 'session.insert("rows", [(4,)]); _ = session.advance(); print(sorted(view.to_pylist()))', "1 + 1"]
+    executed = run(nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, cells)]))
+    said = [text for text in executed.updated if text]
+    assert said
+    assert all("altneu" in text or "step" in text for text in said), said
+    assert len(set(said)) >= 2  # the seconds count
+    assert executed.updated[-1] == ""
+    quick, slow, after = executed.nb.cells
+    assert not [output for output in quick.outputs if output.output_type == "display_data"]
+    assert [output.output_type for output in slow.outputs] == ["display_data", "stream"]
+    assert slow.outputs[0]["data"]["text/html"] == ""
+    assert slow.outputs[1]["text"] == "[(0,), (4,)]\n"
+    assert [output.output_type for output in after.outputs] == ["execute_result"]

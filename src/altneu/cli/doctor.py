@@ -32,7 +32,9 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 )
 @path_option(required=False)
 @click.option("--quick", is_flag=True, help="Do not start Spark, and do not read all of the store.")
-@click.option("--master", default="local[1]", show_default=True, help="Where to run the one-row job.")
+@click.option(
+    "--master", default="local[1]", show_default=True, help="Where to run the one-row job: sc://… is a server."
+)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A Spark setting for that job.")
 @reporting
 def doctor(out: Output, path: str | None, master: str, settings: tuple[str, ...], *, quick: bool) -> None:
@@ -76,8 +78,16 @@ def _all(out: Output, path: str | None, master: str, config: dict[str, str], *, 
         yield from _store(out, path, quick=quick)
     if not quick and has_spark:
         with out.busy("starting Spark, and a job of one row"):
-            results = list(spark_checks.job(master, config))
+            results = list(spark_checks.job(master, config, None if path is None else _place(path)))
         yield from results
+
+
+def _place(path: str) -> Folder | None:
+    """The folder of a store; None where there is none, which another check says."""
+    try:
+        return folder_of(path)
+    except AltneuError:
+        return None
 
 
 def _store(out: Output, path: str, *, quick: bool) -> Iterator[Check]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from altneu.cli.checks import Check
 from altneu.collections.collection import source
 from altneu.errors import AltneuError, PlanError
 from altneu.runtime.memory import bytes_in
+from altneu.runtime.spark.reach import lacking
 from altneu.runtime.spark.session import spark_session
+from altneu.runtime.spark.versions import server_of, settings_of
 from altneu.session import Session
+from altneu.store import Folder, LocalFolder, folder_of
 
 _WORKER = "Spark starts a Python for it that has to import everything: a small step takes two to three times as long"
 
@@ -111,13 +115,20 @@ def _expected() -> dict[str, str]:
     return {setting.name: setting.want for setting in SETTINGS}
 
 
-def job(master: str, config: Mapping[str, str]) -> Iterator[Check]:
-    """Start Spark and have it take a step of one row, in a Python worker, on the given master."""
+def job(master: str, config: Mapping[str, str], folder: Folder | None = None) -> Iterator[Check]:
+    """Start Spark, or connect to a server, and have it take a step of one row, in a Python worker.
+
+    Of a server it is asked first what its workers lack for a session whose store is at ``folder``, by default a
+    temporary folder of this machine.
+    """
     started = time.monotonic()
     try:
         spark = spark_session("altneu doctor", master, config=config)
+        lacks = _lacks(spark, folder)
+        if lacks is not None:
+            yield Check("Spark's workers", "warn", lacks, _DRIVER)
         ready = time.monotonic()
-        _step(spark)
+        _step(spark, "spark" if lacks is None else "driver")
     except AltneuError as error:
         yield Check("Spark", "fail", f"{type(error).__name__}: {error}", _REMEDY)
         return
@@ -127,10 +138,14 @@ def job(master: str, config: Mapping[str, str]) -> Iterator[Check]:
     message = (
         f"{spark.version} starts in {ready - started:.0f} s, a job of one row took {time.monotonic() - ready:.1f} s"
     )
-    yield Check("Spark", "ok", f"{message}, on {spark.sparkContext.master}")
-    yield from settings(dict(spark.sparkContext.getConf().getAll()) | _of_session(spark), "the session")
+    yield Check("Spark", "ok", f"{message}, on {server_of(spark)}")
+    yield from settings(settings_of(spark) | _of_session(spark), "the session")
 
 
+_DRIVER = (
+    "sessions run their steps in the driver. To run them on Spark, install altneu where the workers' Python is, and "
+    "give a path= that they see under the same name (docs/running.md)"
+)
 _REMEDY = "the checks above may say why; JAVA_HOME, PYSPARK_PYTHON and SPARK_HOME decide what is started"
 
 
@@ -139,9 +154,17 @@ def _of_session(spark: Any) -> dict[str, str]:
     return {name: str(spark.conf.get(name)) for name in names}
 
 
-def _step(spark: Any) -> None:
+def _lacks(spark: Any, folder: Folder | None) -> str | None:
+    """What the workers of a server lack; a file of the store is written only beside it."""
+    if isinstance(folder, LocalFolder) and not folder.has(""):
+        folder = folder_of(next(parent for parent in folder.path.parents if parent.exists()))
+    with tempfile.TemporaryDirectory(prefix="altneu-doctor-") as scratch:
+        return lacking(spark, folder or LocalFolder(Path(scratch)))
+
+
+def _step(spark: Any, placement: Literal["spark", "driver"]) -> None:
     rows = source("rows", "n long")
-    with Session(spark, placement="spark", shards=1) as session:
+    with Session(spark, placement=placement, shards=1) as session:
         total = session.maintain("total", rows.group_by().agg(total="sum(n)"))
         session.insert("rows", spark.createDataFrame([(42,)], "n long"))
         session.advance()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import tempfile
 import time as clock
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal
@@ -83,6 +84,7 @@ from altneu.runtime.progress import compiling
 from altneu.runtime.read import event_times
 from altneu.runtime.reshard import Parting
 from altneu.runtime.spark.jobs import Jobs
+from altneu.runtime.spark.reach import lacking
 from altneu.runtime.spark.versions import check_version, parallelism
 from altneu.runtime.state import FutureSummary, StateTable
 from altneu.runtime.step_limit import before_feedback, step_limit
@@ -179,6 +181,7 @@ class Engine(Closing):
         else:
             from altneu.runtime.spark.executor import SparkExecutor
 
+            self._choose_placement()
             self.executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
         self.catalogue = Catalogue(self.journal, self.lattice, check_functions=self.check_functions)
         self.table.layouts = self.plan.arranged
@@ -193,6 +196,25 @@ class Engine(Closing):
         self.past = History()
         self._mark: Mark | None = None  # while a step is computed
         self._closed = False
+
+    @cached_property
+    def lacking(self) -> str | None:
+        """What the workers of a server lack for this session; None if nothing, and of a Spark that this process runs.
+
+        Cost:   the first time, one job.
+        """
+        folder = self.journal.store.segment_directory
+        return None if self.spark is None or folder is None else lacking(self.spark, folder)
+
+    def _choose_placement(self) -> None:
+        """The driver, where a server's workers cannot do the work: other machines may know nothing of this one."""
+        if self.placement == "auto" and self.lacking is not None:
+            self.placement = "driver"
+            warnings.warn(
+                f'altneu: placement="driver" is chosen, so every step runs in this process: {self.lacking}. '
+                "docs/running.md says what Spark's workers need",
+                stacklevel=2,
+            )
 
     # life -------------------------------------------------------------------------------------------------------------
 
@@ -1069,7 +1091,7 @@ class Engine(Closing):
             raise no_spark()
         time = self.known(view.name).readable(at)
         ports = self.ports(view.name)
-        if self.table.rows(ports.contents) <= READ_ROWS:
+        if self.table.rows(ports.contents) <= READ_ROWS or self.lacking is not None:
             return self.executor.frame_of(view.to_arrow(at, errors))
         if errors == "raise":
             view.raise_errors(time)

@@ -179,7 +179,7 @@ def _inserted(engine: Engine, source: ir.Source, at: tuple[int, ...]) -> Inputs:
     """The difference as rows that are inserted now: in the driver, or where it is large as a DataFrame of Spark's."""
     lower, table, inputs = engine.lower, engine.table, Inputs()
     commands = commands_of(source, engine.next_call(), None)
-    if engine.spark is not None and table.rows(DIFFERENCE) > READ_ROWS:
+    if engine.spark is not None and table.rows(DIFFERENCE) > READ_ROWS and engine.lacking is None:
         frame = engine.executor.read_updates(table, DIFFERENCE, DIFF, at)
         frontier = Antichain.of(engine.lattice, lower)
         stamp = Stamp(source.name, source.schema, engine.lattice, frontier, lower, DIFF, commands=commands)

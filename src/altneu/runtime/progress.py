@@ -1,25 +1,34 @@
-"""Lines on the terminal for what takes longer than two seconds, and for kernels that are compiled."""
+"""A line on the terminal, or in a notebook's cell, for what takes longer than two seconds; and for kernels compiled."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import Context, copy_context
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TextIO
 
 from numba.core import event
 
+from altneu.columnar import html
+
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from rich.console import Console
+
+    Line = AbstractContextManager[Callable[[str], object]]  # a line while it is there, and what changes its text
+    Lines = Callable[[Context], Line]
 
 PATIENCE = 2.0  # seconds before anything is shown
 MANY_ROUNDS = 100  # before a loop's round is shown
 
 
 class Watch:
-    """Shows what is going on, once it has gone on for a while, on a terminal and nowhere else.
+    """Shows what is going on, once it has gone on for a while, on a terminal or in a notebook and nowhere else.
 
     One thread a process looks twice a second; a step that is quick costs it two assignments. The line is gone when the
     block ends, so that what is printed next has a line of its own.
@@ -32,7 +41,8 @@ class Watch:
         self.round: tuple[Sequence[str], int] | None = None  # the loop that runs, by its variables, and its round
         self._thread: threading.Thread | None = None
         self._line, self._ended = threading.Lock(), threading.Event()
-        self._known: tuple[TextIO, bool] | None = None  # where lines would go, and whether that is a terminal
+        self._known: tuple[TextIO, Lines | None] | None = None  # where lines go
+        self._context: Context  # of the cell that runs
 
     def __call__(self, text: str, started: float | None = None) -> _Watched:
         """Watch what happens inside; ``text`` says what it is, ``started`` since when, by ``time.monotonic``."""
@@ -40,11 +50,12 @@ class Watch:
 
     def begin(self, text: str, started: float | None = None) -> bool:
         """Watch what happens until ``end``, which is called if the answer is yes."""
-        if not self._is_shown or self.current is not None:
+        if self._shown is None or self.current is not None:
             return False
         if self._thread is None:
             self._thread = threading.Thread(target=self._look, name="altneu progress", daemon=True)
             self._thread.start()
+        self._context = copy_context()
         self.current = (text, time.monotonic() if started is None else started)
         return True
 
@@ -65,12 +76,18 @@ class Watch:
         return Console(stderr=True)
 
     @property
-    def _is_shown(self) -> bool:
-        """Whether there is a terminal: standard error is looked at again where it is another one."""
+    def _shown(self) -> Lines | None:
+        """Where lines are shown, if anywhere: standard error is looked at again where it is another one."""
         error = sys.stderr
         if self._known is None or self._known[0] is not error:
-            self._known = error, self.console is not None and self.console.is_terminal
+            self._known = error, self._place()
         return self._known[1]
+
+    def _place(self) -> Lines | None:
+        if _is_notebook():
+            return _in_cell
+        console = self.console
+        return partial(_on_terminal, console) if console is not None and console.is_terminal else None
 
     def _look(self) -> None:
         pause = threading.Event()
@@ -81,18 +98,14 @@ class Watch:
                 self._show(seen)
 
     def _show(self, shown: tuple[str, float]) -> None:
+        place = self._shown
         with self._line:
             self._ended.clear()
-            if self.current is not shown:
+            if self.current is not shown or place is None:
                 return
-            from rich.live import Live
-            from rich.spinner import Spinner
-
-            spinner = Spinner("dots")
-            # What others print meanwhile stays where they print it, which may be a file.
-            with Live(spinner, console=self.console, transient=True, redirect_stdout=False, redirect_stderr=False):
+            with place(self._context) as say:
                 while self.current is shown:
-                    spinner.update(text=f"{shown[0]}, {time.monotonic() - shown[1]:.0f} s{self._of_loop()}")
+                    say(f"{shown[0]}, {time.monotonic() - shown[1]:.0f} s{self._of_loop()}")
                     self._ended.wait(0.2)
 
     def _of_loop(self) -> str:
@@ -103,6 +116,48 @@ class Watch:
             if result and result[1] >= MANY_ROUNDS
             else ""
         )
+
+
+@contextmanager
+def _on_terminal(console: Console, _: Context) -> Iterator[Callable[[str], object]]:
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+    spinner = Spinner("dots")
+    # What others print meanwhile stays where they print it, which may be a file.
+    with Live(spinner, console=console, transient=True, redirect_stdout=False, redirect_stderr=False):
+        yield lambda text: spinner.update(text=text)
+
+
+@contextmanager
+def _in_cell(context: Context) -> Iterator[Callable[[str], object]]:
+    """A line of the cell whose code runs in a context; a cell that is run meanwhile does not get it."""
+    from IPython.display import display
+
+    shown = context.run(display, _Shown(""), display_id=True)
+    try:
+        yield lambda text: context.run(shown.update, _Shown(text))
+    finally:
+        context.run(shown.update, _Shown(""))
+
+
+class _Shown:
+    """A line as a cell shows it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _repr_html_(self) -> str:
+        return html.note(self._text) if self._text else ""
+
+
+def _is_notebook() -> bool:
+    """Whether this process is the kernel of a notebook; a terminal with IPython is a terminal."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 class _Watched:

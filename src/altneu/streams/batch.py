@@ -130,10 +130,10 @@ class MicroBatch:
 
 
 def _in_place(frame: DataFrame) -> DataFrame:
-    """Rows with their positions in the batch."""
+    """Rows with their positions in the batch, which those that a relay has written have already."""
     from pyspark.sql import functions as sf
 
-    return frame.withColumn(ROW, sf.monotonically_increasing_id())
+    return frame if ROW in frame.columns else frame.withColumn(ROW, sf.monotonically_increasing_id())
 
 
 def _hashed(frame: DataFrame) -> list[str]:

@@ -1,4 +1,4 @@
-"""Spark's checkpoints: their folders, and their records of batches."""
+"""Spark's checkpoints: their folders, and their records; the micro-batches of a query whose JVM is here."""
 
 from __future__ import annotations
 
@@ -8,9 +8,49 @@ from urllib.parse import quote
 
 from altneu.errors import StreamError
 from altneu.store import LocalFolder, Store
+from altneu.streams.record import REWIND, Record
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+class Called:
+    """The micro-batches of a query of classic Spark, which calls a function of this process with each."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._spark = frame.sparkSession
+        self.repeats_any = bool(frame._jdf.queryExecution().analyzed().deterministic())
+
+    def begin(self, folder: str, record: Record, restart: str | None) -> None:
+        """Set the checkpoint back where that is asked for.
+
+        Raises:
+            StreamError: the store is older than the checkpoint.
+        """
+        self._folder = folder
+        if restart == REWIND:
+            rewind(self._spark, folder, record.due)
+        record.check_done(last_done(self._spark, folder), restart)  # Spark may have nothing to give, and not ask
+
+    def start(self, writer: DataStreamWriter, take: Callable[[DataFrame, int], None]) -> StreamingQuery:
+        """Start the query."""
+        return writer.foreachBatch(take).option("checkpointLocation", self._folder).start()
+
+    def run(self, query: StreamingQuery) -> None:
+        """Wait for the end of the query."""
+        query.awaitTermination()
+
+    def stop(self, query: StreamingQuery) -> None:
+        """Stop the query after its current micro-batch."""
+        query.stop()
+
+    def plan_of(self, batch: int) -> str | None:
+        """A checksum of Spark's plan of a batch, None of one that Spark has no file of."""
+        return plan_of(self._spark, self._folder, batch)
 
 
 def folder_of(store: Store, scratch: str | None, checkpoint: str | None, name: str) -> str:

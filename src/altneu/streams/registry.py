@@ -11,7 +11,6 @@ from altneu.collections.sources import is_spark_frame
 from altneu.engine.engine import Engine
 from altneu.errors import InputError
 from altneu.runtime.inputs import Inputs, whole_number
-from altneu.runtime.spark.versions import is_connect
 from altneu.runtime.stored import StoredStream
 from altneu.streams import checkpoint
 from altneu.streams.following import Following
@@ -103,12 +102,6 @@ class Streams:
             raise InputError(
                 f"source {name!r} is static, so its first step closes it, and a stream goes on: declare it without "
                 f"static=True, and call session.close_source({name!r}) after session.unfollow"
-            )
-        if is_connect(frame):
-            raise InputError(
-                "follow needs classic Spark: on Spark Connect the function that is called with a micro-batch runs in "
-                "another process, which cannot reach this session. Run the session in a process with a classic "
-                "SparkSession (no .remote(...)), which may be on the cluster"
             )
         if name in self._followed and self._followed[name].active:
             raise InputError(f"source {name!r} is followed already; stop that first, or follow a union of both streams")

