@@ -32,7 +32,7 @@ _MOST_STEPS = 32  # results that may fail, of which each is a step of Spark's pl
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
 
-class UntranslatableError(Exception):
+class Untranslatable(Exception):  # noqa: N818  # no error: what Spark cannot be asked is done here
     """Spark may mean something else by an expression, or cannot evaluate it at all."""
 
 
@@ -54,7 +54,7 @@ class Translator:
         """An expression as a column.
 
         Raises:
-            UntranslatableError: Spark may mean something else by it.
+            Untranslatable: Spark may mean something else by it.
         """
         from pyspark.sql import functions as sf
 
@@ -63,7 +63,7 @@ class Translator:
         if expr.is_column:
             return sf.col(quote_name(expr.column_name))
         if not isinstance(expr, Call) or expr.name not in _CALLS:
-            raise UntranslatableError(expr.sql)
+            raise Untranslatable(expr.sql)
         return _CALLS[expr.name](self, expr)
 
     def once(self, expr: Expr, column: Column) -> Column:
@@ -72,7 +72,7 @@ class Translator:
 
         if expr not in self._known:
             if len(self._known) == _MOST_STEPS:
-                raise UntranslatableError(expr.sql)
+                raise Untranslatable(expr.sql)
             name = f"#computed{len(self._known)}"
             self.frame = self.frame.withColumn(name, column)
             self._known[expr] = sf.col(quote_name(name))
@@ -91,14 +91,14 @@ class Translator:
         """See that Spark gives the results of arithmetic the types that they have here.
 
         Raises:
-            UntranslatableError: it does not, because of a setting.
+            Untranslatable: it does not, because of a setting.
         """
         if self._typed:
             named = [column.alias(f"c{i}") for i, (column, _) in enumerate(self._typed)]
             fields = self.frame.select(*named).schema.fields
             for found, (_, kind) in zip(fields, self._typed, strict=True):
                 if found.dataType != spark_type(kind):
-                    raise UntranslatableError(found.name)
+                    raise Untranslatable(found.name)
 
 
 def filter_of(frame: DataFrame, alternatives: Collection[Collection[Expr]]) -> Column | None:
@@ -123,7 +123,7 @@ def _test(frame: DataFrame, expr: Expr, plain: Collection[str]) -> Column | None
     try:
         result = to.column(expr)
         to.check()
-    except UntranslatableError:
+    except Untranslatable:
         return None
     return result
 
@@ -141,7 +141,7 @@ def _constant(expr: Literal) -> Any:
     if kind == T.NULL:
         return sf.lit(None)
     if not is_simple(kind) or (kind == T.TIMESTAMP_NTZ and value is not None):
-        raise UntranslatableError(expr.sql)
+        raise Untranslatable(expr.sql)
     if value is None:
         return sf.lit(None).cast(spark_type(kind))
     if kind == T.DATE:
@@ -161,7 +161,7 @@ def is_simple(kind: pa.DataType) -> bool:
 def _same(call: Call, types: Iterable[pa.DataType]) -> None:
     """Refuse types that Spark would convert first, and those that are not simple."""
     if len({*types}) != 1 or not all(map(is_simple, types)):
-        raise UntranslatableError(call.sql)
+        raise Untranslatable(call.sql)
 
 
 def _comparison(operator: Callable[[Any, Any], Any]) -> Callable[[Translator, Call], Any]:
@@ -185,7 +185,7 @@ def _text(method: str) -> Callable[[Translator, Call], Any]:
         value, part = call.args[0], call.args[1]
         text = part.value if isinstance(part, Literal) else None
         if len(call.args) != 2 or value.type != T.STRING or not isinstance(text, str) or "\\" in text:
-            raise UntranslatableError(call.sql)
+            raise Untranslatable(call.sql)
         return getattr(to.column(value), method)(text)
 
     return translated
@@ -197,7 +197,7 @@ def _cast(to: Translator, call: Call) -> Any:
     exact = pt.is_decimal(target) and (source in INTEGRAL or (pt.is_decimal(source) and source.scale <= target.scale))
     whole = source in INTEGRAL and target in INTEGRAL
     if not is_simple(target) or call.function.can_fail(call) or not (source in (target, T.NULL) or exact or whole):
-        raise UntranslatableError(call.sql)
+        raise Untranslatable(call.sql)
     return to.column(call.args[0]).cast(spark_type(target))
 
 
@@ -227,7 +227,7 @@ def _arithmetic(operator: Callable[[Any, Any], Any], careful: str) -> Callable[[
 
         kinds = [call.type, *(a.type for a in call.args)]
         if not all(pt.is_decimal(k) for k in kinds) and not (call.type in INTEGRAL and len({*kinds}) == 1):
-            raise UntranslatableError(call.sql)
+            raise Untranslatable(call.sql)
         left, right = to.columns(call.args)
         if call_never_fails(call):
             return to.computed(operator(left, right), call.type)
@@ -243,7 +243,7 @@ def _part_of_date(name: str) -> Callable[[Translator, Call], Any]:
         from pyspark.sql import functions as sf
 
         if call.args[0].type != T.DATE:
-            raise UntranslatableError(call.sql)
+            raise Untranslatable(call.sql)
         return getattr(sf, name)(to.column(call.args[0]))
 
     return translated
@@ -251,7 +251,7 @@ def _part_of_date(name: str) -> Callable[[Translator, Call], Any]:
 
 def _negative(to: Translator, call: Call) -> Any:
     if not pt.is_decimal(call.type) or call.function.can_fail(call):
-        raise UntranslatableError(call.sql)
+        raise Untranslatable(call.sql)
     return to.computed(-to.column(call.args[0]), call.type)
 
 

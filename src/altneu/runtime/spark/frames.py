@@ -21,7 +21,7 @@ from altneu.operators.reduce.operation import ExplodeOp
 from altneu.operators.source.keyed import ROW
 from altneu.plan.physical import Plan, Port
 from altneu.runtime.inputs import Stamp
-from altneu.runtime.spark.catalyst import Translator, UntranslatableError, filter_of, is_simple, plain_columns
+from altneu.runtime.spark.catalyst import Translator, Untranslatable, filter_of, is_simple, plain_columns
 from altneu.runtime.spark.versions import (
     arrow_batches,
     arrow_schema,
@@ -131,7 +131,7 @@ def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watch
         tests = to.columns(found.tests)
         values = {name: _value(to, found.columns[name], schema.field(name).type) for name in found.columns}
         to.check()
-    except UntranslatableError:
+    except Untranslatable:
         return None
     apart = [*to.failed, *(sf.col(quote_name(name)).isNull() for name in sorted(unsure))]
     limits = {name: sf.lit(Decimal(10) ** (SUMMED - schema.field(name).type.scale)) for name in accumulator.wide}
@@ -159,10 +159,10 @@ def _value(to: Translator, expr: Expr, kind: pa.DataType) -> Column:
     """What is grouped by, or added up.
 
     Raises:
-        UntranslatableError: Spark may compute something else, or groups no such values.
+        Untranslatable: Spark may compute something else, or groups no such values.
     """
     if not (expr.is_column and not pa.types.is_map(kind)) and not is_simple(kind):
-        raise UntranslatableError(expr.sql)
+        raise Untranslatable(expr.sql)
     return to.column(expr).cast(spark_type(kind))
 
 
