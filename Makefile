@@ -1,7 +1,7 @@
 # Needs a POSIX shell, make and Python 3.11 or newer with its venv module; everything else is installed into .venv.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup run corrections quick test cluster spark-matrix pythons faults lint check bench docs docs-serve wheel clean
+.PHONY: help setup run corrections quick test cluster spark-matrix pythons python-matrix faults lint check bench docs docs-serve wheel clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -15,6 +15,7 @@ help:
 	@echo "make cluster      the acceptance suite on a Spark cluster on this machine, whose processes are killed"
 	@echo "make spark-matrix the tests that need Spark, on each version of Spark from 3.5 to 4.3"
 	@echo "make pythons      whether each package has a wheel for every Python from 3.11 to 3.14"
+	@echo "make python-matrix the kernels, and some tests, with each Python from 3.11 to 3.14 that is here"
 	@echo "make faults       kills, failing disks, damaged files: some twenty minutes, and no difference"
 	@echo "make lint         style, types and import contracts"
 	@echo "make check        lint and test: what CI runs"
@@ -59,6 +60,9 @@ cluster: setup
 
 spark-matrix: setup
 	@$(BIN)/python scripts/spark-matrix $(VERSIONS)
+
+python-matrix: setup
+	@$(BIN)/python scripts/python-matrix $(PYTHONS)
 
 pythons: setup
 	@$(BIN)/python scripts/resolve-pythons $(PYTHONS)

@@ -27,12 +27,13 @@ class Scanned:
 def scanned(spark: Any) -> Iterator[Scanned]:
     """The figures of all scans that end inside, which are there afterwards."""
     store = spark._jsparkSession.sharedState().statusStore()
-    before, found = int(store.executionsCount()), Scanned()
+    before, found = _last(store), Scanned()
     yield found
     listed = store.executionsList()
-    for i in range(before, int(listed.size())):
-        execution = listed.apply(i)
-        number = execution.executionId()
+    for i in range(int(listed.size())):
+        number = int(listed.apply(i).executionId())
+        if number <= before:
+            continue
         until = time.monotonic() + 30
         while not store.execution(number).get().completionTime().isDefined() and time.monotonic() < until:
             time.sleep(0.05)
@@ -52,6 +53,12 @@ def scanned(spark: Any) -> Iterator[Scanned]:
                     found.rows += int(_number(text))
                 elif metric.name() == "data sent to Python workers":
                     found.into_python += int(_number(text))
+
+
+def _last(store: Any) -> int:
+    """The number of the last query; Spark forgets old ones, so that their count says nothing."""
+    listed = store.executionsList()
+    return max((int(listed.apply(i).executionId()) for i in range(int(listed.size()))), default=-1)
 
 
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}

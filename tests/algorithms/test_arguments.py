@@ -34,7 +34,7 @@ PLAIN = an.source("plain", "a double, b array<int>, c int, d date, e string, f d
 
 
 def test_every_algorithm_is_tested():
-    assert {*CALLS, "prefix_scan", "prefix_sums"} == set(algo.__all__)
+    assert {*CALLS, "identifiers", "prefix_scan", "prefix_sums"} == set(algo.__all__)
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -53,14 +54,14 @@ def predecessors() -> Collection:
     return start.iterate(closer)
 
 
-def from_the_best(added: Collection, order: str = "") -> Collection:
+def from_the_best(added: Collection, order: str = "", **limit: Any) -> Collection:
     """A loop that begins with the best rows of START, and adds others in every round."""
     columns = ["trial", "node"]
 
     def best(x: Collection) -> Collection:
         return x.top_k(1, order, per=columns) if order else x.group_by(*columns).agg(cost="min(cost)")
 
-    return best(START).iterate(lambda x: best(along(x, "cost + 1").concat(added)))
+    return best(START).iterate(lambda x: best(along(x, "cost + 1").concat(added)), **limit)
 
 
 KEPT = {
@@ -93,7 +94,7 @@ KEPT = {
     "distances of distances": distances().join(Q, on=["trial"]).group_by("node").agg(least="min(cost - v)"),
 }
 WHOLE = {
-    "begins with the least, and adds less": from_the_best(START.filter("cost > 1")),
+    "begins with the least, and adds less": from_the_best(START.filter("cost > 1"), max_rounds=3, on_limit="stop"),
     "falls and rises": P.group_by(*KEY).agg(hi="max(v)").group_by("trial").agg(lo="min(hi)"),
     "of counts": P.group_by(*KEY).agg(n="count(*)").group_by("trial").agg(hi="max(n)"),
     "of what goes": P.filter("logical_now() < v + 3").group_by(*KEY).agg(hi="max(v)"),

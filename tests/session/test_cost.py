@@ -30,6 +30,8 @@ def in_sql(text):
 _ALL_BY_ID = an.Relations(t=T, u=U, w=U.select("id", y="z"))
 PLANS = {
     "filter": T.filter("v % 2 = 0"),
+    "join_core": T.join_core(U, "id", lambda _, t, u: [(t.v, u.z)], "v long, z long"),
+    "weighted": T.weighted(an.weights.Sums("v")).consolidate(),
     "select": T.select("g", y="v + 1"),
     "map": T.map(lambda row: (row.v,), "y long"),
     "concat": T.select("id").concat(U.select("id")),
@@ -358,6 +360,7 @@ VERBS = {
     "inspect": ROWS.inspect(lambda *_: None),
     "iterate": T.select("id").iterate(lambda x: x.join(U, on="id").select(id="z").concat(T.select("id")).distinct()),
     "join": T.join(U, on="id", how="full"),
+    "join_core": T.join_core(U, "id", lambda _, t, u: [(t.v, u.z)], "v long, z long"),
     "latest": T.latest("g", "id"),
     "map": ROWS.map(lambda row: (row.v,), "v long"),
     "negate": ROWS.negate(),
@@ -369,12 +372,16 @@ VERBS = {
     "temporal": ROWS.temporal("v", "v + 2"),
     "threshold": ROWS.threshold(abs),
     "top_k": T.top_k(3, "x"),
+    "weighted": T.select("g", "v").weighted(an.weights.Sums("v")).consolidate(),
     "agg": T.group_by().agg(n="count(*)", most="max(x)", usual="mode(w)"),
 }
 BY_ROW = {"delay_to_neu", "differentiate", "enter_at", "integrate", "join_function", "json", "unnest"}
 """Verbs that look at one row at a time, in moments, or of columns that ``T`` has not."""
-OF_FUNCTIONS = {"agg", "reduce", "window"}
-"""Verbs that are called by what the functions read that they are given: ``windows`` and ``READS_THE_GROUP``."""
+OF_FUNCTIONS = {"agg", "reduce", "reduce_core", "window"}
+"""Verbs that are called by what the functions read that they are given: ``windows`` and ``READS_THE_GROUP``.
+
+What ``reduce_core`` reads is counted in tests/oracle/test_reduce_core.py.
+"""
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -256,7 +256,7 @@ TWO = an.source("two", "k long, v long", time=("system", "event"))
         (
             lambda: Session().maintain("v", TWO.select("*", t="update_time()")),
             PlanError,
-            "update_time\\(\\) needs collections with one time.* two, system and event",
+            "update_time\\(\\) needs collections with one time.* two times, system and event",
         ),
         (lambda: an.logic.select(t=col("update_time()")).run([(1,)], "k long"), UnknownColumnError, "update_time"),
         (lambda: an.logic.select(t="update_time()").run([(1,)], "k long"), UpdateTimeError, "cannot stand here"),

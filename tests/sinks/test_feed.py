@@ -171,7 +171,7 @@ def test_what_is_refused(tmp_path):
     with an.Session() as session:
         with pytest.raises(SinkError, match="cannot be written as messages"):
             an.sinks.feed(session.maintain("gaps", gaps), tmp_path)
-        with pytest.raises(SinkError, match="two times, system and event"):
+        with pytest.raises(SinkError, match="the times system and event"):
             an.sinks.feed(session.maintain("twice", twice), tmp_path)
         with pytest.raises(SinkError, match="is not on a local disk"):
             an.sinks.feed(session.maintain("counts", COUNTS), "memory://there")

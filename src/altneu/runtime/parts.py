@@ -143,7 +143,7 @@ class StageRun:
         """Run it, in as many parts as it takes; what it sends."""
         try:
             cuts = self._cuts()
-            if len(cuts) == 1:
+            if len(cuts) == 1 and self.inbox.spill is None:  # what is in the file comes in parts, be it in one
                 yield from self._whole()
             else:
                 yield from self._in_parts(cuts)
