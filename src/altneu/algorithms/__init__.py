@@ -21,7 +21,7 @@ from altneu.algorithms.cliques import clustering_coefficient, triangles
 from altneu.algorithms.communities import label_propagation
 from altneu.algorithms.components import connected_components, strongly_connected_components
 from altneu.algorithms.cores import k_core, k_truss
-from altneu.algorithms.identifiers import identifiers
+from altneu.algorithms.numbering import identifiers
 from altneu.algorithms.paths import bfs, bidirectional_search, reachability, shortest_paths, transitive_closure
 from altneu.algorithms.propagation import propagate, sequence
 from altneu.algorithms.ranking import pagerank
