@@ -268,6 +268,20 @@ def test_a_time_or_diff_that_is_no_number_is_refused(session, view, bad):
         session.insert("t", [(1, "x")], **bad)
 
 
+def test_numbers_of_numpy_are_numbers():
+    """As times of rows, of steps and of reading, and as diffs."""
+    rows = an.source("known", "k int", time=("known", "day"))
+    with an.Session() as session:
+        view = session.maintain("view", rows)
+        session.insert("known", [(1,)], time=(np.int64(2), np.int32(3)), diff=np.int64(2))
+        session.insert("known", [(2,)], time=(np.int64(2), np.uint8(9)))
+        session.advance(to=np.int64(4), event=np.int64(2))
+        assert [list(r.values()) for r in view.changes().to_pylist()] == [[1, 2, 3, 2], [2, 2, 9, 1]]
+        assert view.to_pylist(at=(np.int64(3), np.int64(5))) == [(1,), (1,)]
+        with pytest.raises(InputError, match="event=True is neither a whole number nor the name of a column"):
+            session.insert("known", [(1,)], time=(5, True))
+
+
 def test_times_and_diffs_stay_within_int64(session, view):
     with pytest.raises(InputError):
         session.insert("t", [(1, "x")], time=2**63)

@@ -7,6 +7,7 @@ from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -266,3 +267,14 @@ def test_rows_that_spark_adds_up_do_not_come_to_python(spark, days):
         for k in range(8000, 10_000):
             wanted[k % 1000 % 7] += 2 * k
         assert dict(view.to_pylist()) == wanted
+
+
+def test_a_closed_time_is_refused_at_once_whatever_number_says_it(spark, days):
+    """Sums that Spark makes are never looked at for the time of their rows."""
+    rows = an.source("rows", "day date, k bigint, v int")
+    with an.Session(spark, placement="spark") as session:
+        session.maintain("v", rows.group_by("v").agg("count(*) as n"))
+        session.advance(to=5)
+        for time in (3, np.int64(3)):
+            with pytest.raises(an.errors.BeforeFrontierError, match="time 3 is closed: the session's lower is 5"):
+                session.insert("rows", spark.read.parquet(days), time=time)

@@ -51,7 +51,6 @@ from altneu.engine.reading import (
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import (
     AltneuError,
-    BeforeFrontierError,
     HydrationError,
     InputError,
     PlanError,
@@ -588,17 +587,7 @@ class Engine(Closing):
             if declared.coordinates is not None or isinstance(time, tuple):
                 time, own = own_times(declared, time)
             now = self.journal.lower
-            if isinstance(time, int) and time < now:
-                raise BeforeFrontierError(
-                    f"time {time} is closed: the session's lower is {now}; insert at {now} or later"
-                )
             closed = self.closed.own_of(1 + len(own)) if own else ()
-            for event, least in zip(own, closed, strict=False):
-                if isinstance(event, int) and event < least:
-                    raise BeforeFrontierError(
-                        f"event time {event} is closed: rows of {source!r} can be about {least} or later; what is "
-                        "known of earlier ones is final"
-                    )
             when = now if time is None else time
             stamp = Stamp(
                 source,
@@ -613,6 +602,7 @@ class Engine(Closing):
                 declared.append_only,
                 closed,
             )
+            stamp.check_open(now)
             self.pending.threads.add(get_ident())
             if type(data) is list and stamp.is_plain:
                 updates = stamp.of_columns(python_columns(data, schema.names, schema, source), len(data))

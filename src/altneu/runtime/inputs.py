@@ -113,16 +113,29 @@ class Stamp:
     closed: tuple[int, ...] = ()  # of rows' own times those that are not at or beyond these are closed
 
     def __post_init__(self) -> None:
-        given = [("time", self.time), ("diff", self.diff)]
-        for what, value in [*given, *(("event", own) for own in self.own)]:
-            if type(value) is int and -_BEYOND < value < _BEYOND:
-                continue
-            if not isinstance(value, str):
-                number = whole_number(value, what, " nor the name of a column")
-                if what != "event":
-                    object.__setattr__(self, what, number)  # NumPy's whole numbers are not `int`
-                if abs(number) >= _BEYOND:
-                    raise TimeRangeError(f"{what}={value} is beyond 64 bits")
+        for name in ("time", "diff"):
+            value = getattr(self, name)
+            if (checked := _number_or_name(value, name)) is not value:
+                object.__setattr__(self, name, checked)  # NumPy's whole numbers are not `int`
+        if self.own:
+            object.__setattr__(self, "own", tuple([_number_or_name(value, "event") for value in self.own]))
+
+    def check_open(self, lower: int) -> None:
+        """Refuse a time of all rows that is closed, before any row is read.
+
+        Raises:
+            BeforeFrontierError: the time is before ``lower``, or an event time before those that are not closed.
+        """
+        if not isinstance(self.time, str) and self.time < lower:
+            raise BeforeFrontierError(
+                f"time {self.time} is closed: the session's lower is {lower}; insert at {lower} or later"
+            )
+        for event, least in zip(self.own, self.closed, strict=False):
+            if not isinstance(event, str) and event < least:
+                raise BeforeFrontierError(
+                    f"event time {event} is closed: rows of {self.source!r} can be about {least} or later; what is "
+                    "known of earlier ones is final"
+                )
 
     @property
     def is_plain(self) -> bool:
@@ -241,6 +254,16 @@ class Stamp:
             return np.asarray(column.cast(pa.int64()))
         except pa.ArrowInvalid as error:
             raise SchemaError(f"{what} column {where!r} holds a number beyond 64 bits: {error}") from None
+
+
+def _number_or_name(value: Any, what: str) -> int | str:
+    """A whole number of 64 bits, or the name of a column."""
+    if (type(value) is int and -_BEYOND < value < _BEYOND) or isinstance(value, str):
+        return value
+    number = whole_number(value, what, " nor the name of a column")
+    if abs(number) >= _BEYOND:
+        raise TimeRangeError(f"{what}={value} is beyond 64 bits")
+    return number
 
 
 def whole_number(value: object, what: str, nor: str = "") -> int:
