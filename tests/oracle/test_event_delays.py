@@ -214,7 +214,7 @@ def test_a_function_of_both_stays_behind_what_makes_times():
 NOT_MONOTONE = {
     "back in the event time": (lambda t: (t[0], t[1] - 1), "a delay never goes back, in either time"),
     "not a pair": (lambda t: t[0], "is not a tuple of two times"),
-    "not whole": (lambda t: (t[0], t[1] + 0.5), "in which one is no time"),
+    "not whole": (lambda t: (t[0], t[1] + 0.5), "one of which is not a time"),
     "raising": (lambda t: (t[0], 1 // 0), "raised ZeroDivisionError"),
     "too late": (lambda t: (t[0], 2**63), "beyond 64 bits"),
     "against the order": (lambda t: (t[0], t[1] + (5 if t[1] < 2 else 0)), "is not monotone"),

@@ -39,7 +39,7 @@ def identifiers(rows: Collection, name: str = "id", *, bits: int = 63) -> Collec
 
     Raises:
         SchemaError: there is a column ``name``.
-        PlanError: ``bits`` is no whole number from 1 to 63.
+        PlanError: ``bits`` is not a whole number from 1 to 63.
         NoFixpointError: (raised by ``advance``) there are more rows than numbers, or nearly so.
 
     >>> import altneu as an

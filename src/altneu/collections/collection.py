@@ -926,7 +926,7 @@ def feedback(
     Raises:
         SchemaError: the body returns other columns for a variable than are declared.
         PlanError: it is used in the body of a loop; or the body returns something else than collections, or applies a
-            verb that depends on arrival to a variable; or ``by`` is no whole number of at least 1.
+            verb that depends on arrival to a variable; or ``by`` is not a whole number of at least 1.
 
     >>> import altneu as an
     >>> enabled, disabled = an.source("enabled", "device string"), an.source("disabled", "device string")

@@ -210,8 +210,8 @@ class LinearVerbs(ABC):
         left out. ``version`` of a Python function is as in ``map``.
 
         With two times (``an.source(..., time=("system", "event"))``) a time may be a pair, of the time and the event
-        time, with which both are joined; a time that is no pair leaves the event time as it is. A function of batches
-        then may return event times too, after the diffs.
+        time, with which both are joined; a time that is not a pair leaves the event time as it is. A function of
+        batches may then return event times too, after the diffs.
 
         >>> import altneu as an
         >>> x = an.source("x", "x long")
@@ -673,7 +673,7 @@ def _pair(value: object, option: str) -> tuple[object, object]:
     """What happens to both times: of one value, something to the first.
 
     Raises:
-        PlanError: it is a tuple that is no pair, or says nothing.
+        PlanError: it is a tuple other than a pair, or has nothing in it.
     """
     pair = value if isinstance(value, tuple) else (value, None)
     if len(pair) != 2 or pair == (None, None):

@@ -96,16 +96,16 @@ def _left(test: Test, known: Callable[[Filter | Temporal], bool], *, delayed: bo
     return [test]
 
 
-_LARGEST = 64  # parts of an expression over the columns that come in: those of which columns are computed add up
+_LARGEST = 64  # parts of an expression over the input's columns; substitution multiplies them
 
 
 def required_of(logic: BoundLogic, schema: pa.Schema, now: int | None = None) -> tuple[Expr, ...]:
-    """Tests of the rows that come in, none of which can fail: of a row on which one is not true nothing comes.
+    """Tests that an incoming row must pass for the logic to make anything of it, be it a row or an error.
 
-    That is no row, and no error either: a test behind what may fail is not among them. With ``now``, the time at which
-    all rows come, rows that have ended by then are left out too.
+    None of them can fail, so a test that is evaluated after something that may fail is not among them. With ``now``,
+    the time of all rows, there is also a test for rows that have ended by then.
 
-    Shape:  expressions over columns of ``schema``; what is missing among them only means that more rows are read.
+    Shape:  expressions over columns of ``schema``; fewer tests would only mean that more rows are read.
     Cost:   follows the logic; an expression of more than 64 parts is not put together.
     Law:    the logic makes of the rows that pass what it makes of all (tests/laws/test_logic.py).
 
@@ -141,9 +141,9 @@ def required_of(logic: BoundLogic, schema: pa.Schema, now: int | None = None) ->
 
 
 def in_one_look(logic: BoundLogic, schema: pa.Schema) -> tuple[tuple[Expr, ...], dict[str, Expr]] | None:
-    """Logic as tests of the rows that come in, all of which pass, and the columns that it makes of a row.
+    """Logic as one filter and one projection: the tests that a row must pass, and the columns that are made of it.
 
-    An error of a row is that of any of these expressions. None for logic that does more than that, or is too large.
+    A row is an error if any of these expressions fails. None for logic that does more than this, or is too large.
 
     >>> from altneu.expressions import parse
     >>> from altneu import types as T
@@ -171,9 +171,9 @@ def in_one_look(logic: BoundLogic, schema: pa.Schema) -> tuple[tuple[Expr, ...],
 
 
 def _certain(predicate: Expr) -> Iterator[Expr]:
-    """Parts of a predicate, none of which can fail, that are true wherever it is true or fails.
+    """The parts of a predicate that cannot fail and are true wherever the predicate is true or fails.
 
-    It fails on the right of an AND where the left is true or null, and not where that is false.
+    The right side of an AND is evaluated, and may fail, where the left side is true or null.
     """
     is_sure = never_fails(predicate)
     for part in conjuncts(predicate):

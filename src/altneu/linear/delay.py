@@ -166,7 +166,7 @@ class DelayBoth:
         if not isinstance(made, tuple) or len(made) != len(pair):
             return f"{said}, which is not a tuple of two times"
         if any(not isinstance(time, int | np.integer) or isinstance(time, bool) for time in made):
-            return f"{said}, in which one is no time"
+            return f"{said}, one of which is not a time"
         if any(time < before for time, before in zip(made, pair, strict=True)):
             return f"{said}: a delay never goes back, in either time"
         return f"{said}, which is beyond 64 bits" if max(made) > NEVER else ""

@@ -472,9 +472,9 @@ class Operation(ABC):
         return None
 
     def tests_of(self, schema: pa.Schema, now: int | None) -> tuple[Expr, ...]:
-        """Tests of the rows of an input with a schema: of a row on which one is not true it makes nothing.
+        """Tests that a row of an input with this schema must pass for the operation to make anything of it.
 
-        ``now`` is the time of all rows, None if they have several. None of the tests can fail.
+        None of the tests can fail. ``now`` is the time of all rows, None if they have several.
         """
         return ()
 

@@ -231,8 +231,8 @@ class Cursor:
             )
         if bounded and len(key) >= len(names):
             raise ReadError(
-                f"start= and stop= bound a column of the order of {self._name!r}, and none is left; arrange it with "
-                "order= a column"
+                f"start= and stop= bound the next column of the order of {self._name!r}, but there is none after the "
+                f"{len(key)} value(s) given; arrange it with order= that column"
             )
         if not key and not bounded:
             self._parts = self._all()

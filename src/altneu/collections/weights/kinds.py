@@ -250,7 +250,7 @@ class _Extreme(_Chosen):
 
 
 class Min(_Extreme):
-    """The least value of a column; a null is no value.
+    """The least value of a column; nulls are ignored.
 
     With ``multiply="+"`` products are sums (min-plus, as of lengths of paths), with ``"greatest"`` the greater value.
     It has no ``negate``; but rows may be retracted, for all weights are kept, unless rows are only added.
@@ -274,7 +274,7 @@ class Min(_Extreme):
 
 
 class Max(_Extreme):
-    """The greatest value of a column; a null is no value.
+    """The greatest value of a column; nulls are ignored.
 
     With ``multiply="+"`` products are sums, with ``"least"`` the lesser value (as of the widest path). Otherwise as
     ``Min``.
@@ -290,8 +290,8 @@ class Max(_Extreme):
 class Best(_Chosen):
     """The first of several columns in an order (``Best("cost", "hops", "name desc")``), compared one after the other.
 
-    Nulls come last, and a null in the first column is no weight. With ``multiply="+"`` the columns, all of them
-    numbers, are added one by one. Otherwise as ``Min``.
+    Nulls come last, and a row with a null in the first column has no weight. With ``multiply="+"`` the columns, all of
+    them numbers, are added one by one. Otherwise as ``Min``.
 
     >>> import altneu as an
     >>> offers = an.source("offers", "item string, price long, shop string")

@@ -1,4 +1,4 @@
-"""Weights and weighted collections: differences that are no whole numbers.
+"""Weights and weighted collections: differences other than whole numbers.
 
 A weight is an element of a commutative semigroup with a zero, such as sums, least values or sets. A weighted collection
 gives each row a weight at each time, as a collection gives it a count. It is made of an ordinary one, whose rows have
@@ -383,7 +383,7 @@ class Weighted(LinearVerbs):
 
         With a weighted collection, weights are multiplied, and the weight must have ``multiply``. With an ordinary one
         weights count as often as there are partners, for which every weight will do. ``on`` and the names of columns
-        are as in ``Collection.join``; the columns of weights are no keys.
+        are as in ``Collection.join``; the columns of a weight cannot be keys.
 
         Cost:   weights are added up first, of each row once; then as ``Collection.join``. So the arrangements of both
                 sides have a row for each row of the data, whatever weights came together.

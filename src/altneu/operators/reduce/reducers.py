@@ -158,7 +158,7 @@ class Aggregates(Reducer):
 class Totals(Reducer):
     """Sums of each group, in columns ``#i``, of rows of any sign: a group has a row where they are not all zero.
 
-    That is the sum of a group's elements in an abelian group; how many rows a sum is of is no part of it.
+    That is the sum of a group's elements in an abelian group; the number of rows behind a sum is not part of it.
     """
 
     calls: tuple[Aggregate, ...]

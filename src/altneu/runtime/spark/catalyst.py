@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _COMPARED = (T.BOOLEAN, *INTEGRAL, T.STRING, T.BINARY, T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
-_MOST_STEPS = 32  # results that may fail, of which each is a step of Spark's plan
+_MOST_STEPS = 32  # results that may fail; each is one more step in Spark's plan
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
 
@@ -40,9 +40,9 @@ class Untranslatable(Exception):  # noqa: N818  # no error: what Spark cannot be
 class Translator:
     """Translates expressions over the columns of a DataFrame.
 
-    ``failed`` collects conditions of which one is true of every row on which one of the expressions fails; it may be
-    true of other rows. Expressions have arbitrary values there. Columns read ``frame``, which has a column more for
-    each result that may fail: it is computed once, however often it is read.
+    Wherever an expression fails, at least one condition in ``failed`` is true; elsewhere one may be true too. The value
+    of an expression that fails is arbitrary. Columns must be read from ``frame``, to which each result that may fail
+    is added as a column, so that it is computed once.
     """
 
     frame: DataFrame
@@ -83,15 +83,15 @@ class Translator:
         return [self.column(expr) for expr in exprs]
 
     def computed(self, column: Column, kind: pa.DataType) -> Column:
-        """Note of which type a column must be, see ``check``."""
+        """Note the type that a column must have, for ``check``."""
         self._typed.append((column, kind))
         return column
 
     def check(self) -> None:
-        """See that Spark gives the results of arithmetic the types that they have here.
+        """Check that Spark gives the results of arithmetic the types that they have here.
 
         Raises:
-            Untranslatable: it does not, because of a setting.
+            Untranslatable: a setting gives one of them another type.
         """
         if self._typed:
             named = [column.alias(f"c{i}") for i, (column, _) in enumerate(self._typed)]
