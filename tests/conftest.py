@@ -52,14 +52,14 @@ def cluster() -> Iterator[Cluster]:
 
 
 def connected(settings: dict[str, str | int]) -> SparkSession:
-    """A session of Spark Connect, whose server this process starts; its workers see altneu where it is."""
+    """A session of Spark Connect, whose server this process starts; its workers see altneu and the tests."""
     import pyspark
     from pyspark.sql import SparkSession
 
     os.environ |= {
         "JAVA_HOME": str(find_java().home),
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(Path(an.__file__).parents[1]),
+        "PYTHONPATH": os.pathsep.join([str(Path(an.__file__).parents[1]), str(Path(__file__).parents[1])]),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }

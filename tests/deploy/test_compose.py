@@ -97,6 +97,11 @@ def free():
         return chosen.getsockname()[1]
 
 
+def listens(port):
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", port)) == 0
+
+
 def wait(said, what, patience=400):
     end = time.monotonic() + patience
     while not said():
@@ -140,7 +145,7 @@ def test_the_services_start_and_the_job_maintains_its_view(tmp_path):
             {"item": "tea", "n": 4, "total": 14},
         ]
         server = services.start("connect")
-        wait(lambda: socket.socket().connect_ex(("127.0.0.1", int(services.connect))) == 0, server.read_text)
+        wait(lambda: listens(int(services.connect)), server.read_text)
         asked = (
             f"import altneu; print(altneu.spark_session(master='sc://127.0.0.1:{services.connect}').range(7).count())"
         )
