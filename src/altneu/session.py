@@ -227,7 +227,8 @@ class Session(Closing):
         ``strict`` refuses a plan with an operator that re-reads everything on every change.
 
         ``joins`` chooses how three and more collections are joined: "delta" stores no intermediate result, "binary"
-        stores them all, and "auto" takes the plan with fewer new arrangements, and delta joins for cyclic patterns;
+        stores them all, and "auto" takes the plan with fewer new arrangements, and delta joins for cyclic patterns,
+        unless the first rows show that these are joined along keys and that binary joins keep less (docs/joins.md);
         ``explain`` shows the choice and the reason. An existing view keeps its plan.
 
         A stored view is refused if one of its Python functions, or anything that it reads, has changed

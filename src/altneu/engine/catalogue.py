@@ -20,7 +20,9 @@ from altneu.plan.physical import Plan, ViewPorts
 from altneu.plan.rewrite import (
     NEWER,
     Choices,
+    Exists,
     Joins,
+    Sizes,
     chosen_joins,
     optimise,
     share_orders,
@@ -307,31 +309,43 @@ class Catalogue:
         taken = {stored: own for own, stored in self._known_as.items()}
         return any(taken.get(stored, own) != own for own, stored in names.items())
 
+    def best(
+        self, name: str, collection: Collection, joins: Joins, sizes: Sizes | None = None
+    ) -> tuple[ir.Node, Choices]:
+        """The best plan at present, and what was chosen for it.
+
+        With ``sizes``, which tell how many rows come first, as if there were no view of this name.
+        """
+        node = without_indexes(optimise(collection.node))
+        joined, choices = chosen_joins(node, self._exists(None if sizes is None else name), joins, sizes)
+        shared, orders = share_orders(joined, [node for other, node in self.nodes.items() if other != name])
+        return shared, replace(choices, orders=orders)
+
     def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, Choices]:
         if joins not in ("auto", "delta", "binary"):
             raise PlanError(f'joins must be "auto", "delta" or "binary", got {joins!r}')
-        node = without_indexes(optimise(collection.node))
-        existing = self._journal.existing()
-
-        def exists(part: ir.Node, key: tuple[str, ...]) -> bool:
-            return arrangement_name(part, key) in existing
-
-        joined, deltas = chosen_joins(node, exists, joins)
-        shared, orders = share_orders(joined, [node for other, node in self.nodes.items() if other != name])
-        chosen = shared, Choices(deltas, orders)
+        chosen = shared, _ = self.best(name, collection, joins)
         stored = self._journal.views.get(name)
         if stored is None or shared.fingerprint == stored["fingerprint"]:
             return chosen
         others = list[tuple[ir.Node, Choices]]()  # what was worth it then need not be so now, and some rules came later
         for written in (collection.node, without_needs(collection.node)):
             for newer in ((), *NEWER):
-                for policy in (stored["delta"], joins):
-                    joined, deltas = chosen_joins(without_indexes(optimise(written, newer)), exists, policy)
+                for policy in (Choices(stored["delta"], turns=stored.get("turns", {})), joins):
+                    joined, choices = chosen_joins(without_indexes(optimise(written, newer)), self._exists(), policy)
                     orders = stored.get("orders", {})
-                    others.append((with_orders(joined, orders), Choices(deltas, orders)))
+                    others.append((with_orders(joined, orders), replace(choices, orders=orders)))
         if (upon := self.upon_views(collection)) is not None:
             others.append((upon, Choices()))
         return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), chosen)
+
+    def _exists(self, less: str | None = None) -> Exists:
+        existing = self._journal.existing(less)
+        return lambda part, key: arrangement_name(part, key) in existing
+
+    def read_by(self, name: str) -> frozenset[str]:
+        """The names of the sources that a view reads."""
+        return frozenset(self._read[name])
 
     def upon_views(self, collection: Collection) -> ir.Node | None:
         """A collection's plan upon the state of views, its own part unoptimised; None if it reads no view.

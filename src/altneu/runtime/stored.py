@@ -136,6 +136,7 @@ class StoredView(TypedDict):
     orders: NotRequired[Mapping[str, Mapping[str, Any]]]
     added: NotRequired[int]
     retain: NotRequired[StoredRetain]
+    turns: NotRequired[Mapping[str, list[int]]]
 
 
 class StoredSource(TypedDict):
