@@ -331,7 +331,7 @@ class Catalogue:
         others = list[tuple[ir.Node, Choices]]()  # what was worth it then need not be so now, and some rules came later
         for written in (collection.node, without_needs(collection.node)):
             for newer in ((), *NEWER):
-                for policy in (Choices(stored["delta"], turns=stored.get("turns", {})), joins):
+                for policy in (Choices(stored["delta"], turns={**stored.get("turns", {})}), joins):
                     joined, choices = chosen_joins(without_indexes(optimise(written, newer)), self._exists(), policy)
                     orders = stored.get("orders", {})
                     others.append((with_orders(joined, orders), replace(choices, orders=orders)))

@@ -24,17 +24,30 @@ class SizesOfInputs:
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
+        self._known: dict[tuple[str, tuple[str, ...] | None], int | None] = {}
 
     def rows(self, source: Source) -> int | None:
         """How many rows were inserted."""
+        return self._once(source, None)
+
+    def repeats(self, source: Source, columns: tuple[str, ...]) -> int | None:
+        """The most rows that are equal in some columns, none of which is null."""
+        return self._once(source, columns)
+
+    def _once(self, source: Source, columns: tuple[str, ...] | None) -> int | None:
+        at = source.name, columns
+        if at not in self._known:
+            self._known[at] = self._rows(source) if columns is None else self._repeats(source, columns)
+        return self._known[at]
+
+    def _rows(self, source: Source) -> int | None:
         frames = self._frames(source)
         if source.name not in self._inputs.sources or frames is None:
             return None
         counts = [frame.count() for frame in frames]
         return sum(counts) + sum(map(len, self._updates(source)))
 
-    def repeats(self, source: Source, columns: tuple[str, ...]) -> int | None:
-        """The most rows that are equal in some columns, none of which is null."""
+    def _repeats(self, source: Source, columns: tuple[str, ...]) -> int | None:
         frames = self._frames(source)
         if source.name not in self._inputs.sources or frames is None:
             return None

@@ -42,6 +42,8 @@ from altneu.plan.rewrite.sizes import Sizes
 from altneu.plan.rewrite.transform import handed_on_by, readers, replaced
 
 Joins = Literal["auto", "delta", "binary"]
+_Made = Literal["delta", "binary"] | Sequence[int]
+"""What is made of a tree: a join of all at once, the tree as it is, or joins in an order of its relations."""
 Exists = Callable[[Node, tuple[str, ...]], bool]
 """Whether a node is arranged by these columns already."""
 MOST_RELATIONS = 32
@@ -60,11 +62,10 @@ class _Grounds:
     joins: Joins | Choices = "auto"
     sizes: Sizes | None = None
 
-    def of_place(self, place: str) -> Joins | Sequence[int]:
-        """What is to become of the joins at a place; numbers are the relations in the order of their joins."""
-        if isinstance(self.joins, str):
-            return self.joins
-        return self.joins.turns.get(place) or ("delta" if place in self.joins.delta else "binary")
+
+def _as_before(choices: Choices, place: str) -> _Made:
+    """What was chosen for the joins at a place."""
+    return choices.turns.get(place) or ("delta" if place in choices.delta else "binary")
 
 
 def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
@@ -249,7 +250,7 @@ def _joined(  # a tree, and all that its choice goes by
 def _is_worth_lifting(tree: _Tree, grounds: _Grounds, place: str) -> bool:
     """Whether what is between the joins of a tree comes after it: on request, or where the pattern is cyclic."""
     if not isinstance(grounds.joins, str):
-        return grounds.of_place(f"{place}{_LIFTED}") != "binary"
+        return _as_before(grounds.joins, f"{place}{_LIFTED}") != "binary"
     if grounds.joins != "auto":
         return grounds.joins == "delta"
     return not tree.is_cut and is_cyclic(tuple(tuple(tree.name(v) for v in part) for part in tree.variables))
@@ -262,10 +263,10 @@ def _chosen(  # a tree, and all that its choice goes by
     lacking: set[Keyed],
     grounds: _Grounds,
     place: str,
-) -> tuple[Literal["delta", "binary"] | Sequence[int], str]:
+) -> tuple[_Made, str]:
     """Whether the relations should be joined at once, as the tree has it, or in another order; and why."""
     if not isinstance(grounds.joins, str):
-        return grounds.of_place(place), ", as when the view was first maintained"
+        return _as_before(grounds.joins, place), ", as when the view was first maintained"
     if grounds.joins != "auto":
         return grounds.joins, ", as requested"
     exists = grounds.exists

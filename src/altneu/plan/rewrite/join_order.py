@@ -71,12 +71,18 @@ def along_keys(  # a pattern, and all that the choice goes by
 
     ``at_once`` are the arrangements that the delta join would build.
 
-    Cost:   n orders of n relations are looked at, each made by taking the relation that adds fewest rows.
+    Cost:   n orders of n relations are looked at, each made by taking the relation that adds fewest rows; and once more
+            if the keys of the smaller sides of joins do not tell enough.
     """
     largest = max((rows for part in parts if (rows := sizes.rows(part)) is not None), default=0)
     if largest < TELLING_ROWS or len(parts) > MOST_IN_ORDER:
         return "delta", f": {CYCLIC}"
-    orders = [order for i in range(len(parts)) if (order := _from(i, parts, variables, needed, largest, sizes))]
+    orders: list[list[int]] = []
+    for known in (Sizes(sizes.sources, thorough=False), sizes):
+        every = [_from(i, parts, variables, needed, largest, known) for i in range(len(parts))]
+        if orders := [order for order in every if order is not None]:
+            sizes = known
+            break
     if not orders:
         return "delta", f": {CYCLIC}"
     kept = [_bytes(_arranged(in_turn(parts, variables, order, needed), len(parts)), exists, sizes) for order in orders]

@@ -35,11 +35,13 @@ class SourceSizes(Protocol):
 class Sizes:
     """Bounds for the collections of plans; what is found out about a source is asked once, and not before it matters.
 
+    With ``thorough=False`` of a join only the keys of the smaller side are asked for.
+
     Law:    no collection has more rows than its bound (tests/laws/test_sizes.py).
     """
 
-    def __init__(self, sources: SourceSizes) -> None:
-        self._sources = sources
+    def __init__(self, sources: SourceSizes, *, thorough: bool = True) -> None:
+        self.sources, self._thorough = sources, thorough
         self._rows: dict[str, int | None] = {}
         self._repeats: dict[tuple[str, Names], int | None] = {}
 
@@ -68,7 +70,7 @@ class Sizes:
     def _rows_of(self, node: Node) -> int | None:
         match node:
             case Source():
-                return self._sources.rows(node)
+                return self.sources.rows(node)
             case Linear() if is_one_by_one(node):
                 return self._rows[node.input.fingerprint]
             case Reduce(reducer=Aggregates()):
@@ -89,14 +91,14 @@ class Sizes:
         for _, side, key, others in sorted(sides, key=lambda s: s[0]):
             repeats = self.repeats(side, key)
             most = most if repeats is None else min(most, others * repeats)
-            if repeats == 1:
+            if repeats == 1 or not self._thorough:
                 break
         return most
 
     def _repeats_of(self, node: Node, columns: Names) -> int | None:
         match node:
             case Source():
-                return 1 if node.key and {*node.key} <= {*columns} else self._sources.repeats(node, columns)
+                return 1 if node.key and {*node.key} <= {*columns} else self.sources.repeats(node, columns)
             case Linear() if is_one_by_one(node):
                 names = handed_on_by(node)
                 same = tuple(dict.fromkeys(names[c] for c in columns if c in names))
