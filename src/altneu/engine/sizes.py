@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 
 from altneu.operators.source.node import Source
 from altneu.runtime.inputs import Inputs
-from altneu.runtime.spark.frames import is_dear
-from altneu.types import quote_name
+from altneu.runtime.spark.frames import is_dear, most_repeated
 
 
 class SizesOfInputs:
@@ -51,7 +50,7 @@ class SizesOfInputs:
         frames = self._frames(source)
         if source.name not in self._inputs.sources or frames is None:
             return None
-        most = sum(_most_in(frame, columns) for frame in frames)
+        most = sum(most_repeated(frame, columns) for frame in frames)
         pieces = [pa.table(dict(zip(u.schema.names, u.rows.columns, strict=True))) for u in self._updates(source)]
         tables = [piece.select(columns).drop_null() for piece in pieces]
         if tables:
@@ -65,12 +64,3 @@ class SizesOfInputs:
     def _frames(self, source: Source) -> list[Any] | None:
         frames = [frame for frame, _ in self._inputs.frames.get(source.name, ())]
         return None if any(map(is_dear, frames)) else frames
-
-
-def _most_in(frame: Any, columns: tuple[str, ...]) -> int:
-    from pyspark.sql import functions as sf
-
-    keys = [sf.col(quote_name(name)) for name in columns]
-    there = frame.select(*keys).where(" AND ".join(f"{quote_name(name)} IS NOT NULL" for name in columns))
-    ((most,),) = there.groupBy(*keys).count().agg(sf.max("count")).collect()
-    return most or 0

@@ -213,6 +213,16 @@ def is_dear(frame: DataFrame) -> bool:
     return (expected is None or expected > _SMALL_BYTES) and is_shuffled(frame)
 
 
+def most_repeated(frame: DataFrame, columns: Collection[str]) -> int:
+    """The most rows of a DataFrame that are equal in some columns, none of which is null; Spark counts, in one job."""
+    from pyspark.sql import functions as sf
+
+    keys = [sf.col(quote_name(name)) for name in columns]
+    there = frame.select(*keys).where(reduce(and_, [key.isNotNull() for key in keys]))
+    ((most,),) = there.groupBy(*keys).count().agg(sf.max("count")).collect()
+    return most or 0
+
+
 def columns_to_check(frame: DataFrame, stamp: Stamp) -> set[str]:
     """Columns of a source whose values may be refused: of another type in the DataFrame, or null where none may be.
 
