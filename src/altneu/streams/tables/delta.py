@@ -58,6 +58,15 @@ class Delta:
     step_bytes: int
     storage_options: Mapping[str, str] = field(repr=False)  # they may have passwords
 
+    def schema(self) -> pa.Schema:
+        """The columns of the present version.
+
+        Raises:
+            InputError: there is no such table.
+            StreamError: it cannot be read.
+        """
+        return pa.schema(_opened(self, None).schema().to_arrow())
+
     def open(
         self, source: str, columns: Sequence[str], check: Callable[[pa.Schema], None], position: int | None
     ) -> FollowedDelta:
@@ -199,25 +208,7 @@ class FollowedDelta:
         return f"Delta table {self._given.path}"
 
     def _open(self, version: int | None) -> DeltaTable:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError, TableNotFoundError
-
-        options = dict(self._given.storage_options) or None
-        try:
-            return DeltaTable(self._given.path, version, options)
-        except TableNotFoundError as error:
-            if version is None:
-                raise InputError(f"there is no Delta table at {self._given.path}: {_said(error)}") from error
-            self._gone(version, error)
-        except DeltaError as error:
-            self._gone(version, error) if version is not None else None
-            raise StreamError(f"{self.where} cannot be opened: {_said(error)}") from error
-
-    def _gone(self, version: int, cause: BaseException | None) -> NoReturn:
-        raise StreamError(
-            f"version {version} of {self.where} can no longer be read: its log, or files of it, were removed "
-            "(log retention, vacuum)"
-        ) from cause
+        return _opened(self._given, version)
 
     # which versions -------------------------------------------------------------------------------------------------
 
@@ -295,7 +286,7 @@ class FollowedDelta:
         """
         entry = self._entry(version)
         if entry is None:
-            self._gone(version, None)
+            _gone(self._given, version, None)
         files: list[DataFile] = []
         feed: list[DataFile] = []
         for action in map(json.loads, entry.splitlines()):
@@ -361,7 +352,13 @@ class FollowedDelta:
         """The columns of a version, those that are read being fit for the source."""
         arrow: pa.Schema = pa.schema(schema.to_arrow())
         self._check(arrow)
-        mapped = (configuration.get("delta.columnMapping.mode") or "none") != "none"
+        mode = configuration.get("delta.columnMapping.mode") or "none"
+        if mode not in ("none", "name"):
+            raise StreamError(
+                f"{self.where} maps its columns by {mode} (delta.columnMapping.mode), and altneu reads those that map "
+                "them by name; write it anew, or follow a stream of Spark's: spark.readStream.format('delta')"
+            )
+        mapped = mode == "name"
         in_files = {}
         for said in json.loads(schema.to_json())["fields"]:
             name = said["name"]
@@ -444,6 +441,28 @@ class FollowedDelta:
     @cached_property
     def _root(self) -> str:
         return unquote(str(self._table.table_uri)).rstrip("/")
+
+
+def _opened(given: Delta, version: int | None) -> DeltaTable:
+    """A table at a version, None: the present one."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        return DeltaTable(given.path, version, dict(given.storage_options) or None)
+    except DeltaError as error:
+        if version is not None:
+            _gone(given, version, error)
+        if isinstance(error, TableNotFoundError):
+            raise InputError(f"there is no Delta table at {given.path}: {_said(error)}") from error
+        raise StreamError(f"Delta table {given.path} cannot be opened: {_said(error)}") from error
+
+
+def _gone(given: Delta, version: int, cause: BaseException | None) -> NoReturn:
+    raise StreamError(
+        f"version {version} of Delta table {given.path} can no longer be read: its log, or files of it, were removed "
+        "(log retention, vacuum)"
+    ) from cause
 
 
 def _parts(files: Sequence[DataFile]) -> tuple[Part, ...]:
