@@ -19,7 +19,7 @@ from faults.delta_tables import Changing
 from faults.local import many
 from faults.report import Findings
 
-MOST = 400  # operations on files of a run
+MOST = 250  # operations on files of a run, about
 _DIED = (-signal.SIGKILL, -signal.SIGALRM)
 
 
@@ -48,7 +48,7 @@ def killed_and_resumed(
             table.change()
         point: dict[str, Any] = {}
         if attempt < kills:
-            point = rng.choice([{"clock": rng.uniform(0.02, 0.8)}, {"kill": rng.randint(1, MOST)}])
+            point = rng.choice([{"clock": rng.uniform(0.02, 0.6)}, {"kill": rng.randint(1, MOST)}])
         ended, wrote = _run(server, rivals if rng.random() < 0.5 else None, place, options | point)
         deaths += ended.code in _DIED
         written += wrote

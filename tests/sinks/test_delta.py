@@ -168,6 +168,27 @@ def test_two_sinks_on_one_table(tmp_path, mode, monkeypatch):
             assert read(tmp_path / "t") == shown(session.view(name))
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_two_sinks_create_a_table_at_once(tmp_path, written, monkeypatch):
+    with open_session(None) as session:
+        session.insert("events", [(1, "a", 1.0), (1, "a", 1.0)])
+        session.advance()
+        one, two = (an.sinks.delta(session.view("all"), tmp_path / "t") for _ in range(2))
+        create = type(two)._create
+
+        def late(self, before):
+            monkeypatch.setattr(type(two), "_create", create)
+            one.run() if written else create(one, None)
+            create(self, before)
+
+        monkeypatch.setattr(type(two), "_create", late)
+        if written:
+            with pytest.raises(SinkError, match="was written by another process meanwhile; run again"):
+                two.run()
+        assert two.run() == (0 if written else 1)
+        assert counted(tmp_path / "t") == shown(session.view("all"))
+
+
 def test_a_compaction_beside_is_no_obstacle(tmp_path, monkeypatch):
     with open_session(None) as session:
         sink = an.sinks.delta(session.view("last"), tmp_path / "t", key=["k"])

@@ -184,7 +184,7 @@ class DeltaSink(Sink):
         rows = self._rows(updates)
         for left in reversed(range(_TRIES)):
             try:
-                self._create()
+                self._create(before)
                 properties = self._properties(after)
                 if not len(updates):
                     self._write_mark(properties)
@@ -193,8 +193,7 @@ class DeltaSink(Sink):
                 else:
                     self._merge(rows, properties)
             except CommitFailedError as error:
-                if self.mark() != before:
-                    raise SinkError(f"{self.where} was written by another process meanwhile; run again") from error
+                self._refuse_rival(before, error)
                 if not left:
                     raise SinkError(
                         f"{self.where} is changed by another program all the time, so that no commit succeeded: {error}"
@@ -207,11 +206,19 @@ class DeltaSink(Sink):
             else:
                 return
 
-    def _create(self) -> None:
-        """Create the table, empty and without a mark, if it does not exist."""
-        if self._table is None:
-            from deltalake import DeltaTable
+    def _refuse_rival(self, before: Mark | None, error: BaseException) -> None:
+        """Refuse a target whose mark is another one, now that it is read again."""
+        if self.mark() != before:
+            raise SinkError(f"{self.where} was written by another process meanwhile; run again") from error
 
+    def _create(self, before: Mark | None) -> None:
+        """Create the table, empty and without a mark, if it does not exist."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        if self._table is not None:
+            return
+        try:
             self._table = DeltaTable.create(
                 self._path,
                 self._schema,
@@ -220,6 +227,10 @@ class DeltaSink(Sink):
                 storage_options=self._options,
                 raise_if_key_not_exists=False,
             )
+        except DeltaError as error:
+            self._refuse_rival(before, error)  # another one has created it, and perhaps written
+            if self._table is None:
+                raise
 
     def _write_mark(self, properties: CommitProperties) -> None:
         assert self._table is not None
