@@ -19,7 +19,7 @@ from faults.delta_tables import Changing
 from faults.local import many
 from faults.report import Findings
 
-MOST = 250  # operations on files of a run, about
+MOST = 80  # operations on files of a run, about
 _DIED = (-signal.SIGKILL, -signal.SIGALRM)
 
 

@@ -97,6 +97,25 @@ def test_a_version_in_pieces(path, tmp_path):
         assert session.lower >= lower + 3
 
 
+def test_it_is_stopped_between_two_pieces(path):
+    for i in range(4):
+        write_deltalake(path, rows_of((i, "a", 0)), mode="append")
+    with an.Session() as session:
+        view = session.maintain("rows", ROWS)
+        started = []
+
+        def stop(status, step):
+            if not started:
+                started.append(following.stop())  # which does not wait, as it is called by a step
+
+        with session.lock:  # the first step waits until the object is known
+            following = session.follow(rows=an.delta(path, max_bytes=1), on_step=stop)
+        assert following.wait(100)
+        assert (session.lower, len(view.to_pylist())) == (1, 1)
+        follow(session, path)
+        assert (session.lower, len(view.to_pylist())) == (4, 4)
+
+
 def _failed(following):
     try:
         following.wait(100)
@@ -321,6 +340,29 @@ def test_columns_that_come_and_columns_that_go(path):
         view = session.maintain("rows", late)
         follow(session, path, given={"from_version": 1})
         assert view.to_pylist() == [(2, 5.0)]
+
+
+def test_a_column_whose_type_changes(path):
+    write_deltalake(path, rows_of((1, "a", 0), (2**40, "b", 0)))
+    with an.Session() as session:
+        view = session.maintain("rows", ROWS)
+        follow(session, path)
+        less = rows_of((3, "c", 0)).set_column(0, "k", pa.array([3], pa.int32()))
+        write_deltalake(path, less, mode="overwrite", schema_mode="overwrite")
+        with pytest.raises(
+            StreamError, match=r"has column 'k' as int32, and a value of it in the file .* is none.*restart="
+        ):
+            follow(session, path)
+        assert len(view.to_pylist()) == 2
+        text = rows_of((3, "c", 0)).set_column(0, "k", pa.array(["3"]))
+        write_deltalake(f"{path} 2", rows_of((1, "a", 0)))
+        session.unfollow("rows")
+        follow(session, f"{path} 2")
+        write_deltalake(f"{path} 2", text, mode="overwrite", schema_mode="overwrite")
+        with pytest.raises(
+            StreamError, match=r"version 1 of .* changed its columns, .*column 'k' of source 'rows' is bigi"
+        ):
+            follow(session, f"{path} 2")
 
 
 def test_a_column_of_another_type_is_refused_at_once(path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import random
+import shutil
 from collections import Counter
 
 import pyarrow as pa
@@ -325,12 +326,22 @@ def test_what_is_refused_leaves_the_table_as_it_was(tmp_path):
             an.sinks.delta(last, tmp_path / "mine", key=["k"]).run()
 
 
+def test_a_table_that_was_removed_is_made_anew(tmp_path):
+    with open_session(None) as session:
+        created = sinks(session, tmp_path)
+        for k in range(2):
+            session.insert("events", [(k, "a", 1.0)])
+            session.advance()
+            for sink, read in created[:2]:
+                sink.run()
+                assert read(sink._path) == shown(sink.view)
+                shutil.rmtree(sink._path)
+
+
 def test_an_older_store_is_refused(tmp_path):
     chance = random.Random(1)
     with open_session(tmp_path / "state") as session:
         step(session, chance)
-    import shutil
-
     shutil.copytree(tmp_path / "state", tmp_path / "copy")
     with open_session(tmp_path / "state") as session:
         step(session, chance)

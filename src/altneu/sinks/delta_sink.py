@@ -122,13 +122,11 @@ class DeltaSink(Sink):
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
+        self._table = None
         try:
-            if self._table is not None:
-                self._table.update_incremental()
-            elif DeltaTable.is_deltatable(self._path, self._options):
+            if DeltaTable.is_deltatable(self._path, self._options):
                 self._table = DeltaTable(self._path, storage_options=self._options)
         except DeltaError as error:
-            self._table = None
             raise SinkError(f"{self.where} cannot be opened: {error}") from error
         return self._table
 

@@ -185,6 +185,8 @@ class TableStream(Stream):
             return
         first, of = (record.piece + 1, record.of) if resumed else (0, version.pieces(self._given.step_bytes))
         for piece in range(first, of):
+            if self._stopping:
+                return  # the rest of the version is taken when it is followed again
             self._take_piece(self._rows(version, piece, of), (table.identity, number, plan, piece, of), snapshot=False)
 
     def _rows(self, version: Version, piece: int, of: int) -> pa.Table:

@@ -425,7 +425,13 @@ class FollowedDelta:
             return pa.repeat(_value(file.partition.get(called, file.partition.get(name)), kind), count)
         if called not in table.column_names:  # the file is older than the column
             return pa.nulls(count, kind)
-        return table[called].cast(kind)  # as the file's writer stored it, perhaps before the column was widened
+        try:  # it is stored in a form of the writer's, or as it was before the column was widened
+            return table[called].cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise StreamError(
+                f"{self.where} has column {name!r} as {kind}, and a value of it in the file {file.path!r} "
+                f"is none: {error}"
+            ) from error
 
     def _masks_of(self, version: int) -> dict[str, Any]:
         """Of files with a deletion vector in a version, which rows count."""
