@@ -342,6 +342,24 @@ def test_columns_that_come_and_columns_that_go(path):
         assert view.to_pylist() == [(2, 5.0)]
 
 
+def test_a_field_that_comes_into_a_column(path):
+    old, new = ({"o": {"q": 1}, "l": [{"q": 1}]}, {"o": {"q": 2, "r": "x"}, "l": [{"q": 2, "r": "y"}]})
+    write_deltalake(path, pa.Table.from_pylist([old]))
+    nested = an.source("t", "o struct<q: bigint, r: string>, l array<struct<q: bigint, r: string>>")
+    with an.Session() as session:
+        before = session.maintain("t", an.source("t", "o struct<q: bigint>"))
+        follow(session, path, "t")
+        write_deltalake(path, pa.Table.from_pylist([new]), mode="append", schema_mode="merge")
+        follow(session, path, "t")
+        assert sorted(row["o"]["q"] for row in before.to_arrow().to_pylist()) == [1, 2]
+    with an.Session() as session:
+        view = session.maintain("t", nested)
+        follow(session, path, "t")
+        DeltaTable(path).delete("o.q = 1")
+        follow(session, path, "t")
+        assert view.to_arrow().to_pylist() == [new]
+
+
 def test_a_column_whose_type_changes(path):
     write_deltalake(path, rows_of((1, "a", 0), (2**40, "b", 0)))
     with an.Session() as session:

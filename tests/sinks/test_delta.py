@@ -6,11 +6,17 @@ import datetime as dt
 import decimal
 import random
 import shutil
+import socket
+import subprocess
+import sys
+import time
+import uuid
 from collections import Counter
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from s3fs import S3FileSystem
 
 import altneu as an
 from altneu.errors import SchemaError, SinkError, UnknownColumnError
@@ -247,6 +253,46 @@ def test_a_session_follows_what_another_keeps(tmp_path):
         assert (tmp_path / "t" / "_change_data").exists()
 
 
+@pytest.fixture
+def storage():
+    """deltalake's options of an S3 in another process: deltalake holds this one's lock while it asks."""
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        port = str(chosen.getsockname()[1])
+    command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", port]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        address, secret = f"http://127.0.0.1:{port}", "s3cr3t"
+        client = S3FileSystem(key="k", secret=secret, client_kwargs={"endpoint_url": address})
+        for _ in range(600):
+            try:
+                client.mkdir("tests")
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield {
+            "AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": secret,
+            "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true",
+        }  # fmt: skip
+        server.kill()
+
+
+def test_tables_on_an_object_store(storage):
+    """The same on S3, with deltalake's own options: kept, and followed in pieces."""
+    path, chance = f"s3://tests/{uuid.uuid4().hex}/last one", random.Random(9)
+    kept = an.source("last", "k long, n long, total double")
+    with open_session(None) as one, an.Session() as two:
+        view = two.maintain("last", kept)
+        sink = an.sinks.delta(one.view("last"), path, key=["k"], partition_by=["n"], storage_options=storage)
+        given = {"storage_options": storage, "max_bytes": 1}
+        for _ in range(3):
+            step(one, chance)
+            assert sink.run() > 0
+            follow(two, path, "last", given=given)
+            assert shown(view) == shown(one.view("last"))
+            assert sink.run() == 0
+    assert "s3cr3t" not in repr(an.delta(path, **given))
+
+
 def test_values_of_every_type_come_back_as_they_were(tmp_path):
     columns = {
         "i": "byte", "j": "short", "k": "int", "l": "long", "f": "float", "d": "double", "b": "boolean", "s": "string",
@@ -317,10 +363,15 @@ def test_what_is_refused_leaves_the_table_as_it_was(tmp_path):
             with pytest.raises(SinkError, match=r"view 'all' has several rows of key {'k': 2}; choose a key"):
                 sink.run()
         assert DeltaTable(tmp_path / "t").version() == version
-        with pytest.raises(SinkError, match=r"was created with mode 'upsert', but this sink has 'merge'"):
+        with pytest.raises(SinkError, match=r"has mode 'upsert', but this sink has 'merge'"):
             an.sinks.delta(everything, tmp_path / "t").run()
-        with pytest.raises(SinkError, match=r"was created with view 'all', but this sink has 'last'"):
+        with pytest.raises(SinkError, match=r"has view 'all', but this sink has 'last'"):
             an.sinks.delta(last, tmp_path / "t", key=["k"]).run()
+        for wrong, text in {"partition_by": ["k"], "configuration": {"delta.appendOnly": "true"}}.items():
+            with pytest.raises(
+                SinkError, match=f"has {'delta.appendOnly' if wrong == 'configuration' else wrong}.*but this sink"
+            ):
+                an.sinks.delta(everything, tmp_path / "t", key=["k"], **{wrong: text}).run()
         write_deltalake(tmp_path / "mine", pa.table({"k": [1]}))
         with pytest.raises(SinkError, match="was not made by a sink of altneu"):
             an.sinks.delta(last, tmp_path / "mine", key=["k"]).run()

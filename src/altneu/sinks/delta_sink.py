@@ -142,14 +142,16 @@ class DeltaSink(Sink):
 
     def _check_table(self, table: DeltaTable) -> None:
         """Refuse a table that is not of this sink."""
-        said = table.metadata().configuration
-        if "altneu.view" not in said:
+        metadata = table.metadata()
+        if "altneu.view" not in metadata.configuration:
             raise SinkError(f"{self.where} was not made by a sink of altneu; choose another path")
-        for name, value in self._declared.items():
+        said = {**metadata.configuration, "partition_by": json.dumps(metadata.partition_columns)}
+        given = {**self._declared, **self._configuration, "partition_by": json.dumps(self._partition_by)}
+        for name, value in given.items():
             if said.get(name) != value:
                 raise SinkError(
-                    f"{self.where} was created with {name.removeprefix('altneu.')} {said.get(name)!r}, but this sink "
-                    f"has {value!r}; use the same, or choose another path"
+                    f"{self.where} has {name.removeprefix('altneu.')} {said.get(name)!r}, but this sink has {value!r}; "
+                    "use the same, or choose another path"
                 )
 
     def _properties(self, after: Mark) -> CommitProperties:
