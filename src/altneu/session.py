@@ -778,8 +778,8 @@ class Session(Closing):
         name. On Spark Connect the server writes the micro-batches into the folder, from which they are taken.
 
         ``session.follow(orders=an.delta(path))`` follows a Delta table, without Spark: each version takes the next
-        time. ``time`` may be a column then; ``diff``, ``command``, ``max_rows`` and ``snapshots`` are left out,
-        ``trigger`` is how often it looks for a new version, and ``restart`` makes the source what the table is now
+        time. ``time`` and ``diff`` may be columns then; ``command``, ``max_rows`` and ``snapshots`` are left
+        out, ``trigger`` is how often it looks for a new version, and ``restart`` makes the source what the table is now
         (docs/howto/delta.md).
 
         ``on_step(status, step)`` is called after every step of a stream, in the stream's thread and before the next

@@ -252,6 +252,32 @@ def test_rows_have_times_of_their_own(path):
             follow(session, path, "keys", time="k + 1")
 
 
+def test_a_log_of_changes_is_followed_by_its_times_and_diffs(path, tmp_path):
+    """What one session keeps as a log is the same source in another, at the same times."""
+    log = str(tmp_path / "log")
+    with an.Session(retain="all") as one, an.Session(retain="all") as two:
+        rows, again = one.maintain("rows", ROWS), two.maintain("v", QUERY)
+        wanted, chance = one.maintain("v", QUERY), random.Random(3)
+        with an.sinks.delta(rows, log, mode="append").attach():
+            for _ in range(6):
+                one.insert("rows", [(chance.randrange(3), chance.choice("abc"), 0)] * chance.randint(1, 2))
+                one.retract("rows", rows.to_pylist()[:1] if one.lower else [])
+                one.advance(to=one.lower + (chance.randint(1, 2) if one.lower else 1))
+        follow(two, log, time="time", diff="diff", given={"from_version": 0})
+        two.advance(to=one.lower)
+        for t in range(one.lower):
+            assert contents(again, at=t) == contents(wanted, at=t)
+    write_deltalake(path, rows_of((1, "a", None)))
+    with an.Session() as session:
+        session.maintain("rows", ROWS)
+        for diff, match in {
+            "p": "diff='p' of source 'rows' is null in a row",
+            "v": "diff='v' of .* got string",
+        }.items():
+            with pytest.raises((StreamError, SchemaError), match=match):
+                follow(session, path, diff=diff)
+
+
 def test_a_source_with_a_key_and_one_that_only_grows(path):
     keyed = an.source("rows", "k long, v string", key="k")
     write_deltalake(path, rows_of((1, "a", 0), (2, "b", 0)), partition_by=["p"])
@@ -563,7 +589,7 @@ def test_what_is_refused(path):
             an.delta(path, **wrong)
     with an.Session() as session:
         session.maintain("rows", ROWS)
-        for wrong in ({"diff": -1}, {"command": "insert"}, {"max_rows": 5}, {"snapshots": True}):
+        for wrong in ({"command": "insert"}, {"max_rows": 5}, {"snapshots": True}):
             with pytest.raises(InputError, match=f"{next(iter(wrong))}=.* of source 'rows' is for streams of Spark's"):
                 follow(session, path, **wrong)
         with pytest.raises(InputError, match="trigger must be a span such as"):

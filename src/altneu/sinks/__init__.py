@@ -72,8 +72,8 @@ def delta(  # options, each by its name
     that write at once one is refused, and a run that has nothing to do writes nothing.
 
     The table is created with the first run: ``partition_by`` names columns, and ``configuration`` has properties, such
-    as ``{"delta.enableChangeDataFeed": "true"}``; later runs are given the same.
-    programs may read it, compact it and vacuum it, and must not change its rows.
+    as ``{"delta.enableChangeDataFeed": "true"}``; with an existing table they must agree. ``storage_options`` are
+    deltalake's, for object stores. Other programs may read it, compact it and vacuum it, and must not change its rows.
 
     Cost:   a run reads the columns of the key (of all columns without one), and writes the files anew that have a row
             that changes; with ``mode="append"`` it writes the changes.

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.rows import Ints
 from altneu.engine.engine import Engine
 from altneu.engine.replace import difference, refuse_replacing
 from altneu.errors import InputError, SchemaError, StreamError
 from altneu.operators.source.keyed import ROW
 from altneu.order import Antichain, Epoch
 from altneu.plan import ir
-from altneu.runtime.inputs import Inputs, Stamp, conform, named
+from altneu.runtime.inputs import Inputs, Stamp, conform, named, whole_number
 from altneu.streams.record import Record
 from altneu.streams.stream import Options, Registry, Stream
 from altneu.streams.tables import DIFF, Given, Table, Version, seconds_of
@@ -23,8 +24,8 @@ from altneu.trace.update import Updates, consolidate
 
 POLL = 0.5  # seconds between two looks for a new version
 _SNAPSHOT = "contents "  # before the checksum of a version that was taken whole
-# What a table says itself, or an.delta, with the values that say nothing.
-_LEFT_OUT = {"diff": 1, "command": None, "max_rows": None, "snapshots": False}
+# What is of streams alone, with the values that say nothing.
+_LEFT_OUT = {"command": None, "max_rows": None, "snapshots": False}
 
 
 class TableStream(Stream):
@@ -49,7 +50,9 @@ class TableStream(Stream):
                 "Declare the source without distinct=True, and use .distinct() where it is read"
             )
         super().__init__(engine, registry, source, replace(options, diff=DIFF))
-        names = list(dict.fromkeys([*source.schema.names, *self.controls.values()]))
+        self._weight = options.diff if isinstance(options.diff, str) else whole_number(options.diff, "diff")
+        self._numbers = [*self.controls.values(), *([self._weight] if isinstance(self._weight, str) else [])]
+        names = list(dict.fromkeys([*source.schema.names, *self._numbers]))
         self._check_late()
         record = registry.stored(source.name)
         position = None if record.query is None or self._begins_again(record) else record.batch
@@ -68,11 +71,12 @@ class TableStream(Stream):
         source = self.source
         frontier = Antichain.of(self.engine.lattice, 0)
         Stamp(source.name, source.schema, self.engine.lattice, frontier, 0, 1).updates(there.empty_table())
-        for column in self.controls.values():
+        for column in self._numbers:
             kind = there.field(column).type if column in there.names else None
             if kind is None or not pa.types.is_integer(kind):
+                what = "diff" if column == self._weight else "time"
                 raise SchemaError(
-                    f"time={column!r} of source {self.name!r} must be a column of the table with whole numbers, "
+                    f"{what}={column!r} of source {self.name!r} must be a column of the table with whole numbers, "
                     f"got {'none of this name' if kind is None else named(kind)}; without Spark it is no expression"
                 )
 
@@ -196,8 +200,18 @@ class TableStream(Stream):
         for name, column in self.controls.items():
             table = table.append_column(name, table[column])
         rows = conform(table.select([field.name for field in fields]), pa.schema(fields), self.name)
-        diffs = np.asarray(table[DIFF], np.int64)
+        diffs = self._diffs(table)
         net = consolidate(Updates(rows, np.zeros((1, rows.count), np.int64), diffs), Epoch())
         net = net.take(np.argsort(net.diffs > 0, kind="stable"))
         result = pa.Table.from_batches([net.rows.to_batch()]).append_column(DIFF, pa.array(net.diffs))
         return result.append_column(ROW, pa.array(np.arange(len(net))))
+
+    def _diffs(self, table: pa.Table) -> Ints:
+        """Of rows that came 1, of those that went -1, each times what ``diff`` says."""
+        signs = np.asarray(table[DIFF], np.int64)
+        if not isinstance(self._weight, str):
+            return signs * self._weight
+        column = table[self._weight]
+        if column.null_count:
+            raise SchemaError(f"diff={self._weight!r} of source {self.name!r} is null in a row; every row needs a diff")
+        return signs * np.asarray(column.cast(pa.int64()))
