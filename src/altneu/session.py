@@ -28,7 +28,7 @@ from altneu.plan.rewrite import Joins
 from altneu.runtime.interrupts import Lock
 from altneu.runtime.spark.jobs import Jobs
 from altneu.store import Location, Store
-from altneu.streams import Following, Status, Streams
+from altneu.streams import Delta, Following, Status, Streams
 from altneu.views.contents import summary
 from altneu.views.imported import Imported
 from altneu.views.peek import peek
@@ -736,7 +736,7 @@ class Session(Closing):
 
     def follow(  # noqa: PLR0913  # options, each by its name
         self,
-        streams: Mapping[str, DataFrame] = MappingProxyType({}),
+        streams: Mapping[str, DataFrame | Delta] = MappingProxyType({}),
         /,
         *,
         checkpoint: str | Path | None = None,
@@ -751,9 +751,9 @@ class Session(Closing):
         snapshots: bool | Mapping[str, bool] = False,
         restart: str | Mapping[str, str] | None = None,
         on_step: Callable[[Status, Step], object] | None = None,
-        **more: DataFrame,
+        **more: DataFrame | Delta,
     ) -> Following:
-        """Feed sources from Structured Streaming: each micro-batch counts once, whatever is killed in between.
+        """Feed sources from Structured Streaming or from tables: each row counts once, whatever is killed in between.
 
         ``session.follow(edges=spark.readStream...)``, or a mapping if a name is not an identifier. A micro-batch takes
         the next time of the session, which closes it. The same commit has the stream's position. With ``available_now``
@@ -778,11 +778,17 @@ class Session(Closing):
         the error that reports this names the value to give. An option that differs between streams is a mapping by
         name. On Spark Connect the server writes the micro-batches into the folder, from which they are taken.
 
+        ``session.follow(orders=an.delta(path))`` follows a Delta table, without Spark: each version takes the next
+        time. ``time`` and ``diff`` may be columns then; ``command``, ``max_rows`` and ``snapshots`` are left
+        out, ``trigger`` is how often it looks for a new version, and ``restart`` makes the source what the table is now
+        (docs/howto/delta.md).
+
         ``on_step(status, step)`` is called after every step of a stream, in the stream's thread and before the next
         step of any: ``view.changes()`` has the changes of this step. If it raises, the stream stops after this step.
 
         Cost:   a one-row micro-batch is a Spark job to fetch it and a step in the driver (docs/streams_in.md).
-        Law:    each row is counted once (tests/session/test_follow_killed.py).
+        Law:    each row is counted once (tests/session/test_follow_killed.py,
+                tests/session/test_follow_delta_killed.py).
 
         Raises:
             InputError: no stream, a source that is followed already, or wrong options.
