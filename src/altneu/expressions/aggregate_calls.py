@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError, UnsupportedFunctionError
+from altneu.expressions import catalogue
+from altneu.expressions.catalogue import INSTEAD
 from altneu.expressions.coercion import INTEGRAL, contains_map, is_decimal, is_numeric
 from altneu.expressions.construct import call, cast, get_field, literal
 from altneu.expressions.expr import Call, Expr, Literal
@@ -353,32 +355,10 @@ ALIASES = {"mean": "avg", "array_agg": "collect_list", "every": "bool_and", "any
 WITH_ORDER = ("collect_list", "listagg", "string_agg", "mode", "percentile_cont", "percentile_disc")
 """Aggregates that may be followed by WITHIN GROUP (ORDER BY …)."""
 
-_SKETCH = "which keeps a sketch; count(DISTINCT x), percentile(x, p) and top_k are exact"
-_INSTEAD = {
-    **dict.fromkeys(
-        ("first", "first_value", "last", "last_value"),
-        "it depends on the order in which rows arrive; use min_by(x, y) or max_by(x, y), which say what comes first",
-    ),
-    "histogram_numeric": "its bins depend on the order in which rows arrive; use percentile(x, array(0.1, 0.2, …)), or "
-    "count(*) grouped by floor(x / width)",
-    "product": "a product of doubles depends on the order of its factors; use exp(sum(ln(x))), or reduce(fn)",
-    **dict.fromkeys(
-        ("grouping", "grouping_id"),
-        "it distinguishes the sets of GROUP BY ROLLUP, CUBE and GROUPING SETS; this query has none",
-    ),
-    "approx_top_k": "it is a sketch; count the rows of each value and take top_k",
-    "collect_union": "explode the arrays and use collect_set",
-    "measure": "it is of metric views; use the aggregate itself",
-}
-
 
 def refusal(name: str) -> UnsupportedFunctionError:
     """The error of an aggregate that is not maintained: why, and what is nearest."""
-    instead = _INSTEAD.get(name)
-    if instead is None and (
-        "sketch" in name or name.split("_", maxsplit=1)[0] in ("hll", "kll", "theta", "tuple", "approx")
-    ):
-        instead = f"it is an aggregate {_SKETCH}"
+    instead = INSTEAD.get(name) or catalogue.refusal(name)
     if instead is None:
         instead = f"use one of {', '.join(sorted(HANDLERS))}, or reduce(fn)"
     return UnsupportedFunctionError(f"the aggregate {name}() is not supported: {instead}")

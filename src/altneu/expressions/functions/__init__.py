@@ -12,7 +12,10 @@ from altneu.expressions.functions import (
     date_moving,
     datetime,
     digests,
+    documents,
+    encodings,
     formatted,
+    from_json,
     higher_order,
     logic,
     logical_time,
@@ -23,6 +26,8 @@ from altneu.expressions.functions import (
     raising,
     strings,
     text,
+    urls,
+    words,
 )
 
 __all__ = [
@@ -37,7 +42,10 @@ __all__ = [
     "date_moving",
     "datetime",
     "digests",
+    "documents",
+    "encodings",
     "formatted",
+    "from_json",
     "higher_order",
     "logic",
     "logical_time",
@@ -48,4 +56,6 @@ __all__ = [
     "raising",
     "strings",
     "text",
+    "urls",
+    "words",
 ]

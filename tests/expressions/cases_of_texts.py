@@ -1,0 +1,176 @@
+"""Expressions of texts, bytes and maps over ``values.SCHEMA``, beside those of ``cases``."""
+
+from __future__ import annotations
+
+XS, YS, SS = "array(i1, i2, small)", "array(i2, 7)", "array(s1, s2)"
+NULLABLE, MAP = "if(b1, null, array(i1, i2))", "map('a', i1, 'b', i2)"
+URL = "concat('http://u:p@', if(b1, 'h.org:80', '127.0.0.1'), '/a/', url_encode(s1), '?k=', url_encode(s2), '&x=%20#f')"
+ODD_URLS = (
+    "element_at(array('http://h_x/', 'http://[::1]:8/x', '//host/x?', 'a:b', 'http:///x?q#', 'mailto:a@b', '', 'abc', "
+    "'http://h:8x/', 'http://-a.org/', 'x:/p;a=1/é', 'http://a.b./?k=1&k=2'), pmod(coalesce(small, 0), 12) + 1)"
+)
+BAD_URLS = (
+    "element_at(array('http://h/a b', 'http://', '1http://x/', 'http://ho|st/', 'http://h/%zz', 'http://h/^', 'a:', "
+    "':x', 'http://h/p[', 'http://[x]/', 'ok'), pmod(coalesce(small, 0), 11) + 1)"
+)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+ENCODINGS = _lines(f"""
+    bin(i1)
+    bin(l1)
+    conv(num, 10, 16)
+    conv(num, 16, -10)
+    conv(num, 36, 2)
+    conv(l1, 10, -36)
+    conv(s1, 16, small)
+    conv('7b', small * 4, 10)
+    unhex(num)
+    unhex(hex(x1))
+    unhex(s1)
+    unbase64(base64(x1))
+    unbase64(concat(base64(x1), '\\n*'))
+    encode(s1, 'utf-8')
+    encode(s1, 'UTF-16')
+    encode(s1, 'UTF-16LE')
+    encode(s1, 'UTF-32')
+    encode(s1, 'iso-8859-1')
+    encode(s1, 'us-ascii')
+    encode(s1, s2)
+    decode(x1, 'ISO-8859-1')
+    decode(x1, 'US-ASCII')
+    decode(encode(s1, 'UTF-16'), 'UTF-16')
+    decode(encode(s1, 'UTF-32'), 'utf-32')
+    decode(x1, 'UTF-16BE')
+    decode(s1, 'ISO-8859-1')
+    decode(i1, 1, 'one', null, s1, 7, 'seven')
+    decode(s1, 'a', i1, 'b', 2, l1)
+    to_binary(num)
+    to_binary(s1, 'utf-8')
+    to_binary(base64(x1), 'base64')
+    to_binary(s1, 'base64')
+    try_to_binary(num, 'hex')
+    try_to_binary(num, 'base64')
+    try_to_binary(concat(num, '='), 'base64')
+    to_base32(x1)
+    to_base32(s1)
+    from_base32(to_base32(x1))
+    from_base32(s1)
+    from_base32(num)
+    hmac(concat('k', s1), s2)
+    hmac('k', x1, 'MD5')
+    hmac(s1, s2, 'SHA-1')
+    hmac('k', s1, 'SHA-512')
+    is_valid_utf8(s1)
+    make_valid_utf8(s1)
+    validate_utf8(s1)
+    try_validate_utf8(s1)
+    url_encode(s1)
+    url_encode(num)
+    url_decode(url_encode(s1))
+    url_decode(s1)
+    url_decode(num)
+    try_url_decode(s1)
+    bitmap_bit_position(l1)
+    bitmap_bucket_number(l1)
+    bitmap_count(x1)
+    bit_get(i1, small)
+    getbit(l1, 63)
+    bit_get(y1, 7)
+    {
+    "".join(
+        f'''
+    parse_url({URL}, '{part}')'''
+        for part in ("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "FILE", "AUTHORITY", "USERINFO", "x")
+    )
+}
+    parse_url({URL}, 'QUERY', 'k')
+    parse_url({URL}, 'PATH', 'k')
+    {
+    "".join(
+        f'''
+    parse_url({ODD_URLS}, '{part}')'''
+        for part in ("HOST", "PATH", "QUERY", "FILE", "AUTHORITY")
+    )
+}
+    parse_url({BAD_URLS}, 'HOST')
+    try_parse_url({BAD_URLS}, 'PATH')
+    parse_url({ODD_URLS}, 'QUERY', 'k')
+""")
+
+WORDS = _lines(f"""
+    soundex(s1)
+    soundex(concat('ash', s1, 'wick'))
+    luhn_check(num)
+    luhn_check(concat('7992739871', small))
+    jaro_winkler_similarity(s1, s2)
+    jaro_winkler_similarity(s1, 'abcd')
+    jaro_winkler_similarity('crate', 'trace')
+    find_in_set(s1, concat(s2, ',a,,abc'))
+    find_in_set('', s1)
+    mask(s1)
+    mask(s1, 'Q', null, 'd', 'o')
+    mask(concat(s1, '9٣😀'), 'U', 'l', 'd', '*')
+    quote(s1)
+    str_to_map(s1)
+    str_to_map(concat('a:', s1, ';b'), ';', ':')
+    str_to_map(concat('x=1&y=', num), '&', '=')
+    elt(1, s1, s2)
+    elt(small, s1, s2, 'c')
+    elt(2, x1, x1)
+    elt(2, s1, i1)
+    nullifzero(i1)
+    nullifzero(n1)
+    nullifzero(d1)
+    zeroifnull(i1)
+    zeroifnull(d1)
+    zeroifnull(n1)
+    typeof(n1)
+    typeof({XS})
+    collation(s1)
+    current_timezone()
+    assert_true(b1)
+    between(i1, small, 7)
+    assert_true(i1 > 0, concat('no: ', s1))
+    regexp_extract_all(s1, '([a-z])([a-z])', 2)
+    regexp_extract_all(s1, '[a-z]+', 0)
+    regexp_extract_all(s1, '([a-b])?([c-z])')
+    regexp_extract_all(s1, '([a-b])', 3)
+    regexp_extract_all(s1, concat('([', hex(s2), 'a-c])'))
+    regexp_instr(s1, '[b-z]')
+    regexp_instr(s1, 'q')
+    regexp_instr(s1, '')
+    regexp_instr(s1, concat('[', hex(s2), 'b]'), 0)
+""")
+
+MAPS = _lines(f"""
+    array_insert({XS}, 2, 9)
+    array_insert({XS}, small, 9)
+    array_insert({XS}, -1, i2)
+    array_insert({NULLABLE}, small, small)
+    array_insert({SS}, 5, null)
+    arrays_zip({XS}, {YS})
+    arrays_zip({XS}, {SS}, {NULLABLE})
+    arrays_zip({XS})
+    zip_with({XS}, {YS}, (x, y) -> coalesce(x, 0) % 10 + y % 3)
+    zip_with({NULLABLE}, {SS}, (x, y) -> concat(y, x, s1))
+    zip_with({XS}, {YS}, (x, y) -> x div y)
+    map_concat({MAP}, map('c', small))
+    map_concat({MAP}, map(s1, l1))
+    map_concat({MAP}, if(b1, null, map('d', 1)))
+    map_concat(map(s1, struct(i1 as v)), map(concat(s1, 'x'), struct(i2 as v)))
+    map_filter({MAP}, (k, v) -> v > 0)
+    map_filter({MAP}, (k, v) -> k = s1 or v = 2)
+    map_filter(if(b1, null, {MAP}), (k, v) -> null)
+    transform_keys({MAP}, (k, v) -> concat(k, s1))
+    transform_keys({MAP}, (k, v) -> v)
+    transform_values({MAP}, (k, v) -> v % 7)
+    transform_values({MAP}, (k, v) -> 1 div v)
+    transform_values(if(b1, null, {MAP}), (k, v) -> k)
+    map_zip_with({MAP}, map(s1, l1, 'a', 3), (k, v, w) -> struct(k, v, w))
+    map_zip_with({MAP}, if(b1, null, map('a', s1)), (k, v, w) -> concat(w, v))
+    map_zip_with(map(i1, s1), map(cast(small as bigint), d1), (k, v, w) -> k)
+""")
