@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.expressions.cases_of_documents import JSON
-from tests.expressions.cases_of_texts import ENCODINGS, MAPS, WORDS
+from tests.expressions.cases_of_texts import ENCODINGS, FORMATS, HASHES, MAPS, NUMBER_FORMATS, TIMES, VECTORS, WORDS
 
 PAIRS = (
     "y1 y2,h1 y1,i1 i2,i1 l1,l1 l2,f1 f2,f1 i1,d1 d2,d1 n1,n1 n2,n1 i1,m1 m1,m1 m2,l1 m2,n1 m1".split(",")  # noqa: SIM905 -- a table
@@ -363,7 +363,7 @@ INEXACT = _lines("""
     pi()
     e()
 """)
-"""Functions whose last digit is the library's business: compared to twelve digits."""
+"""Functions whose last digit is the library's business: compared to twelve digits, those of vectors to six."""
 
 ROUNDING = [
     *(f"{f}({c})" for f in ("ceil", "floor") for c in ("d1", "f1", "i1", "n1", "m1", "m2")),
@@ -630,4 +630,9 @@ GROUPS = {
     "words": WORDS,
     "maps": MAPS,
     "json": JSON,
+    "hashes": HASHES,
+    "formats": FORMATS,
+    "times": TIMES,
+    "vectors": VECTORS,
+    "number formats": NUMBER_FORMATS,
 }

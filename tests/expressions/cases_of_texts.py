@@ -101,6 +101,25 @@ ENCODINGS = _lines(f"""
     parse_url({ODD_URLS}, 'QUERY', 'k')
 """)
 
+HASHES = [
+    *(
+        f"{name}({value})"
+        for name in ("hash", "xxhash64")
+        for value in (
+            *("b1", "y1", "h1", "i1", "l1", "f1", "d1", "n1", "m1", "m2", "s1", "x1", "t1", "p1", "j1", "num"),
+            "i1, s1, null, d1",
+            "concat(s1, j1, s2, j1)",
+            f"{XS}, {SS}",
+            f"{NULLABLE}, i2",
+            "struct(i1, s1, struct(d1, m1) as q)",
+            "p1 - p2",
+            "array(array(s1, null), array())",
+        )
+    ),
+    "hash(null)",
+    "xxhash64('a', 1)",
+]
+
 WORDS = _lines(f"""
     soundex(s1)
     soundex(concat('ash', s1, 'wick'))
@@ -173,4 +192,92 @@ MAPS = _lines(f"""
     map_zip_with({MAP}, map(s1, l1, 'a', 3), (k, v, w) -> struct(k, v, w))
     map_zip_with({MAP}, if(b1, null, map('a', s1)), (k, v, w) -> concat(w, v))
     map_zip_with(map(i1, s1), map(cast(small as bigint), d1), (k, v, w) -> k)
+""")
+
+_FORMS = (
+    *("999", "000", "S999", "MI999", "999PR", "999S", "999MI", "9,000", "9G99,999D09", "$999,999.00", "S$99.9", ".9"),
+    *("0.9", "9.", "00999", "99099", "9.99S", "S.99", "9.9PR", "MI9.9", "0,000,999.999", "s999"),
+)
+_READ = ("999", "099", "S99", "99S", "MI9", "9PR", "$9", "9,999", "9.9", "9.00", "999999999999.99", "0,000", "9,9.9")
+_PATTERNS = ("#,##0.0#", "0.00", "#", "#.##", "000,000", "", "####,####.0", "0.###", ",###.#")
+
+NUMBER_FORMATS = [
+    *(f"to_char({c}, '{form}')" for form in _FORMS for c in ("i1", "cast(small as decimal(8,4)) / 8")),
+    "to_char(n1, 'S999G999G999D99')",
+    "to_char(y1, 'S99')",
+    "to_char(l1, '9,999,999,999,999,999,999')",
+    "to_char(small * 0.25D, 'S9.99')",
+    "to_varchar(h1, '99999MI')",
+    "to_char(m1, 'S9999999999999999999999999999.9999999999')",
+    "to_char(t1, 'yyyy/MM')",
+    "to_char(p1, 'yyyy-MM-dd HH:mm')",
+    "to_char(x1, 'base64')",
+    "to_char(x1, 'HEX')",
+    *(f"to_number(num, '{form}')" for form in _READ),
+    *(f"try_to_number(num, '{form}')" for form in ("S9", "999.999", "9,999")),
+    *(f"try_to_number(to_char(n1, '{f}'), '{f}')" for f in ("S999,999,999.99", "$999999999.99MI", "999999999.99PR")),
+    "try_to_number(concat('<', i1, '>'), '99PR')",
+    "try_to_number(concat(' ', s1, '<5>'), '99PR')",
+    "try_to_number(concat(small, ' ', abs(small), ' '), 'S999')",
+    "try_to_number(concat(abs(small), ' - '), '9S')",
+    "try_to_number(concat(small, ',', abs(small), '2'), 'S9,99')",
+    *(f"format_number({c}, {d})" for c in ("i1", "l1", "n1", "m1", "m2") for d in (0, 2, "small")),
+    *(f"format_number(nullif({c}, 0), {d})" for c in ("d1", "f1", "small * 0.125D") for d in (0, 2, "small")),
+    *(f"format_number({c}, '{p}')" for p in _PATTERNS for c in ("i1", "n1", "cast(small as decimal(8,4)) / 8")),
+    "format_number(i1, null)",
+]
+
+FORMATS = _lines(r"""
+    format_string('%d %s', i1, s1)
+    format_string('%5.2f|%-9s|%05d', d1, s1, small)
+    format_string('%x %X %o %#x %08x', y1, h1, i1, l1, l1)
+    format_string('%,d|%+d|% d|%(d|%(,d', i1, i1, l1, l1, i1)
+    format_string('%08d|%-8d|%+,15d', small, small, l1)
+    format_string('%e|%.3e|%.0e|%12.2E', d1, d1, d1, d1)
+    format_string('%f|%.0f|%,.3f|%+010.1f', d1, d1, f1, d1)
+    format_string('%b %B %b', b1, b2, s1)
+    format_string('%c|%3c', cast(64 + small as int), 66Y)
+    format_string('%s|%S|%.2s|%6.1s', s1, s1, s1, s1)
+    format_string('%s %s %s %s', t1, p1, n1, b1)
+    format_string('%s|%s', d1, m1)
+    format_string('%2$s %1$s %s', s1, s2)
+    format_string('%%|%n|%s', null)
+    format_string('none')
+    format_string(null, i1)
+    format_string('%d', null)
+    printf('%s', l1)
+""")
+
+_VECTOR = "array(cast(small as float), cast(y1 as float), 0.5f)"
+TIMES = _lines("""
+    make_dt_interval(small, small, small, small * 1.5)
+    make_dt_interval(i1)
+    make_dt_interval(i1, i2, i1, n1)
+    p1 + make_ym_interval(small, small)
+    make_ym_interval(i1, small) is null
+    p1 - make_dt_interval(small)
+    make_timestamp(2020, small, 1, small, 30, 5.5, 'Europe/Paris')
+    make_timestamp_ltz(2020, 2, small, 1, 2, 3, '+05:30')
+    try_make_timestamp(2020, small, small, small, small, 59.999999)
+    try_make_timestamp(2020, small, 1, 1, 1, 1, 'America/New_York')
+    try_make_timestamp_ltz(2020, 1, 1, 24 + small, 0, 0)
+    try_make_timestamp_ntz(2020, 1, 1, 0, 0, 58.5 + small)
+    convert_timezone('Europe/Paris', 'America/New_York', cast(p1 as timestamp_ntz))
+    convert_timezone('+05:30', cast(p1 as timestamp_ntz))
+    convert_timezone(if(b1, 'Europe/Paris', 'Asia/Tokyo'), if(b2, 'UTC', '-03:00'), cast(p1 as timestamp_ntz))
+    convert_timezone(if(b1, 'Nowhere', 'Asia/Tokyo'), cast(p1 as timestamp_ntz))
+""")
+VECTORS = _lines(f"""
+    vector_inner_product({_VECTOR}, {_VECTOR})
+    vector_inner_product({_VECTOR}, array(1f, null, 2f))
+    vector_inner_product({_VECTOR}, if(b1, array(1f), array(1f, 2f, 3f)))
+    vector_l2_distance({_VECTOR}, array(1f, 2f, 3f))
+    vector_cosine_similarity({_VECTOR}, array(1f, 2f, cast(h1 as float)))
+    vector_cosine_similarity(array(cast(small as float)), array(2f))
+    vector_norm({_VECTOR})
+    vector_norm({_VECTOR}, 1f)
+    vector_norm(if(b1, null, {_VECTOR}), cast('Infinity' as float))
+    vector_norm({_VECTOR}, 3f)
+    vector_normalize({_VECTOR})
+    vector_normalize(array(cast(small as float)), 1f)
 """)

@@ -184,6 +184,7 @@ GROWING = {
     "map_concat": "size(map_concat(map('p', s), map('q', s)))",
     "map_zip_with": "size(map_zip_with(map(1, s), map(2, s), (k, v, w) -> s))",
     "named_arrays_zip": "size(arrays_zip(split(s, ''), split(s, '')))",
+    "format_string": "length(format_string('%s%s', s, s))",
     "to_json": "length(to_json(struct(s)))",
     "cast": "length(string(split(s, '')))",
     "aggregate": "length(aggregate(split(s, ''), s, (x, y) -> x || y))",

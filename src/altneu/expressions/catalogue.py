@@ -195,25 +195,27 @@ REFUSED = {
     "collate": "texts are compared by their bytes; use lower(s) or ilike",
     "histogram_numeric": "its bins depend on the order in which rows arrive; use percentile(x, array(0.1, 0.2, …)), or "
     "count(*) grouped by floor(x / width)",
+    **dict.fromkeys(
+        ("make_interval", "try_make_interval"),
+        "an interval is of months or of microseconds, and not of both; use make_ym_interval or make_dt_interval",
+    ),
+    "sentences": "its rules are those of Java's library; use split, or a function of Python (map)",
+    **dict.fromkeys(
+        ("vector_avg", "vector_sum"), "a sum of floats depends on their order; use sum or avg of each element"
+    ),
     "measure": "it is of metric views; use the aggregate itself",
     "session_window": "sessions change with each row between them; use altneu.windows.session_windows",
     "window_time": "use window.end - interval 1 microsecond",
 }
 """Functions that are refused whatever they are given, by design, with the reason."""
 
-LACKING = dict.fromkeys(
-    _names(
-        """
-bitmap_and_agg bitmap_construct_agg bitmap_or_agg collect_union convert_timezone counter_diff first first_value
-format_number format_string from_csv hash
-last last_value make_dt_interval make_interval make_ym_interval printf schema_of_csv
-sentences time_bucket to_char to_csv to_number to_varchar try_make_interval try_make_timestamp
-try_make_timestamp_ltz try_make_timestamp_ntz try_to_number vector_avg vector_cosine_similarity
-vector_inner_product vector_l2_distance vector_norm vector_normalize vector_sum xxhash64
-"""
+LACKING = {
+    **dict.fromkeys(
+        ("from_csv", "schema_of_csv", "to_csv"), "nobody has written it yet; split(s, ',') takes lines apart"
     ),
-    "nobody has written it yet",
-)
+    "counter_diff": "nobody has written it yet; use x - lag(x) OVER (…)",
+    "time_bucket": "nobody has written it yet; use date_trunc, or window(…) in GROUP BY",
+}
 """Functions that could be there, with what there is instead."""
 
 ELSEWHERE = frozenset(

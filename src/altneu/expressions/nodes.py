@@ -344,6 +344,21 @@ def _assert_true(args: Sequence[Expr]) -> Expr:
     return call("case", [args[0], Literal(None, T.NULL), call("raise_error", [message])])
 
 
+def _to_char(args: Sequence[Expr]) -> Expr:
+    """Moments by a pattern, bytes by the name of an encoding, numbers by a format."""
+    value, form = args
+    if value.type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ):
+        return call("date_format", args)
+    if value.type != T.BINARY:
+        return call("to_char", args)
+    encoding = form.value.lower() if isinstance(form, Literal) and isinstance(form.value, str) else ""
+    if encoding in ("utf-8", "utf8"):
+        return call("decode", [value, Literal("UTF-8", T.STRING)])
+    if encoding not in ("base64", "hex"):
+        raise TypeMismatchError(f"to_char: the format `{form.text}` of bytes must be 'base64', 'hex' or 'utf-8'")
+    return call(encoding, [value])
+
+
 def _arrays_zip(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
     """The names of the fields are those of columns and fields, else their places."""
     _wants("arrays_zip", nodes, 1, 1000)
@@ -369,6 +384,8 @@ SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
     "rtrim": _one_sided_trim("rtrim"),
     "arrays_zip": _arrays_zip,
     "decode": _written_as("decode", 2, _MANY, _decode),
+    "to_char": _written_as("to_char", 2, 2, _to_char),
+    "to_varchar": _written_as("to_varchar", 2, 2, _to_char),
     "elt": _written_as("elt", 2, _MANY, _elt),
     "assert_true": _written_as("assert_true", 1, 2, _assert_true),
     "between": _written_as(

@@ -78,7 +78,7 @@ _TAIL = """\
 * altneu refuses some functions when the plan is built: functions that are not listed here (the error suggests similar
   names); functions whose result would differ when a row is retracted (`rand`, `uuid`, `current_timestamp` …); window
   functions and subqueries inside an expression; aggregates outside of `agg`; aggregates that depend on the order of
-  arrival (`first`, `last`, `histogram_numeric`); and aggregates that return sketches.
+  arrival (`first` and `last` without an order, `histogram_numeric`); and aggregates that return sketches.
 * Where Spark leaves the result undefined, altneu decides by the values: ties of `mode`, `max_by` and `min_by`, the
   order of lists and joined texts, `any_value`. The `approx_` aggregates are exact in altneu.
 * altneu computes sums exactly and rounds at the end, also for variances and the related statistics. So intermediate
@@ -88,6 +88,9 @@ _TAIL = """\
   possessive quantifier. `$` matches only at the end of the text. Inside a class `[` and `&&` are plain characters, so
   there is no intersection, and `[:alpha:]` is a POSIX class. `(?i)` folds case for all of Unicode, `\\b` knows ASCII
   letters only, `\\s` does not match a vertical tab, and only `\\n` stops `.`.
+* JSON is read as Spark reads it, and written so: numbers with a point as doubles, single quotes accepted, what follows
+  a document not read. Documents of more than 200 arrays and objects in one another are none (Spark: 1000). Of equal
+  names `from_json` keeps the last in a map.
 * Formats must be constants, and so must the second argument of `round`, `ceil` and `floor`. Patterns may be columns:
   altneu compiles each distinct pattern of a batch once, and a row whose pattern is not a regular expression becomes an
   error row.

@@ -340,6 +340,8 @@ def _numpy_result(
 
 def _strict(array: pa.Array, valid: Mask) -> pa.Array:
     """The array with null wherever an argument is null; kernels may leave anything there."""
+    if len(valid) != len(array):  # of a constant
+        valid = np.broadcast_to(valid, len(array))
     present = validity(array)
     loose = ~valid if present is None else present & ~valid
     return _nulled(array, loose)

@@ -233,13 +233,13 @@ def _texts(array: pa.Array, given: dict[str, str]) -> pa.Array:
         return _wrapped(lists, elements, "[", "]", array)
     if pt.is_map(kind):
         lists = explode(array)
-        keys = _quoted(_key_texts(lists.elements.field(0)))
+        keys = _quoted(key_texts(lists.elements.field(0)))
         items = pc.fill_null(_texts(lists.elements.field(1), given), "null")
         return _wrapped(lists, pc.binary_join_element_wise(keys, items, ":"), "{", "}", array)
     if kind == T.STRING:
         return _quoted(array)
-    if pt.is_decimal(kind):  # with an exponent where Java has one
-        return pa.array([None if value is None else str(value) for value in array.to_pylist()], T.STRING)
+    if pt.is_decimal(kind):
+        return _decimal_texts(array)
     if kind in (T.FLOAT, T.DOUBLE):
         texts = to_text(array)
         return pc.if_else(pc.is_finite(array), texts, pc.binary_join_element_wise('"', texts, '"', ""))
@@ -268,13 +268,18 @@ def _micros(array: pa.Array, unit: int) -> Any:
     return Vector(array.type, arrow=array).values.astype(np.int64) * unit
 
 
-def _key_texts(keys: pa.Array) -> pa.Array:
-    """Keys as Spark writes them: dates and timestamps as their numbers."""
+def key_texts(keys: pa.Array) -> pa.Array:
+    """Values as Java prints what Spark has in memory: dates and timestamps as their numbers."""
     if keys.type == T.DATE:
         return keys.cast(pa.int32()).cast(T.STRING)
     if keys.type in (T.TIMESTAMP, T.TIMESTAMP_NTZ, T.DAY_TIME):
         return keys.cast(pa.int64()).cast(T.STRING)
-    return to_text(keys)
+    return _decimal_texts(keys) if pt.is_decimal(keys.type) else to_text(keys)
+
+
+def _decimal_texts(numbers: pa.Array) -> pa.Array:
+    """Decimals as Java's, with an exponent where those have one."""
+    return pa.array([None if value is None else str(value) for value in numbers.to_pylist()], T.STRING)
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
