@@ -250,6 +250,12 @@ FORMATS = _lines(r"""
 
 _VECTOR = "array(cast(small as float), cast(y1 as float), 0.5f)"
 TIMES = _lines("""
+    time_bucket(interval 15 minutes, p1)
+    time_bucket(interval 7 days, p1, timestamp '2020-01-01 10:00:00')
+    time_bucket(interval 1 month, p1)
+    time_bucket(interval '1-2' year to month, cast(p1 as timestamp_ntz))
+    time_bucket(interval 2 months, p1 + make_dt_interval(small, small), timestamp '2019-12-31 12:00:00')
+    time_bucket(interval '1 02:03:04.5' day to second, cast(p1 as timestamp_ntz), timestamp_ntz '2021-03-01 00:00:00')
     make_dt_interval(small, small, small, small * 1.5)
     make_dt_interval(i1)
     make_dt_interval(i1, i2, i1, n1)

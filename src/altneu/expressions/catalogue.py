@@ -214,7 +214,6 @@ LACKING = {
         ("from_csv", "schema_of_csv", "to_csv"), "nobody has written it yet; split(s, ',') takes lines apart"
     ),
     "counter_diff": "nobody has written it yet; use x - lag(x) OVER (…)",
-    "time_bucket": "nobody has written it yet; use date_trunc, or window(…) in GROUP BY",
 }
 """Functions that could be there, with what there is instead."""
 
