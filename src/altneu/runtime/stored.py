@@ -138,6 +138,14 @@ class StoredView(TypedDict):
     retain: NotRequired[StoredRetain]
 
 
+class StoredWeight(TypedDict):
+    """What a store knows of the weight of a source."""
+
+    columns: list[str]
+    text: str
+    group: bool
+
+
 class StoredSource(TypedDict):
     """A source whose rows are retained; with ``key`` or ``distinct`` also the state where commands to it wait."""
 
@@ -150,6 +158,7 @@ class StoredSource(TypedDict):
     distinct: NotRequired[bool]
     static: NotRequired[bool]
     append_only: NotRequired[bool]
+    weight: NotRequired[StoredWeight]
 
 
 class StoredStream(TypedDict):

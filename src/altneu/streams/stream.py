@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from altneu.collections.source_weights import Diff, with_weights
 from altneu.collections.sources import check_columns, commands_of, own_times
 from altneu.engine.engine import Engine
 from altneu.engine.history import Step
@@ -53,7 +54,7 @@ class Options:
     """The options of a stream; ``session.follow`` documents them."""
 
     time: InsertTime = None
-    diff: int | str = 1
+    diff: Diff = None
     watermark: int | None = None
     late: Late = "revise"
     command: str | None = None
@@ -113,8 +114,9 @@ class Stream:
     def __init__(
         self, engine: Engine, registry: Registry, frame: DataFrame, source: ir.Source, options: Options
     ) -> None:
-        self.engine, self.name, self.options = engine, source.name, options
-        self.registry = registry
+        self.engine, self.name, self.registry = engine, source.name, registry
+        frame, diff = with_weights(source, frame, options.diff)
+        self.options = options = replace(options, diff=diff)
         if source.coordinates is not None and len(source.coordinates) > 2:
             raise InputError(
                 f"source {source.name!r} has the times {' and '.join(source.coordinates)}, and a stream's rows say two "
