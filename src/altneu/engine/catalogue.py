@@ -403,7 +403,7 @@ class Catalogue:
                     )
                 raise PlanError(
                     f"source {source.name!r} is declared twice, with different columns, times, key=, distinct=, "
-                    "append_only= or keep=; declare it once and use that"
+                    "append_only=, weight= or keep=; declare it once and use that"
                 )
 
     def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
@@ -459,24 +459,29 @@ def _source(
     distinct: bool,
     static: bool,
     append_only: bool,
+    weight: ir.SourceWeight | None,
 ) -> ir.Source:
     times: Any = coordinates or None
-    return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct, static, append_only)
+    return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct, static, append_only, weight)
 
 
 def _source_of(name: str, encoded: StoredSource) -> ir.Source:
     """A stored source, from its record in a commit."""
     key, coordinates = tuple(encoded.get("key", ())), tuple(encoded["coordinates"])
     marks = ("distinct" in encoded, "static" in encoded, "append_only" in encoded)
-    return _source(name, encoded["schema"], encoded.get("keep", True), coordinates, key, *marks)
+    stored = encoded.get("weight")
+    weight = None if stored is None else ir.SourceWeight(tuple(stored["columns"]), stored["text"], stored["group"])
+    return _source(name, encoded["schema"], encoded.get("keep", True), coordinates, key, *marks, weight)
 
 
 def _declared(source: ir.Source) -> str:
     """The declaration of a stored source."""
     keep, times = ", keep=True" * source.keep, "" if source.coordinates is None else f", time={source.coordinates}"
     by = f", key={list(source.key)}" if source.key else ", distinct=True" * source.distinct
-    grows = ", append_only=True" * source.append_only
-    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by}{grows})"
+    more = ", append_only=True" * source.append_only
+    if source.weight is not None:
+        more += f", weight={source.weight.text}"
+    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by}{more})"
 
 
 def retained_sources(node: ir.Node) -> dict[str, StoredSource]:
@@ -518,6 +523,9 @@ def retained_source(source: ir.Source) -> StoredSource:
         description["static"] = True
     if source.append_only:
         description["append_only"] = True
+    if source.weight is not None:
+        columns, text, group = list(source.weight.columns), source.weight.text, source.weight.group
+        description["weight"] = {"columns": columns, "text": text, "group": group}
     return description
 
 

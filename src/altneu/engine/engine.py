@@ -17,6 +17,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection
+from altneu.collections.source_weights import Diff, with_weights
 from altneu.collections.sources import (
     InsertTime,
     check_frame,
@@ -607,7 +608,7 @@ class Engine(Closing):
         source: str,
         data: Any,
         time: InsertTime = None,
-        diff: int | str = 1,
+        diff: Diff = None,
         sign: int = 1,
         kind: int | None = None,
     ) -> None:
@@ -627,6 +628,11 @@ class Engine(Closing):
             now = self.journal.lower
             closed = self.closed.own_of(1 + len(own)) if own else ()
             when = now if time is None else time
+            if diff is None:
+                diff = 1
+            else:
+                times = [where for where in (when, *own) if isinstance(where, str)]
+                data, diff = with_weights(declared, data, diff, sign, times)
             stamp = Stamp(
                 source,
                 schema,

@@ -139,6 +139,14 @@ class StoredView(TypedDict):
     turns: NotRequired[Mapping[str, list[int]]]
 
 
+class StoredWeight(TypedDict):
+    """What a store knows of the weight of a source."""
+
+    columns: list[str]
+    text: str
+    group: bool
+
+
 class StoredSource(TypedDict):
     """A source whose rows are retained; with ``key`` or ``distinct`` also the state where commands to it wait."""
 
@@ -151,6 +159,7 @@ class StoredSource(TypedDict):
     distinct: NotRequired[bool]
     static: NotRequired[bool]
     append_only: NotRequired[bool]
+    weight: NotRequired[StoredWeight]
 
 
 class StoredStream(TypedDict):
