@@ -72,12 +72,7 @@ class Reader:
     """
 
     def __init__(self, *, numbers: bool) -> None:
-        self.numbers = numbers
-        self.strict = numbers
-        self.memo: dict[str, str] = {}
-        self.object_hook, self.object_pairs_hook = None, Object
-        self.parse_float, self.parse_int = Real, int
-        self.parse_constant = self._constant
+        self.numbers = self.strict = numbers
         decoder = json.JSONDecoder(
             strict=self.strict,
             object_pairs_hook=Object,
