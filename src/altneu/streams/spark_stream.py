@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from altneu.collections.source_weights import with_weights
 from altneu.collections.sources import check_columns
 from altneu.engine.engine import Engine
 from altneu.engine.replace import refuse_replacing
@@ -29,6 +31,8 @@ class SparkStream(Stream):
     def __init__(
         self, engine: Engine, registry: Registry, frame: DataFrame, source: ir.Source, options: Options
     ) -> None:
+        frame, diff = with_weights(source, frame, options.diff)
+        options = replace(options, diff=diff)
         super().__init__(engine, registry, source, options)
         commands = self._commands(source)
         schema = source.schema if commands is None else commands.read

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from altneu.collections.source_weights import Diff
 from altneu.collections.sources import commands_of, own_times
 from altneu.engine.engine import Engine
 from altneu.engine.history import Step
@@ -50,7 +51,7 @@ class Options:
     """The options of a stream; ``session.follow`` documents them."""
 
     time: InsertTime = None
-    diff: int | str = 1
+    diff: Diff = None
     watermark: int | None = None
     late: Late = "revise"
     command: str | None = None

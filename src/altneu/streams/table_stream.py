@@ -50,7 +50,13 @@ class TableStream(Stream):
                 "Declare the source without distinct=True, and use .distinct() where it is read"
             )
         super().__init__(engine, registry, source, replace(options, diff=DIFF))
-        self._weight = options.diff if isinstance(options.diff, str) else whole_number(options.diff, "diff")
+        diff = 1 if options.diff is None else options.diff
+        if source.weight is not None and options.diff is not None:
+            raise InputError(
+                f"diff={options.diff!r} of source {source.name!r}: a table's rows have their weights in the columns "
+                f"{', '.join(source.weight.columns)}; leave diff= out"
+            )
+        self._weight = diff if isinstance(diff, str) else whole_number(diff, "diff")
         self._numbers = [*self.controls.values(), *([self._weight] if isinstance(self._weight, str) else [])]
         names = list(dict.fromkeys([*source.schema.names, *self._numbers]))
         self._check_late()
