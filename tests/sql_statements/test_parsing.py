@@ -136,7 +136,7 @@ def test_columns_of_an_insert_and_a_query_in_parentheses():
         ("CREATE OR REPLACE TABLE t (a INT)", (1, 25), "OR REPLACE is for views"),
         ("CREATE TABLE t AS SELECT 1", (1, 19), "then INSERT INTO name SELECT"),
         ("CREATE TEMPORARY VIEW v AS SELECT 1", (1, 18), "temporary views are not supported"),
-        ("CREATE SINK s FROM v INTO KAFKA 'x'", (1, 27), "PARQUET 'path', JDBC 'url'"),
+        ("CREATE SINK s FROM v INTO KAFKA 'x'", (1, 27), "DELTA 'path', JDBC 'url'"),
         ("SUBSCRIBE v ENVELOPE UPSERT", (1, 28), "expected (, and the text ends"),
         ("SELECT * FROM v AS OF 5 6", (1, 25), "unexpected '6'"),
         ("SHOW DATABASES", (1, 6), "expected SOURCES, TABLES"),
