@@ -114,9 +114,9 @@ class _Again:
         """The plan of a session whose times are moments."""
         if isinstance(new, ir.Moments) and new.level == self.integrate.level and new.depth > self.integrate.depth:
             return replace(new, depth=new.depth - self.integrate.depth)
-        if isinstance(old, ir.Differentiate) and _is_same(old, self.integrate):
+        if isinstance(old, ir.Differentiate) and _is_same(old, self.integrate) and old.input.fingerprint in self.known:
             return self._source(CHANGES, old.input)
-        if is_before(old, self.integrate):
+        if is_before(old, self.integrate):  # a constant is there from the earliest moment on
             is_read = old.fingerprint in self.known and not isinstance(old, ir.Constant)
             return self._source(BESIDE, old) if is_read else new
         if isinstance(old, ir.ToNeu) and _is_same(old, self.integrate):
