@@ -121,6 +121,10 @@ class Meaning:
             case ir.ToNeu():
                 actual = self._entered(node, node.depth)
                 return Moving.of(actual.path, ((r, (*t[:-1], 1), d) for r, t, d in actual.each()))
+            case ir.TellMoment():
+                actual = self._entered(node, node.depth)
+                name = lambda t: "neu" if t[-1] else "alt"  # noqa: E731
+                return Moving.of(actual.path, (((*r, name(t)), (*t[:-1], 0), d) for r, t, d in actual.each()))
             case ir.Integrate():
                 actual = self.of(node.input)
                 return actual.outside() if len(self._moments(node, node.depth)) == len(actual.path) else actual

@@ -175,3 +175,15 @@ def test_moments_inside_feedback_and_feedback_inside_moments():
                 explanation = view.explain_row(row)
                 assert explanation.sufficient is True, explanation
                 assert not explanation.notes
+
+
+def test_a_moment_that_is_told_is_followed():
+    with Session(retain="all") as session:
+        view = session.maintain("moments", ORDERS.differentiate().join(PRICES, on="item").moments())
+        shop(session)
+        explanation = view.explain_row((2, "egg", 5, "alt"))
+        assert named(explanation) == {("orders", (2, "egg")), ("prices", ("egg", 5))}
+        assert explanation.sufficient is True
+        explanation = view.explain_row((2, "egg", 5, "neu"))
+        assert (explanation.count, explanation.sufficient) == (-1, True)
+        assert {s.when for s in explanation.supports if s.label.startswith("join")} == {"alt(1)"}  # it has gone since

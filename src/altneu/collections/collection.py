@@ -562,16 +562,52 @@ class Collection(LinearVerbs):
         Raises:
             PlanError: the collection was not differentiated, or it was differentiated outside of this loop.
         """
+        level, depth = self._moments("integrate")
+        return Collection(ir.Integrate(self.node, depth, level))
+
+    def moments(self, column: str = "moment") -> Collection:
+        """The changes of a differentiated collection as rows of ordinary times, with a column that says their moments.
+
+        An update ``(row, alt(t), diff)`` becomes ``((row, "alt"), t, diff)``, and ``(row, neu(t), diff)`` becomes
+        ``((row, "neu"), t, diff)``. So the derivative can be maintained and read: the changes of the view are what
+        ``inspect`` would show. What has gone again at ``neu`` has a negative count there; maintain the view with
+        ``contents=False`` where its changes alone are of interest, or filter or ``count()`` its rows.
+
+        Shape:  the same columns, and the new one, a string.
+        Cost:   no exchange, no state.
+        Law:    its rows at ``alt`` are those of ``integrate`` (tests/oracle/test_calculus.py).
+
+        Raises:
+            PlanError: as ``integrate``.
+            SchemaError: there is a column of that name.
+
+        >>> import altneu as an
+        >>> people = an.source("people", "name string")
+        >>> with an.Session() as session:
+        ...     view = session.maintain("moments", people.differentiate().moments(), contents=False)
+        ...     session.insert("people", [("frank",)])
+        ...     _ = session.advance()
+        ...     for row in view.changes().to_pylist():
+        ...         print(row)
+        {'name': 'frank', 'moment': 'alt', 'time': 0, 'diff': 1}
+        {'name': 'frank', 'moment': 'neu', 'time': 0, 'diff': -1}
+        """
+        level, depth = self._moments("moments")
+        check_names([*self.columns, column])
+        return Collection(ir.Integrate(ir.TellMoment(self.node, depth, level, column), depth, level))
+
+    def _moments(self, verb: str) -> tuple[int, int]:
+        """The level and the depth of the innermost moments that this collection is in."""
         level, levels = _level(), ir.moments(self.node)
         if not levels:
             raise PlanError(
-                "integrate needs a differentiated collection: use it after differentiate and the verbs that follow that"
+                f"{verb} needs a differentiated collection: use it after differentiate and the verbs that follow that"
             )
         if max(levels) != level:
             raise PlanError(
-                "integrate and differentiate must stand together: both in the body of the same loop, or both outside"
+                f"{verb} and differentiate must stand together: both in the body of the same loop, or both outside"
             )
-        return Collection(ir.Integrate(self.node, levels[level], level))
+        return level, levels[level]
 
     def delay_to_neu(self) -> Collection:
         """This collection, delayed to ``neu``, so that a differentiated one joins it without changes of the same time.

@@ -13,6 +13,7 @@ from altneu.engine.engine import Engine
 from altneu.engine.reading import history
 from altneu.linear import BoundLogic, Function
 from altneu.linear.delay import Delay, DelayFunction
+from altneu.operators.calculus.operation import MOMENT_NAMES
 from altneu.order import AltNeu, Epoch
 from altneu.plan import ir
 from altneu.plan.rewrite.transform import transform
@@ -41,7 +42,7 @@ def moved(place: Place, node: ir.Integrate, rows: Rows) -> list[Part] | None:
             on; and of following the rows at each time at which they changed.
     """
     (at, *rest), again = place.finder.at, _Again(node)
-    if rest or is_before(node.input, node) or not again.read(place.finder, rows):
+    if rest or is_before(again.root, node) or not again.read(place.finder, rows):
         place.note(_NOT_FOLLOWED)
         return None
     with Engine(retain="all") as engine:
@@ -61,10 +62,22 @@ class _Again:
     sources: dict[str, ir.Node] = field(default_factory=dict)  # by their names: what they stand for outside
     body: ir.Node | None = None
 
-    def read(self, finder: Finder, rows: Rows) -> bool:
-        """Read what it is computed from; whether all of that is kept."""
+    @property
+    def told(self) -> ir.TellMoment | None:
+        """What says of each row at which moment it was, so that it stays whichever that is."""
         below = self.integrate.input
-        wanted = [(below, Rows(below.schema, rows.columns, rows.count))]
+        return below if isinstance(below, ir.TellMoment) and _is_same(below, self.integrate) else None
+
+    @property
+    def root(self) -> ir.Node:
+        """What is computed again."""
+        return self.integrate.input if self.told is None else self.told.input
+
+    def read(self, finder: Finder, rows: Rows) -> bool:
+        """Read what it is computed from; whether all of that is kept, and nothing on the way asks for moments."""
+        wanted = [(self.root, self._shown(rows))]
+        if any(isinstance(n, ir.TellMoment) and _is_same(n, self.integrate) for n in ir.walk(self.root)):
+            return False
         for node, asked in asked_of(wanted, lambda n: is_before(n, self.integrate)):
             updates = found(finder, node, asked)
             if updates is None:
@@ -72,25 +85,34 @@ class _Again:
             self.known[node.fingerprint] = updates
         return True
 
+    def _shown(self, rows: Rows) -> Rows:
+        own = rows.select(self.root.schema.names)
+        return Rows(self.root.schema, own.columns, own.count)
+
     def changes(self, engine: Engine, rows: Rows, at: int) -> list[tuple[int, Rows]] | None:
         """The moments at which the rows were there and changed, or were before they did; None: they are not there."""
-        body = self.body = transform(self.integrate.input, self._in_moments)
-        engine.maintain("moments", Collection(body))
+        self.body = transform(self.root, self._in_moments)
+        engine.maintain("moments", Collection(self.body))
         for name, below in self.sources.items():
             insert(engine, name, self._moments_of(name, self.known[below.fingerprint]))
         engine.advance(2 * at + 2)
         updates = history(engine.table, engine.ports("moments").contents, 0, 2 * at + 2)
-        updates = agreeing(updates, Rows(updates.schema, rows.columns, rows.count))
-        if not there(updates.filter(~MOMENTS.is_neu(updates.times)), rows, (2 * at,)).all():
-            return None
-        settled = updates.filter(~MOMENTS.is_neu(updates.times))
         wanted: list[tuple[int, Rows]] = []
-        for time in np.unique(settled.times[0]).tolist():
-            changed = counted(settled.filter(settled.times[0] == time)).rows
-            for moment in (time, time - 1):
-                held = changed.filter(there(updates, changed, (moment,)))
-                if moment >= 0 and held.count:
-                    wanted.append((moment, held))
+        for is_neu, name in enumerate(MOMENT_NAMES[: 1 if self.told is None else 2]):
+            own = rows
+            if self.told is not None:
+                own = rows.filter(rows.column(self.told.column).to_numpy(zero_copy_only=False) == name)
+            own = Rows(updates.schema, self._shown(own).columns, own.count)
+            history_of = agreeing(updates, own)
+            settled = history_of.filter(MOMENTS.is_neu(history_of.times) == is_neu)
+            if not there(settled, own, (2 * at + 1,)).all():
+                return None
+            for time in np.unique(settled.times[0]).tolist():
+                changed = counted(settled.filter(settled.times[0] == time)).rows
+                for moment in (time, time - 1):
+                    held = changed.filter(there(history_of, changed, (moment,)))
+                    if moment >= 0 and held.count:
+                        wanted.append((moment, held))
         return wanted
 
     def follow(self, place: Place, engine: Engine, moment: int, rows: Rows) -> list[Part]:
