@@ -91,7 +91,6 @@ def test_many_times_are_one_run_of_the_rounds():
         (lambda: ROOTS.iterate(step, max_rounds=0), PlanError, "max_rounds must be at least 1, got 0"),
         (lambda: ROOTS.iterate(step, on_limit="go"), PlanError, 'must be "error" or "stop"'),
         (lambda: ROOTS.iterate(lambda x: x.latest("node", "node")), PlanError, "latest reads what changes from round"),
-        (lambda: ROOTS.iterate(lambda x: x.inspect(print)), PlanError, "inspect reads what changes from round"),
     ],
 )
 def test_what_is_refused_when_the_plan_is_built(make, error, text):

@@ -189,9 +189,12 @@ class Collection(LinearVerbs):
         """The same collection; after each commit ``function(row, time, diff)`` is called for every consolidated update.
 
         Between ``differentiate`` and ``integrate`` the time is one of the two moments of a time, ``alt(t)`` or
-        ``neu(t)`` (``altneu.order``). ``version`` is as in ``map``: it identifies the function in place of its code.
+        ``neu(t)`` (``altneu.order``). With several times it is a tuple of them; in the body of a loop it is a pair,
+        ``(time, round)``, where each update is what a round has other than the rounds and times before. ``version`` is
+        as in ``map``: it identifies the function in place of its code.
 
         Cost:   one exchange by row, unless equal rows are in one shard already; the updates are sent to the driver.
+        Law:    at each time and round, the updates are the difference to those before (tests/oracle/test_inspect.py).
         """
         return Collection(ir.Inspect(self.node, Function.of(function, version)))
 
@@ -467,7 +470,7 @@ class Collection(LinearVerbs):
 
         Raises:
             SchemaError: the body returns other columns than those of this collection.
-            PlanError: the body applies ``latest`` or ``inspect`` to a collection that changes from round to round.
+            PlanError: the body applies ``latest`` or ``reduce_core`` to a collection that changes from round to round.
             NoFixpointError: (raised by ``advance``) the loop still changes after ``max_rounds`` rounds.
 
         >>> import altneu as an

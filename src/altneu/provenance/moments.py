@@ -13,7 +13,7 @@ from altneu.engine.engine import Engine
 from altneu.engine.reading import history
 from altneu.linear import BoundLogic, Function
 from altneu.linear.delay import Delay, DelayFunction
-from altneu.operators.calculus.operation import MOMENT_NAMES
+from altneu.operators.calculus.node import MOMENT_NAMES
 from altneu.order import AltNeu, Epoch
 from altneu.plan import ir
 from altneu.plan.rewrite.transform import transform

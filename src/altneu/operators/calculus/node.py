@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from altneu.operators.node import Columns, Node, Unary, same_columns
 
+MOMENT_NAMES = ("alt", "neu")
+
 
 @dataclass(frozen=True, eq=False)
 class Moments(Unary):

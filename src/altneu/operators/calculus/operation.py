@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.operators.base import Here, Outputs, RowByRow
+from altneu.operators.calculus.node import MOMENT_NAMES
 from altneu.order import AltNeu, Lattice, difference
 from altneu.trace.update import Updates
-
-MOMENT_NAMES = ("alt", "neu")
 
 
 @dataclass(frozen=True)

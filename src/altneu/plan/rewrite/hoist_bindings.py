@@ -12,6 +12,7 @@ from altneu.plan.ir import (
     Constant,
     Differentiate,
     EnterAt,
+    Inspect,
     Loop,
     Node,
     Result,
@@ -104,6 +105,8 @@ def _is_after(loop: Loop, i: int) -> bool:
     """Whether a body is a function of the results of the other variables."""
     body = loop.bodies[i]
     if any(isinstance(n, Differentiate | ToNeu) and n.level == loop.level for n in _inside(loop, body)):
+        return False
+    if any(isinstance(n, Inspect) for n in _inside(loop, body)):  # it shows the rounds
         return False
     others = {j: Constant((), loop.variable(j).schema) for j in range(len(loop.names)) if j != i}
     return not loop.stops or loop.level not in free_levels(_of_results(loop, i, others))
