@@ -86,8 +86,16 @@ def test_every_round_is_shown_of_several_shards():
     compare("labels", lambda: Session(shards=3), [loops.TIMES + 1])
 
 
-def test_every_round_is_shown_on_spark(spark):
-    compare("labels", lambda: Session(spark, placement="spark", shards=2), [2, loops.TIMES + 1])
+def test_rounds_that_run_on_spark_are_shown(spark):
+    seen = []
+    plan = loops.ROOTS.iterate(lambda x: loops.step_along(x).concat(loops.ROOTS).inspect(lambda *u: seen.append(u)))
+    with Session(spark, placement="spark", shards=2) as session:
+        session.maintain("v", plan)
+        session.insert("roots", [(0, 1)])
+        session.insert("edges", [(0, 1, 2, 1)], time=1)
+        session.advance(to=2)
+    shown = Counter({(tuple(row), time): diff for row, time, diff in seen})
+    assert shown == {((0, 1), (0, 0)): 1, ((0, 2), (1, 0)): 1}
 
 
 def test_pairs_of_times_are_shown():

@@ -79,7 +79,7 @@ class _Unrolling:
     bodies: list[ir.Node] = field(default_factory=list)  # of those sources
 
     def run(self) -> int:
-        """Run all rounds; the last one."""
+        """Run all rounds; the last one, in which the bodies make the results."""
         self.bodies = [transform(body, self._replaced) for body in self.loop.bodies]
         for i, body in enumerate(self.bodies):
             self.engine.maintain(f"body {i}", Collection(body))
@@ -93,10 +93,12 @@ class _Unrolling:
             changes = [self._change(i, at) for i in range(len(self.bodies))]
             stopped = self.loop.stops and at == self.loop.max_rounds - 1
             for i, change in enumerate(changes):
-                self._insert(f"{VARIABLE} {i}", change, at + 1)
-            if stopped or (at >= self.latest and not any(map(len, changes))):
-                self.engine.advance(at + 2)
-                return at + 1
+                self._insert(f"{VARIABLE} {i}", change, at + self.loop.step(i))
+                if len(change):
+                    self.latest = max(self.latest, at + self.loop.step(i))
+            if stopped or at >= self.latest:
+                self.engine.advance(at + 1 + max(map(self.loop.step, range(len(changes)))))
+                return at
         raise PlanError(f"the loop over {', '.join(self.loop.names)} does not end within {self.loop.max_rounds} rounds")
 
     def _variable(self, i: int) -> ir.Source:
@@ -148,9 +150,9 @@ class _Unrolling:
                 if since == 0:
                     leaves.setdefault(f"{VARIABLE} {i}", (self.loop.initial[i], []))[1].append(part)
                 else:
-                    pending.setdefault((since - 1, i), []).append(part)
+                    pending.setdefault((since - self.loop.step(i), i), []).append(part)
 
-        want(index, rows, last)
+        want(index, rows, last + self.loop.step(index))
         while pending:
             at = max(r for r, _ in pending)
             ready = [i for r, i in pending if r == at]
