@@ -22,7 +22,7 @@ class Inspections:
 
     def __init__(self, lattice: Lattice) -> None:
         self.lattice = lattice
-        self._waiting: dict[str, tuple[InspectOp, FutureRuns]] = {}  # by a name that a later plan has too
+        self._waiting: dict[tuple[str, str], tuple[InspectOp, FutureRuns]] = {}  # by a name that a later plan has too
 
     @property
     def is_waiting(self) -> bool:
@@ -35,9 +35,10 @@ class Inspections:
             node = plan.nodes[number]
             assert isinstance(node.operation, InspectOp)
             lattice = plan.lattice_of(number)
-            _, runs = self._waiting.get(node.identity, (None, FutureRuns(node.schema, lattice)))
+            name = node.identity.partition("-")[0], node.operation.function.digest
+            _, runs = self._waiting.get(name, (None, FutureRuns(node.schema, lattice)))
             more = Updates.concat(parts, node.schema, lattice.width)
-            self._waiting[node.identity] = node.operation, runs.add(more)
+            self._waiting[name] = node.operation, runs.add(more)
 
     def show(self, upper: Antichain, closed: int) -> None:
         """Call the functions with the updates before ``upper``; ``closed`` is the time up to which all is committed.

@@ -25,9 +25,5 @@ def lower_consolidate(to: Lowering, node: Consolidate) -> Lowered:
 
 def lower_inspect(to: Lowering, node: Inspect) -> Lowered:
     """The function is shown what readers go on reading of the input."""
-    lowered = to.lower(node.input)
-    exchange = tuple(node.schema.names) if lowered.spread is None else None
-    label = f"inspect {node.function.name}"
-    operation = InspectOp(node.function)
-    to.add(operation, (lowered.port,), node.schema, exchange=exchange, label=label, logical=node.fingerprint)
-    return lowered
+    by_row(to, node.input, InspectOp(node.function), f"inspect {node.function.name}")
+    return to.lower(node.input)
