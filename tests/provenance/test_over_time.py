@@ -178,6 +178,27 @@ def test_moments_inside_feedback_and_feedback_inside_moments():
                 assert not explanation.notes
 
 
+def test_what_was_inspected_is_not_shown_again():
+    source, seen = an.source("s", "k long", keep=True), []
+    look = lambda *update: seen.append(update)  # noqa: E731
+    (kept,) = an.feedback(lambda before: (before.inspect(look).concat(source).distinct(),), k="k long")
+    plans = [
+        source.inspect(look).group_by("k").agg(n="count(*)"),
+        source.iterate(lambda x: x.inspect(look).select(k="least(k + 1, 3)").concat(source).distinct()),
+        source.differentiate().inspect(look).semijoin(source, on="k").integrate(),
+        kept,
+    ]
+    with Session(retain="all") as session:
+        views = [session.maintain(f"view {i}", plan) for i, plan in enumerate(plans)]
+        session.insert("s", [(1,)])
+        session.advance(to=3)
+        shown = len(seen)
+        assert ((1,), 1, 1) in [(tuple(row), time, diff) for row, time, diff in seen]  # a tick later, in feedback
+        for view in views:
+            assert view.explain_row(view.to_pylist()[0]).sufficient is True
+        assert len(seen) == shown
+
+
 def test_a_moment_that_is_told_is_followed():
     with Session(retain="all") as session:
         view = session.maintain("moments", ORDERS.differentiate().join(PRICES, on="item").moments())

@@ -23,6 +23,7 @@ from altneu.plan.physical import Plan
 from altneu.plan.rewrite.transform import replaced
 from altneu.provenance.narrow import narrow
 from altneu.runtime.inputs import Inputs
+from altneu.runtime.inspections import Inspections
 from altneu.runtime.read import At
 from altneu.runtime.state import StateTable
 from altneu.trace.batch import Batch, Layout, find_in
@@ -270,6 +271,20 @@ def evaluated(node: ir.Node, inputs: Sequence[ir.Node], updates_of: Sequence[Upd
     return scratch.contents(replaced(node, sources), at)
 
 
+class _Unseen(Inspections):
+    """Inspections that show nothing."""
+
+    def add(self, plan: Plan, inspected: Mapping[int, list[Updates]]) -> None:
+        """Take nothing."""
+
+
+def unseen() -> Engine:
+    """A session in memory, to compute something again: functions for ``inspect`` have seen it, and are not called."""
+    engine = Engine(retain="all")
+    engine.inspections = _Unseen(engine.lattice)
+    return engine
+
+
 class Scratch:
     """A session in memory for one computation."""
 
@@ -286,7 +301,7 @@ class Scratch:
         """The updates of a collection of these sources, up to a time; rows that fail are none."""
         commanded = {n.fingerprint: n.plain for n in ir.walk(node) if isinstance(n, ir.Source) and n.commanded_by}
         node = replaced(node, commanded)
-        with Engine(retain="all") as engine:
+        with unseen() as engine:
             engine.maintain("#", Collection(node))
             engine.wait_again(self.inputs)
             engine.advance(at[0] + 1)

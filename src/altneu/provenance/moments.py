@@ -17,7 +17,7 @@ from altneu.operators.calculus.node import MOMENT_NAMES
 from altneu.order import AltNeu, Epoch
 from altneu.plan import ir
 from altneu.plan.rewrite.transform import transform
-from altneu.provenance.finding import Finder, agreeing, asked_of, counted, is_before
+from altneu.provenance.finding import Finder, agreeing, asked_of, counted, is_before, unseen
 from altneu.provenance.following import Part, Place, found, insert, there
 from altneu.runtime.read import At
 from altneu.trace.update import Updates
@@ -45,7 +45,7 @@ def moved(place: Place, node: ir.Integrate, rows: Rows) -> list[Part] | None:
     if rest or is_before(again.root, node) or not again.read(place.finder, rows):
         place.note(_NOT_FOLLOWED)
         return None
-    with Engine(retain="all") as engine:
+    with unseen() as engine:
         wanted = again.changes(engine, rows, at)
         if wanted is None:
             place.note(_NOT_FOLLOWED)

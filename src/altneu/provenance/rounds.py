@@ -15,7 +15,7 @@ from altneu.engine.engine import Engine
 from altneu.errors import PlanError
 from altneu.plan import ir
 from altneu.plan.rewrite.transform import transform
-from altneu.provenance.finding import EVERYTHING, Finder, counted
+from altneu.provenance.finding import EVERYTHING, Finder, counted, unseen
 from altneu.provenance.following import Part, Place, insert, together, under
 from altneu.trace.update import Updates
 
@@ -42,7 +42,7 @@ def unrolled(place: Place, node: ir.Result, rows: Rows) -> Iterator[Part]:
             yield below, EVERYTHING if updates is None else counted(updates).rows, place.finder.at
         return
     known = {n.fingerprint: counted(u) for n, u in zip(outside, contents, strict=True) if u is not None}
-    with Engine(retain="all") as engine:
+    with unseen() as engine:
         unrolling = _Unrolling(node.loop, engine, known)
         last = unrolling.run()
         for below, some in unrolling.follow(place, node.index, rows, last):

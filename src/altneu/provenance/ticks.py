@@ -14,7 +14,7 @@ from altneu.engine.engine import Engine
 from altneu.engine.reading import history
 from altneu.plan import ir
 from altneu.plan.rewrite.transform import transform
-from altneu.provenance.finding import EVERYTHING, Finder, agreeing, until
+from altneu.provenance.finding import EVERYTHING, Finder, agreeing, unseen, until
 from altneu.provenance.following import Part, Place, insert, there, together
 from altneu.trace.update import Updates
 
@@ -42,7 +42,7 @@ def recurred(place: Place, node: ir.Recurred, rows: Rows) -> list[Part] | None:
         again = _Again(node.recurrence, {n.fingerprint: n for n in outside}, known, last)
         results = again.results()
         if there(results[node.index], rows, (last,)).all():
-            with Engine(retain="all") as engine:
+            with unseen() as engine:
                 return again.follow(place, engine, results, node.index, rows)
     place.note(_NOT_FOLLOWED.format(node.title))
     return None
@@ -63,7 +63,7 @@ class _Again:
         whole = transform(self.recurrence, self._from_outside)
         assert isinstance(whole, ir.Recurrence)
         names = [f"result {i}" for i in range(len(whole.names))]
-        with Engine(retain="all") as engine:
+        with unseen() as engine:
             for i, name in enumerate(names):
                 engine.maintain(name, Collection(ir.Recurred(whole, i)))
             self._insert(engine)
