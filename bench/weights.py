@@ -21,6 +21,21 @@ W = an.weights
 GROUPS, STEPS, PARTS = 1_000, 200, 20
 LAYERS, DEGREE, LONGEST = 10, 5, 9
 
+
+class Whole(W.Weight):
+    """The whole numbers as a group of a user's own."""
+
+    layout, zero = "bigint", 0
+
+    def add(self, a: int, b: int) -> int:
+        """Their sum."""
+        return a + b
+
+    def negate(self, a: int) -> int:
+        """The negative."""
+        return -a
+
+
 Make = Callable[[Collection], dict[str, Collection]]
 ROWS: dict[str, tuple[str, bool, Make]] = {
     "count": ("count", True, lambda t: {"n": t.group_by("g").agg(n="count(*)")}),
@@ -39,6 +54,8 @@ ROWS: dict[str, tuple[str, bool, Make]] = {
             for name, text in (("n", "1"), ("s", "v"), ("q", "v * v"))
         },
     ),
+    "own": ("a group of one's own", False, lambda t: {"s": t.weighted(Whole("v")).consolidate()}),
+    "own sum": ("Sums of the same", False, lambda t: {"s": t.weighted(W.Sums("v")).consolidate()}),
     "agg": (
         "group_by and agg",
         False,
@@ -199,7 +216,7 @@ def of_paths(findings: Findings, width: int) -> None:
 
 def measure(scale: Scale) -> Findings:
     """All of it."""
-    findings, many = Findings(), 1_000_000 if scale.name == "full" else 100_000
+    findings, many = Findings(), 10_000_000 if scale.name == "full" else 100_000
     sizes = [many // 100, many]
     title = f"s. the greatest of {GROUPS:,} groups, of rows that only grow, beside their count"
     grow = of_groups(findings, title, ["count", "max", "max of all"], sizes)
@@ -216,6 +233,12 @@ def measure(scale: Scale) -> Findings:
     sums = of_groups(findings, title, ["tuple", "three", "agg"], [many])
     gain = sums["three", many]["cpu"] / sums["tuple", many]["cpu"]
     findings.aims.append(Aim("s: one tuple of sums loads faster than three", f"{gain:.2f}x", 1 / gain))
+    title = f"s. sums of {GROUPS:,} groups, by a Python class and by the engine"
+    own = of_groups(findings, title, ["own", "own sum"], [many // 1_000, many // 10])
+    few, all_ = (own["own", rows]["kept"] for rows in (many // 1_000, many // 10))
+    findings.aims.append(
+        Aim("s: a group of one's own keeps no more of 100x as many", f"{all_ / few:.2f}x", all_ / few / 2)
+    )
     of_paths(findings, 2_000 if scale.name == "full" else 400)
     return findings
 

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from faults import local, on_spark, streams
+from faults import local, on_spark, streams, tables
 from faults.report import Findings
 
 WIDTH = 140
-COUNTS = {"kills": 290, "spark": 20, "streams": 10, "workers": 50, "failures": 50, "flips": 50}
+COUNTS = {"kills": 290, "spark": 20, "streams": 10, "workers": 50, "failures": 50, "flips": 50, "tables": 50}
 EXECUTORS = 8  # of the runs in which workers are killed, so many kill an executor of a cluster
 
 
@@ -32,6 +32,7 @@ KINDS: dict[str, Callable[[int, int, Path, Callable[[], None]], Findings]] = {
     "workers": _workers,
     "spark": on_spark.kills,
     "streams": streams.kills,
+    "tables": tables.kills,
 }
 
 
@@ -43,8 +44,8 @@ def main(seed: int, part: float, only: tuple[str, ...]) -> None:
     """Disturb altneu in every way it says it stands, and compare with undisturbed runs.
 
     At full counts 310 kills (20 of them with Spark) and 10 streams whose followers are killed, 50 killed workers or
-    executors, 50 operations on files that fail and 50 damaged stores, with readers beside all that is local: some
-    twenty-five minutes on two cores.
+    executors, 50 operations on files that fail and 50 damaged stores, with readers beside all that is local, and 50
+    sessions between Delta tables that are killed, with rivals beside: some twenty-five minutes on two cores.
     """
     console = Console()
     if not console.is_terminal:

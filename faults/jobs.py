@@ -9,7 +9,7 @@ from typing import Any
 
 import altneu as an
 from altneu.errors import AltneuError, HistoryGoneError, StoreCorruptError, StoreVersionError
-from faults import injected, work
+from faults import delta_pipeline, injected, work
 
 Say = Callable[[str, Any], None]
 
@@ -133,4 +133,6 @@ JOBS: dict[str, Callable[..., None]] = {
     "damaged": damaged,
     "recovered": recovered,
     "read": read,
+    "tables": delta_pipeline.run,
+    "rival": delta_pipeline.rival,
 }

@@ -19,6 +19,7 @@ import altneu as an
 from examples.flights import data, show
 from examples.flights.run import Pipeline, Verdict, month_start, open_session
 from examples.flights.stream import Days, Follower, write_days
+from examples.flights.tables import append_days, differences
 from examples.report import StepRecord
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
     help="Follow the days as streams of files, in a process that is killed half way; or insert them here.",
 )
 @click.option(
+    "--tables",
+    is_flag=True,
+    help="Follow the days as versions of Delta tables instead of files, and keep three views as tables.",
+)
+@click.option(
     "--report",
     default="out/flights.html",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -59,9 +65,18 @@ if TYPE_CHECKING:
     help="Show the session on a live page at this port, while it runs.",
 )
 def main(  # an option each
-    months: int, days: int | None, local: bool, streamed: bool, report: Path, state: Path | None, port: int | None
+    months: int,
+    days: int | None,
+    local: bool,
+    streamed: bool,
+    tables: bool,
+    report: Path,
+    state: Path | None,
+    port: int | None,
 ) -> None:
     """Keep seven views over the flights of New York City right while a year happens, and check them against Spark."""
+    if tables and not streamed:
+        raise click.UsageError("--tables follows the days, and --no-stream inserts them: leave one of them out")
     console = Console()
     console.print(show.INTRODUCTION, show.VIEWS, sep="\n")
     begin = time.perf_counter()
@@ -71,7 +86,7 @@ def main(  # an option each
         stop = min(stop, cut + days * data.DAY)
     with tempfile.TemporaryDirectory(prefix="flights-") as folder:
         where = Path(folder, "state") if state is None else state
-        place = Place(Path(folder), where, local, port)
+        place = Place(Path(folder), where, local, port, tables)
         if port is not None:
             console.print(f"While there is a session, its page is http://127.0.0.1:{port}/ .")
         fine = _run(console, place, cut, stop, streamed=streamed, report=report)
@@ -81,12 +96,16 @@ def main(  # an option each
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run happens: its files, its state, in this process or on Spark; and the port of its page, if any."""
+    """Where a run happens: its files, its state, in this process or on Spark; the port of its page, if any.
+
+    With ``tables`` the days are versions of Delta tables.
+    """
 
     folder: Path
     state: Path
     local: bool
     port: int | None
+    tables: bool
 
     def session(self, spark: SparkSession) -> an.Session:
         """Open the session."""
@@ -120,6 +139,8 @@ def _run(console: Console, place: Place, cut: int, stop: int, *, streamed: bool,
             pipeline.bulk, pipeline.days = loaded.bulk, loaded.days
             if written:
                 _say_taken(console, session, written)
+            if written and place.tables:
+                _say_kept(console, session, place)
             console.print(show.board_table(pipeline, show.last_day(pipeline)), show.routes_table(pipeline))
             more = [show.chains_table(pipeline), show.weather_table(pipeline)]
             console.print(*map(show.as_rich, more), "")
@@ -191,15 +212,16 @@ def _streamed_days(
     The days, and how many changes the files of each stream hold.
     """
     folder = Path(f"{place.state}.days")
-    written = write_days(stream, folder, lower, stop)
+    written = (append_days if place.tables else write_days)(stream, folder, lower, stop)
     days, told = Days(), -(-(stop - lower) // data.DAY)
+    what = "versions of two Delta tables now" if place.tables else "files now, one a day"
     console.print(
-        f"The other {told} days are files now, one a day. A process of its own follows them as streams, flights and "
+        f"The other {told} days are {what}. A process of its own follows them as streams, flights and "
         "weather;\nit knows of the store alone, and this process only of what it says."
     )
 
     def follower() -> Follower:
-        return Follower(folder, place.state, stop, local=place.local, port=place.port)
+        return Follower(folder, place.state, stop, local=place.local, port=place.port, tables=place.tables)
 
     with _progress(console, told) as say:
         if half := told // 2:
@@ -215,6 +237,14 @@ def _say_taken(console: Console, session: an.Session, written: dict[str, int]) -
     console.print(f"Of what the files hold, the streams took {taken}: [bold]no day twice, none left out.[/bold]\n")
     if any(rows[name] != count for name, count in written.items()):
         raise RuntimeError("the streams did not take what the files hold")
+
+
+def _say_kept(console: Console, session: an.Session, place: Place) -> None:
+    """What the tables that are kept have, against their views."""
+    wrong = differences(session, f"{place.state}.days")
+    console.print(f"The tables of {', '.join(wrong)} are equal to their views.\n" if not any(wrong.values()) else "")
+    if any(wrong.values()):
+        raise RuntimeError(f"tables differ from their views in so many rows: {wrong}")
 
 
 def _follow(

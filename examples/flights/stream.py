@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from altneu.streams import Status
 from examples.flights import data
 from examples.flights.pipeline import ENOUGH_FLIGHTS, views
 from examples.flights.run import open_session
+from examples.flights.tables import attached, tables_of
 from examples.report import StepRecord
 
 if TYPE_CHECKING:
@@ -81,9 +83,10 @@ class Follower:
         local: bool,
         enough: int = ENOUGH_FLIGHTS,
         port: int | None = None,
+        tables: bool = False,
     ) -> None:
         work = {"folder": str(folder), "state": str(state), "stop": stop, "local": local, "enough": enough}
-        work["port"] = port
+        work |= {"port": port, "tables": tables}
         command = [sys.executable, "-m", "examples.flights.stream", json.dumps(work)]
         self.log = folder / "follower.log"
         with self.log.open("w") as errors:
@@ -151,10 +154,12 @@ def streams_of(spark: SparkSession, folder: str) -> dict[str, DataFrame]:
     return {name: files(name) for name in STREAMS}
 
 
-def follow(folder: str, state: str, stop: int, *, local: bool, enough: int, port: int | None) -> None:
-    """Follow the files to the end of what is there, then close all times before ``stop``; say every step."""
-    spark = an.spark_session(app_name="altneu: flights, streams")
-    with open_session(None if local else spark, Path(state), port) as session:
+def follow(  # what it is to do, each by its name
+    folder: str, state: str, stop: int, *, local: bool, enough: int, port: int | None, tables: bool
+) -> None:
+    """Follow files or tables to the end of what is there, then close all times before ``stop``; say every step."""
+    spark = None if local and tables else an.spark_session(app_name="altneu: flights, streams")
+    with open_session(None if local else spark, Path(state), port) as session, ExitStack() as stack:
         for name, view in views(enough).items():
             session.maintain(name, view)
 
@@ -166,7 +171,10 @@ def follow(folder: str, state: str, stop: int, *, local: bool, enough: int, port
         def look(status: Status, step: an.Step) -> None:
             say(status.name, status.seen or 0, status.last_seconds, step)
 
-        with session.follow(streams_of(spark, folder), available_now=True, on_step=look, **OPTIONS) as following:
+        if tables:
+            stack.enter_context(attached(session, folder))
+        given = tables_of(folder) if tables else streams_of(spark, folder)
+        with session.follow(given, available_now=True, on_step=look, **OPTIONS) as following:
             following.wait()
         if session.lower < stop:  # the last times are open, for more could come
             step = session.advance(to=stop)

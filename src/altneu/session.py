@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection, check_collection
+from altneu.collections.source_weights import Diff
 from altneu.collections.sources import InsertTime
 from altneu.columnar import html
 from altneu.engine.backfill import backfill
@@ -28,7 +29,7 @@ from altneu.plan.rewrite import Joins
 from altneu.runtime.interrupts import Lock
 from altneu.runtime.spark.jobs import Jobs
 from altneu.store import Location, Store
-from altneu.streams import Following, Status, Streams
+from altneu.streams import Delta, Following, Status, Streams
 from altneu.views.contents import summary
 from altneu.views.imported import Imported
 from altneu.views.peek import peek
@@ -227,7 +228,8 @@ class Session(Closing):
         ``strict`` refuses a plan with an operator that re-reads everything on every change.
 
         ``joins`` chooses how three and more collections are joined: "delta" stores no intermediate result, "binary"
-        stores them all, and "auto" takes the plan with fewer new arrangements, and delta joins for cyclic patterns;
+        stores them all, and "auto" takes the plan with fewer new arrangements, and delta joins for cyclic patterns,
+        unless the first rows show that these are joined along keys and that binary joins keep less (docs/joins.md);
         ``explain`` shows the choice and the reason. An existing view keeps its plan.
 
         A stored view is refused if one of its Python functions, or anything that it reads, has changed
@@ -384,7 +386,7 @@ class Session(Closing):
                 importer=self._engine.store_id,
             )
 
-    def backfill(self, source: str | Collection, rows: Any, *, diff: int | str = 1) -> None:
+    def backfill(self, source: str | Collection, rows: Any, *, diff: Diff = None) -> None:
         """Give a source's present rows again, and keep them, as if it had ``keep=True`` from the start.
 
         For a late view that needs rows that no state has: call this, then maintain the view. ``rows`` are as for
@@ -626,15 +628,19 @@ class Session(Closing):
 
     # inputs -----------------------------------------------------------------------------------------------------------
 
-    def insert(self, source: str, data: Any, *, time: InsertTime = None, diff: int | str = 1) -> None:
+    def insert(self, source: str, data: Any, *, time: InsertTime = None, diff: Diff = None) -> None:
         """Add rows to a source; they count, and are durable, after the next ``advance`` that passes their time.
 
         ``data``: a Spark DataFrame (of any size: many rows are read by Spark's tasks in the step), an Arrow table, a
         pandas or Polars frame, or a list of tuples or dictionaries. Columns are matched by name; other columns of a
         frame are ignored, and missing keys of a dictionary are null. ``time`` is a time or the name of a column
-        (default: the session's ``lower``); ``diff`` a count or the name of a column, negative counts retract. Such a
-        column may belong to the source or be an additional one; in tuples additional ones come last, the time before
-        the diff.
+        (default: the session's ``lower``); ``diff`` a count (default: 1) or the name of a column, negative counts
+        retract. Such a column may belong to the source or be an additional one; in tuples additional ones come last,
+        the time before the diff.
+
+        Rows of a source with a ``weight`` have their weights in its columns; or ``diff`` is their weight, and the rows
+        are without these columns: a value or the name of a column, and if the weight has several columns a tuple of
+        one for each (docs/weights.md).
 
         A source with two times takes both: ``time=(system, event)``, each a time, a column's name, or None for the
         session's ``lower``; or only the second one, and the first is ``lower``.
@@ -647,8 +653,14 @@ class Session(Closing):
         """
         self._engine.insert(source, data, time, diff)
 
-    def retract(self, source: str, data: Any, *, time: InsertTime = None, diff: int | str = 1) -> None:
-        """Remove rows from a source: ``insert`` with the signs reversed."""
+    def retract(self, source: str, data: Any, *, time: InsertTime = None, diff: Diff = None) -> None:
+        """Remove rows from a source: ``insert`` with the signs reversed.
+
+        If ``diff`` is a weight, its negative is added.
+
+        Raises:
+            InputError: ``diff`` is a weight that has no negative.
+        """
         self._engine.insert(source, data, time, diff, -1)
 
     def insert_or_update(self, source: str, data: Any, *, time: int | str | None = None) -> None:
@@ -690,7 +702,7 @@ class Session(Closing):
         """
         self._engine.insert(source, keys, time, kind=DELETE_KEY)
 
-    def replace(self, source: str, data: Any, *, diff: int | str = 1) -> None:
+    def replace(self, source: str, data: Any, *, diff: Diff = None) -> None:
         """Make ``data`` all that a source has from the next ``advance`` on; the step receives only the differences.
 
         For a source of which whole snapshots come: if a thousand of a million rows have changed, 2,000 changes are
@@ -735,14 +747,14 @@ class Session(Closing):
 
     def follow(  # noqa: PLR0913  # options, each by its name
         self,
-        streams: Mapping[str, DataFrame] = MappingProxyType({}),
+        streams: Mapping[str, DataFrame | Delta] = MappingProxyType({}),
         /,
         *,
         checkpoint: str | Path | None = None,
         available_now: bool = False,
         trigger: str | None = None,
         time: InsertTime | Mapping[str, InsertTime] = None,
-        diff: int | str | Mapping[str, int | str] = 1,
+        diff: Diff | Mapping[str, Diff] = None,
         watermark: int | Mapping[str, int] | None = None,
         late: str | Mapping[str, str] = "revise",
         command: str | Mapping[str, str] | None = None,
@@ -750,9 +762,9 @@ class Session(Closing):
         snapshots: bool | Mapping[str, bool] = False,
         restart: str | Mapping[str, str] | None = None,
         on_step: Callable[[Status, Step], object] | None = None,
-        **more: DataFrame,
+        **more: DataFrame | Delta,
     ) -> Following:
-        """Feed sources from Structured Streaming: each micro-batch counts once, whatever is killed in between.
+        """Feed sources from Structured Streaming or from tables: each row counts once, whatever is killed in between.
 
         ``session.follow(edges=spark.readStream...)``, or a mapping if a name is not an identifier. A micro-batch takes
         the next time of the session, which closes it. The same commit has the stream's position. With ``available_now``
@@ -762,7 +774,8 @@ class Session(Closing):
         With ``time``, a column or a SQL expression for a whole number, rows have their own times, and the session
         advances to the least, over all such streams, of the greatest time seen less ``watermark``. Rows whose time is
         closed are ``late``: "revise" counts them from ``lower`` on, "drop" only counts how many, "error" puts them into
-        ``an.late_rows(source)``. ``diff`` is a count, a column or an expression.
+        ``an.late_rows(source)``. ``diff`` is a count, a column or an expression; for a source with a ``weight`` it is
+        as for ``insert``.
 
         ``command`` says what the rows of a source with a key do: "insert", "delete", "insert_or_update" or
         "delete_key", or a column or a SQL expression with one of these for each row (docs/keyed.md).
@@ -777,11 +790,17 @@ class Session(Closing):
         the error that reports this names the value to give. An option that differs between streams is a mapping by
         name. On Spark Connect the server writes the micro-batches into the folder, from which they are taken.
 
+        ``session.follow(orders=an.delta(path))`` follows a Delta table, without Spark: each version takes the next
+        time. ``time`` and ``diff`` may be columns then; ``command``, ``max_rows`` and ``snapshots`` are left
+        out, ``trigger`` is how often it looks for a new version, and ``restart`` makes the source what the table is now
+        (docs/howto/delta.md).
+
         ``on_step(status, step)`` is called after every step of a stream, in the stream's thread and before the next
         step of any: ``view.changes()`` has the changes of this step. If it raises, the stream stops after this step.
 
         Cost:   a one-row micro-batch is a Spark job to fetch it and a step in the driver (docs/streams_in.md).
-        Law:    each row is counted once (tests/session/test_follow_killed.py).
+        Law:    each row is counted once (tests/session/test_follow_killed.py,
+                tests/session/test_follow_delta_killed.py).
 
         Raises:
             InputError: no stream, a source that is followed already, or wrong options.

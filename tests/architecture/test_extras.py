@@ -54,6 +54,7 @@ with an.Session() as session:
         "s3": lambda: an.Session(path="s3://bucket/state"),
         "gcs": lambda: an.Session(path="gs://bucket/state"),
         "azure": lambda: an.read("abfs://bucket/state"),
+        "delta": lambda: an.delta("orders"),
         "testing": lambda: histories([edges]),
         "notebook": session.maintain("edges", edges).live,
     }

@@ -20,6 +20,7 @@ from altneu.columnar.rows import Rows
 from altneu.expressions import Result, parse
 
 ASKED_PER_CODE = 2
+_OF_MAPS = ("map", "transform_keys", "str_to_map")
 
 
 def compare(spark, table: pa.Table, expressions: Sequence[str], tolerance: dict[str, float] | None = None) -> list[str]:
@@ -52,7 +53,7 @@ def _types(spark, table, compiled):
     return [
         f"{text}: Spark's type is {names[text]}, ours {T.type_name(expr.type)}"
         for text, expr in compiled.items()
-        if names[text] != T.type_name(expr.type)
+        if names[text] != T.type_name(expr.type).replace("`", "")
     ]
 
 
@@ -131,7 +132,7 @@ def _errors(spark, table, results):
         return []
     wide = table.append_column("__row", pa.array(range(len(table))))
     # Spark's builder of maps is left in disorder by a failure, so that it cannot be tried on more than one row
-    tried = {text: result for text, result in failing.items() if not text.startswith("map")}
+    tried = {text: result for text, result in failing.items() if not text.startswith(_OF_MAPS)}
     spark.conf.set("spark.sql.subexpressionElimination.enabled", False)  # it would lift a part out of the try
     try:
         actual = _tried(spark, spark.createDataFrame(wide).repartition(1), list(tried)).toArrow().sort_by("__row")
@@ -185,5 +186,5 @@ def _verdict(frame, text: str) -> str:
     try:
         got = frame.selectExpr(f"({text}) AS x").toArrow()
     except Exception as error:  # noqa: BLE001 -- its class is what is asked for
-        return (getattr(error, "getCondition", lambda: None)() or _reason(error)).split(".")[0]
+        return (getattr(error, "getCondition", lambda: None)() or _reason(error)).strip("[").split(".")[0]
     return repr(plain(got.column(0).combine_chunks())[0])

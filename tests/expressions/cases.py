@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tests.expressions.cases_of_documents import JSON
+from tests.expressions.cases_of_texts import ENCODINGS, FORMATS, HASHES, MAPS, NUMBER_FORMATS, TIMES, VECTORS, WORDS
+
 PAIRS = (
     "y1 y2,h1 y1,i1 i2,i1 l1,l1 l2,f1 f2,f1 i1,d1 d2,d1 n1,n1 n2,n1 i1,m1 m1,m1 m2,l1 m2,n1 m1".split(",")  # noqa: SIM905 -- a table
 )
@@ -360,7 +363,7 @@ INEXACT = _lines("""
     pi()
     e()
 """)
-"""Functions whose last digit is the library's business: compared to twelve digits."""
+"""Functions whose last digit is the library's business: compared to twelve digits, those of vectors to six."""
 
 ROUNDING = [
     *(f"{f}({c})" for f in ("ceil", "floor") for c in ("d1", "f1", "i1", "n1", "m1", "m2")),
@@ -399,6 +402,9 @@ STRINGS = _lines(r"""
     concat_ws(',', s1, s2)
     concat_ws('-', s1, 'x', s2)
     concat_ws(s1, s2, 'a')
+    concat_ws(',', if(b1, s1, null))
+    concat_ws('-', if(b1, s1, null), if(b1, null, s2), nullif(s2, 'a'))
+    concat_ws(s1, if(b1, s2, null), array(nullif(s2, s2)))
     trim(s1)
     ltrim(s1)
     rtrim(s1)
@@ -620,4 +626,13 @@ GROUPS = {
     "strings": STRINGS,
     "nested": NESTED,
     "lambdas": LAMBDAS,
+    "encodings": ENCODINGS,
+    "words": WORDS,
+    "maps": MAPS,
+    "json": JSON,
+    "hashes": HASHES,
+    "formats": FORMATS,
+    "times": TIMES,
+    "vectors": VECTORS,
+    "number formats": NUMBER_FORMATS,
 }

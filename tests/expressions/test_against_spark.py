@@ -10,6 +10,6 @@ from tests.expressions.against_spark import compare
 
 @pytest.mark.parametrize("group", cases.GROUPS)
 def test_spark_gives_the_same(spark, group):
-    tolerance = dict.fromkeys(cases.INEXACT, 1e-12)
+    tolerance = dict.fromkeys(cases.INEXACT, 1e-12) | dict.fromkeys(cases.VECTORS, 1e-6)
     differences = compare(spark, values.table(), cases.GROUPS[group], tolerance)
     assert not differences, "\n".join(differences)

@@ -66,6 +66,10 @@ EXACT = [
     "bool_or(b)",
     "bit_xor(distinct i)",
     "max(x) filter (where i > 0)",
+    "collect_union(r)",
+    "bitmap_construct_agg(y + 128L)",
+    "bitmap_or_agg(binary(s))",
+    "bitmap_and_agg(binary(s))",
     "regr_avgx(d, i)",
     "regr_avgy(d, i)",
 ]
@@ -138,11 +142,22 @@ def groups():
     return left, [row(rng, k) for k in range(10) for _ in range(6)]
 
 
+IN_ORDER = {
+    f"{name}({column}{ignore}) within group (order by {order})": (name, column, bool(ignore), order)
+    for name in ("first", "last")
+    for column in ("i", "s", "r", "q")
+    for ignore in ("", ", true")
+    for order in ("u", "u desc", "i desc, u", "i nulls last, u")
+}
+"""``first`` and ``last`` of an order, which Spark does not have."""
+
+
 @pytest.fixture(scope="module")
 def ours(groups):
     left, passing = groups
     source = an.source("rows", SCHEMA)
     texts = {f"c{i}": text for i, text in enumerate([*EXACT, *NEAR])} | {f"any_{c}": f"any_value({c})" for c in ORDERED}
+    texts |= {f"p{i}": text for i, text in enumerate(IN_ORDER)}
     with an.Session() as session:
         view = session.maintain("view", source.group_by("k").agg(**texts))
         session.insert("rows", passing + left[::2])
@@ -193,6 +208,38 @@ def test_any_value_is_one_of_them(column, ours, groups):
         given = [r[at] for r in groups[0] if r[0] == k and r[at] is not None]
         known = plain(pa.array(given, SCHEMA.field(at).type))
         assert any(same(value, one) for one in known) if known else value is None
+
+
+@pytest.mark.parametrize("text", IN_ORDER)
+def test_the_first_and_the_last_of_an_order(text, ours, groups):
+    name, column, ignore, order = IN_ORDER[text]
+    at, i, u = (SCHEMA.names.index(c) for c in (column, "i", "u"))
+
+    def place(one):
+        far = one[i] is None
+        by_i = {"i desc, u": (far, 0 if far else -one[i]), "i nulls last, u": (far, 0 if far else one[i])}.get(
+            order, ()
+        )
+        return (*by_i, -one[u] if order == "u desc" else one[u])
+
+    for k, value in enumerate(plain(ours.column(f"p{[*IN_ORDER].index(text)}").combine_chunks())):
+        rows = sorted((r for r in groups[0] if r[0] == k and not (ignore and r[at] is None)), key=place)
+        wanted = (rows[0] if name == "first" else rows[-1])[at] if rows else None
+        assert same(value, wanted)
+
+
+def test_nulls_are_ignored_where_that_is_said():
+    texts = ["first(s) within group (order by u) ignore nulls", "first(s ignore nulls) within group (order by u)"]
+    for text in (*texts, "first(s, true) within group (order by u)"):
+        plan = an.source("rows", "k int, u int, s string").group_by("k").agg(text + " as x")
+        with an.Session() as session:
+            view = session.maintain("v", plan)
+            session.insert("rows", [(1, 1, None), (1, 2, "b"), (1, 3, "c"), (2, 1, None)])
+            session.advance()
+            assert sorted(view.to_pylist()) == [(1, "b"), (2, None)]
+            session.retract("rows", [(1, 2, "b")])
+            session.advance()
+            assert sorted(view.to_pylist()) == [(1, "c"), (2, None)]
 
 
 def _agree(text: str, mine: Any, other: Any, tolerance: float) -> bool:

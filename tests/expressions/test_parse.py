@@ -289,8 +289,8 @@ def test_aggregates_have_sparks_types(spark, text):
 @pytest.mark.parametrize(
     ("text", "error", "said"),
     [
-        ("first(a)", UnsupportedFunctionError, "use min_by(x, y) or max_by(x, y)"),
-        ("last_value(a)", UnsupportedFunctionError, "use min_by(x, y) or max_by(x, y)"),
+        ("first(a)", UnsupportedFunctionError, "min_by(x, y) or max_by(x, y)"),
+        ("last_value(a)", UnsupportedFunctionError, "min_by(x, y) or max_by(x, y)"),
         ("histogram_numeric(a, 3)", UnsupportedFunctionError, "percentile(x, array("),
         ("product(a)", UnsupportedFunctionError, "exp(sum(ln(x)))"),
         ("hll_sketch_agg(a)", UnsupportedFunctionError, "count(DISTINCT x)"),

@@ -14,7 +14,7 @@ SCHEMA = T.parse_schema(
     "b1 boolean, b2 boolean, y1 byte, y2 byte, h1 short, h2 short, i1 int, i2 int, l1 long, l2 long, "
     "f1 float, f2 float, d1 double, d2 double, n1 decimal(10,2), n2 decimal(10,2), m1 decimal(38,10), "
     "m2 decimal(20,0), s1 string, s2 string, num string, moment string, x1 binary, t1 date, t2 date, "
-    "p1 timestamp, p2 timestamp, q1 timestamp_ntz, small int"
+    "p1 timestamp, p2 timestamp, q1 timestamp_ntz, small int, j1 string"
 )
 _NAN, _INF = float("nan"), float("inf")
 _INTS = {T.BYTE: 7, T.SHORT: 15, T.INT: 31, T.LONG: 63}
@@ -126,6 +126,43 @@ _WHENS = [
     "-0001-01-01",
     "1582-10-10",
 ]
+_DOCUMENTS = r"""
+{"a":[1.10, 1e400, 123456789012345678901234567890, -0.0, 1E2, 0.1e-7], "b":null}
+{"a":"x\u00e9\n\"q", "b":[true,false,null]}
+{"a":["x\u00e9\n\"q/\/", {"b\"": null, "c": [[]]}], "b":"é日😀\ud83d\ude00"}
+{"a":1} x
+{"a":1
+{'a':'b', "b":'it\'s'}
+{"a":{"b":1,"b":2}, "b": "2020-02-29T10:11:12.5+01:00"}
+{"a":null,"a":2, "b":"2020-02-29"}
+[1,2,3]
+[[1,2],[3,4]]
+[{"a":1},{"a":2, "b":"x"},{"b":null}]
+{"a":[{"b":1},{"b":[2]}], "b":{"c":{"d":[1,[2]]}}}
+[{"a":"x"},{"b":2}]
+{"a":01}
+{"a":1,}
+{"a":NaN, "b":-INF}
+{"a":"NaN", "b":"+INF"}
+{"a":"\ud800", "b":3}
+{"a":["\ud800"]}
+"x"
+17
+17x
+null
+nullx
+true
+{}
+[]
+{"a":12345678901,"b":9223372036854775808}
+{"a":128,"b":1.25}
+{"a":"12","b":"YWJj"}
+{"a":"","b":true}
+{ "a" : 5 , "b" : [ 1 , "x" ] }
+{"a":{"b":1,"c":"x"},"b":[{"c":1},{"c":"x"}]}
+{"a":[1,2],"b":{"k":1,"j":null}}
+{"a":1577934245,"b":"x y"}
+""".strip().splitlines()
 
 
 def special(kind: pa.DataType, name: str) -> list[object]:
@@ -157,7 +194,7 @@ def special(kind: pa.DataType, name: str) -> list[object]:
             )
         ]
     if kind == T.STRING:
-        return {"num": _NUMBERS, "moment": _WHENS}.get(name, _TEXTS)  # type: ignore[return-value]
+        return {"num": _NUMBERS, "moment": _WHENS, "j1": _DOCUMENTS}.get(name, _TEXTS)  # type: ignore[return-value]
     if kind == T.BINARY:
         return [b"", b"abc", b"\x00\x7f", "é".encode(), b"A" * 20]
     if kind == T.DATE:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from altneu.collections.weights.weighted import times
 from altneu.columnar.rows import record_type
 from tests.oracle.histories import History, random_history
 from tests.oracle.recompute import Errors, Multiset, Row, _step, plain
-from tests.oracle.runners import Judge
+from tests.oracle.runners import Judge, Runner, Update
 
 Table = dict[Row, Any]
 
@@ -29,6 +30,7 @@ class Polynomial(Weight):
 
     layout = "array<bigint>"
     zero: Any = []  # noqa: RUF012
+    one: Any = [1]  # noqa: RUF012
 
     def add(self, a: list[int], b: list[int]) -> list[int]:
         wide = max(len(a), len(b))
@@ -50,7 +52,7 @@ class Polynomial(Weight):
 class MinPlus(Weight):
     """The semiring of shortest paths, as a user writes it."""
 
-    layout, zero = "bigint", 2**62
+    layout, zero, one = "bigint", 2**62, 0
 
     def add(self, a: int, b: int) -> int:
         return min(a, b)
@@ -126,7 +128,7 @@ class Direct(LinearVerbs):
     def concat(self, other: Direct) -> Direct:
         return self._of([*self.table.items(), *other.table.items()])
 
-    def join(self, other: Direct | Plain, on: Mapping[str, str] | list[str]) -> Direct:
+    def join(self, other: Direct | Plain, on: Mapping[str, str] | list[str], how: str = "inner") -> Direct:
         pairs_of = on if isinstance(on, Mapping) else {n: n for n in on}
         mine, theirs = (
             [s.schema.names.index(n) for n in ns] for s, ns in ((self, pairs_of), (other, pairs_of.values()))
@@ -136,16 +138,23 @@ class Direct(LinearVerbs):
         fields = [other.schema.field(i) for i in kept]
         taken = [*self.schema.names, *(self.weight.columns if isinstance(other, Plain) else ())]
         fields = [f.with_name(f"right.{f.name}") if f.name in taken else f for f in fields]
-        result = []
+        result, met = [], set()
         for row, weight in self.table.items():
             key = [row[i] for i in mine]
-            for there, by in other.table.items():
-                if None not in key and key == [there[i] for i in theirs]:
-                    both = (
-                        times(self.weight, weight, by) if isinstance(other, Plain) else self.weight.multiply(weight, by)
-                    )
-                    result.append(((*row, *(there[i] for i in kept)), both))
+            partners = [r for r in other.table if None not in key and key == [r[i] for i in theirs]]
+            met.update(partners)
+            result += [((*row, *(there[i] for i in kept)), self._product(weight, other, there)) for there in partners]
+            if how in ("left", "full") and not partners:
+                result.append(((*row, *(None for _ in kept)), weight))
+        if how in ("right", "full"):
+            for there in other.table.keys() - met:
+                shown = [there[other.schema.names.index(n)] if n in shared else None for n in self.schema.names]
+                result.append(((*shown, *(there[i] for i in kept)), self._product(self.weight.one, other, there)))
         return self._of(result, pa.schema([*self.schema, *fields]))
+
+    def _product(self, weight: Any, other: Direct | Plain, row: Row) -> Any:
+        by = other.table[row]
+        return times(self.weight, weight, by) if isinstance(other, Plain) else self.weight.multiply(weight, by)
 
     def _having(self, other: Direct | Plain, on: list[str], wanted: bool) -> Direct:
         mine, theirs = ([s.schema.names.index(n) for n in on] for s in (self, other))
@@ -188,7 +197,6 @@ class Plain:
 
 P = an.source("p", "trial int, k long, v long, w long")
 Q = an.source("q", "trial int, k long, v long, w long")
-SOURCES = {"p": P, "q": Q}
 KEY = ["trial", "k"]
 DATA = {"trial": "trial", "k": "k", "v": "v"}
 
@@ -205,18 +213,34 @@ class Kind:
     def of(self, source: Collection) -> an.weights.Weighted:
         return source.select(**DATA, **self.columns).weighted(self.weight)
 
+    @cached_property
+    def source(self) -> an.weights.Weighted:
+        """A source of the rows of p whose weights are given beside them."""
+        return an.source("p", P.select(**DATA, **self.columns).schema, weight=self.weight)
+
+    def columns_of(self, row: Row) -> Row:
+        """The data of a row of a source, and the columns of its weight."""
+        one = Direct(P.schema, {row: 1}, _Counts("n"), 0).select(**DATA, **self.columns_named)
+        (made,) = one.table
+        return made
+
+    @property
+    def columns_named(self) -> dict[str, str]:
+        return {f"w{i}": e for i, e in enumerate(self.columns.values())}
+
+    def value(self, values: Row) -> Any:
+        """The weight of a row, from its columns; None if it is zero."""
+        own = [list(v) if isinstance(v, tuple) else v for v in values]
+        value = own[0] if len(own) == 1 else tuple(own)
+        return None if None in values else sorted({*value}) if isinstance(self.weight, W.Union) else value
+
     def direct(self, name: str, held: Mapping[str, Multiset], now: int) -> Direct:
         """The same of what a source holds, by the weight's own ``add``."""
-        rows = Direct(SOURCES[name].schema, {}, _Counts("n"), now)._of([*held[name].items()])
-        made = rows.select(**DATA, **{f"w{i}": e for i, e in enumerate(self.columns.values())})
+        rows = Direct(P.schema, {}, _Counts("n"), now)._of([*held[name].items()])
+        made = rows.select(**DATA, **self.columns_named)
         schema = pa.schema([made.schema.field(n) for n in DATA])
-        pairs = []
-        for row, n in made.table.items():
-            values = tuple(list(v) if isinstance(v, tuple) else v for v in row[3:])
-            value = values[0] if len(self.columns) == 1 else values
-            value = sorted({*value}) if isinstance(self.weight, W.Union) else value
-            if None not in values:
-                pairs.append((row[:3], times(self.weight, value, n)))
+        weights = [(row[:3], self.value(row[3:]), n) for row, n in made.table.items()]
+        pairs = [(row, times(self.weight, value, n)) for row, value, n in weights if value is not None]
         return Direct(schema, {}, self.weight, now)._of(pairs)
 
 
@@ -295,6 +319,13 @@ RINGS: dict[str, Query] = {
 }
 
 
+UNITS: dict[str, Query] = {
+    "left": lambda s: s.p.join(s.q, KEY, "left").consolidate(),
+    "full": lambda s: s.p.join(s.q, KEY, "full").select("trial", "k").consolidate(),
+    "right of all": lambda s: s.p.join(s.plain, KEY, "right").consolidate(),
+}
+
+
 def of_numbers(column: str) -> dict[str, Query]:
     """Weights that are given as one number."""
 
@@ -318,17 +349,70 @@ def shortest(s: Given) -> Any:
     return start.iterate(further).consolidate()
 
 
+def ways(s: Given) -> Any:
+    """The same along edges to greater numbers, so that there are finitely many ways: weights of a group cancel."""
+    start, edges = s.p.filter("k = 1").select("trial", node="k"), s.q.filter("k < v")
+
+    def further(x: Any) -> Any:
+        return x.join(edges, {"trial": "trial", "node": "k"}).select("trial", node="v").concat(start)
+
+    return start.iterate(further).consolidate()
+
+
 def queries_of(name: str) -> dict[str, Query]:
     """Those that a kind of weight has all operations for."""
     kind = KINDS[name]
     numbers = of_numbers(kind.weight.columns[0]) if name in ("min-plus", "widest") else {}
     loops = {"loop": shortest} if name in ("min-plus", "widest", "union", "best-plus", "own min-plus") else {}
-    return {**ANY, **(GROUPS if kind.group else {}), **(RINGS if kind.ring else {}), **numbers, **loops}
+    loops |= {"loop": ways} if name in ("polynomial", "moments") else {}
+    units = UNITS if kind.ring and kind.weight.one is not None else {}
+    return {**ANY, **(GROUPS if kind.group else {}), **(RINGS if kind.ring else {}), **units, **numbers, **loops}
 
 
 def plans_of(name: str) -> dict[str, Collection]:
     kind = KINDS[name]
-    return {query: make(Given(kind.of(P), kind.of(Q), Q.select(**DATA))) for query, make in queries_of(name).items()}
+    return {query: make(Given(kind.source, kind.of(Q), Q.select(**DATA))) for query, make in queries_of(name).items()}
+
+
+@dataclass
+class ByWeight(Runner):
+    """A way to run sessions in which the rows of p come with their weights as ``diff``.
+
+    Groups take what so many rows weigh, and its negative; of others a row is inserted, and taken back, as often.
+    """
+
+    kind: str = ""
+    known: dict[Row, Row] = field(default_factory=dict)
+
+    def give(self, session: an.Session, name: str, updates: Sequence[Update], source: Any) -> None:
+        if name != "p":
+            super().give(session, name, updates, source)
+            return
+        kind = KINDS[self.kind]
+        come: list[Row] = []
+        gone: list[Row] = []
+        for row, time, n in updates:
+            made = self.known[row] = self.known.get(row) or kind.columns_of(row)
+            data, value, rows = made[:3], kind.value(made[3:]), come if n > 0 else gone
+            if kind.group:
+                value = times(kind.weight, value, abs(n))
+            weight = [None] * len(kind.columns) if value is None else [value] if len(kind.columns) == 1 else value
+            rows += [(*data, time, *weight)] * (1 if kind.group else abs(n))
+        beside = [f"beside {i}" for i in range(len(kind.columns))]
+        diff = tuple(beside) if len(beside) > 1 else beside[0]
+        session.insert(name, self.convert(self.table(kind, come, beside)), time="time", diff=diff)
+        if kind.group:
+            session.retract(name, self.convert(self.table(kind, gone, beside)), time="time", diff=diff)
+        else:
+            session.retract(name, self.convert(self.table(kind, gone, [*kind.columns])), time="time")
+
+    def table(self, kind: Kind, rows: list[Row], names: list[str]) -> pa.Table:
+        """Rows with times, and weights in columns of these names."""
+        data = kind.source._rows.schema
+        fields = [data.field(n) for n in DATA] + [pa.field("time", pa.int64())]
+        fields += [data.field(n).with_name(name) for n, name in zip(kind.columns, names, strict=True)]
+        columns = [*zip(*rows, strict=True)] or [()] * len(fields)
+        return pa.table([pa.array(c, f.type) for c, f in zip(columns, fields, strict=True)], schema=pa.schema(fields))
 
 
 @dataclass
@@ -344,6 +428,7 @@ class Weigher(Judge):
             counts: Multiset = Counter()
             for row, n in held["q"].items():
                 counts[row[:3]] += n
+            counts = Counter({row: n for row, n in counts.items() if n})
             sides = [kind.direct(source, held, time) for source in ("p", "q")]
             found = self.queries[name](Given(*sides, Plain(Q.select(**DATA).schema, counts)))
             self.known[name, time] = Counter({plain(row): n for row, n in found.items()}), set()

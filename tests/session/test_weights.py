@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -46,6 +47,8 @@ class Count(Weight):
     def multiply(self, a: int, b: int) -> int:
         return a * b
 
+    one = 1
+
 
 # laws -----------------------------------------------------------------------------------------------------------------
 
@@ -84,8 +87,12 @@ def broken(**methods: Any) -> Weight:
         (broken(multiply=None, add=lambda _, a, b: a + b + (a * b > 6)), "add is associative"),
         (broken(zero=1), "zero is the identity of add"),
         (broken(negate=lambda _, a: a), "a weight and its negative are zero"),
-        (broken(multiply=lambda _, a, b: a * b + (b > 3)), "multiply distributes over add|zero times anything"),
-        (broken(multiply=lambda _, a, b: max(a, b)), "multiply distributes over add"),
+        (
+            broken(one=None, multiply=lambda _, a, b: a * b + (b > 3)),
+            "multiply distributes over add|zero times anything",
+        ),
+        (broken(one=None, multiply=lambda _, a, b: max(a, b)), "multiply distributes over add"),
+        (broken(one=2), "one is the unit of multiply"),
         (broken(layout="tinyint", add=lambda _, a, b: 3 * (a + b)), "add is associative|cannot be stored as tinyint"),
         (broken(layout="string"), "comes back as|cannot be stored"),
     ],
@@ -125,6 +132,16 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: T.select("k", "s").weighted(Longest("s")).join(T.select("k", "s").weighted(Longest("s")), "k"),
         PlanError,
         r"needs a weight with multiply, and Longest\('s'\) has none: use a weight that has it, or consolidate\(\)",
+    ),
+    "left join": (
+        lambda: (w := T.select("k", "v").weighted(Min("v", multiply="greatest"))).join(w, "k", "left"),
+        PlanError,
+        "a left join needs a weight with one, the unit of its product, and Min.* has none: concat the inner join",
+    ),
+    "right join": (
+        lambda: MIN.join(T.select("k", "x"), "k", "right"),
+        PlanError,
+        "a right join needs a weight with one",
     ),
     "explode": (lambda: MIN.explode(lambda r: [((r.k,), 2)], "k long"), PlanError, "explode with a function needs"),
     "given": (lambda: MIN.select("k", v="2"), PlanError, "select with the columns of a weight needs a weight with mul"),
@@ -376,10 +393,20 @@ SMALL: dict[str, Callable[[], Weighted]] = {
     "max of rows that grow": lambda: GROWS.weighted(Max("v")),
     "best of rows that grow": lambda: GROWS.select("k", "v", w="v % 7").weighted(Best("w desc", "v")),
     "sums": lambda: CHANGES.select("k", n="1", s="v", q="v * v").weighted(Sums("n", "s", "q")),
+    "a group of one's own": lambda: CHANGES.weighted(Count("v")),
 }
 
 
-class Parted(Count):
+class Greatest(Weight):
+    """A semigroup: no sum can take the place of its parts, one of which may be taken back."""
+
+    layout, zero = "bigint", -1
+
+    def add(self, a: int, b: int) -> int:
+        return max(a, b)
+
+
+class Parted(Greatest):
     buckets = (4096, 64)
 
 
@@ -387,7 +414,7 @@ def test_own_weights_in_buckets_are_read_in_part(read: list[int]) -> None:
     """Of a row with n different weights a change reads all, and in buckets a few, whatever n is."""
     touched = {}
     for count in (100, 10_000):
-        for weight in (Count("v"), Parted("v")):
+        for weight in (Greatest("v"), Parted("v")):
             with Session() as session:
                 view = session.maintain("v", CHANGES.weighted(weight).consolidate())
                 session.insert("t", [(1, i) for i in range(count)])
@@ -396,9 +423,68 @@ def test_own_weights_in_buckets_are_read_in_part(read: list[int]) -> None:
                 session.insert("t", [(1, count)])
                 session.advance()
                 touched[type(weight), count] = read[-1]
-                assert view.to_pylist() == [(1, count * (count + 1) // 2)]
-    assert touched[Count, 10_000] >= 10_000
+                assert view.to_pylist() == [(1, count)]
+    assert touched[Greatest, 10_000] >= 10_000
     assert touched[Parted, 10_000] <= 400 + touched[Parted, 100]
+
+
+def test_a_group_of_ones_own_is_kept_as_one_sum(read: list[int]) -> None:
+    """Of a row with n different weights, whatever n is; each of them may still be taken back."""
+    touched, kept = {}, {}
+    for count in (100, 10_000):
+        with Session() as session:
+            view = session.maintain("v", CHANGES.weighted(Count("v")).consolidate())
+            for first in range(0, count, count // 10):
+                session.insert("t", [(1, i) for i in range(first, first + count // 10)])
+                session.advance()
+            read.append(0)
+            session.retract("t", [(1, 7)])
+            session.advance()
+            touched[count], kept[count] = read[-1], stored(session)
+            assert view.to_pylist() == [(1, count * (count - 1) // 2 - 7)]
+            session.insert("t", [(1, i) for i in range(count) if i != 7], diff=-1)
+            session.advance()
+            assert view.to_pylist() == []
+            session.merge()
+            assert stored(session) == 0
+    assert touched[10_000] == touched[100] <= 100
+    assert kept[10_000] == kept[100] <= 30
+
+
+def test_a_group_of_ones_own_at_two_times_is_what_sums_are() -> None:
+    rng = random.Random(5)
+    source = an.source("t", "k long, v long", time=("known", "day"))
+    weighed = {name: source.weighted(weight) for name, weight in (("own", Count("v")), ("sums", Sums("v")))}
+    with Session(retain="all") as session:
+        views = {name: session.maintain(name, plan.consolidate()) for name, plan in weighed.items()}
+        for _ in range(12):
+            for day in {rng.randrange(5) for _ in range(3)}:
+                rows = [(rng.randrange(2), rng.randrange(-3, 4)) for _ in range(3)]
+                session.insert("t", rows, time=day, diff=rng.choice([1, 1, 2, -1]))
+            session.advance()
+        found = {
+            name: [sorted(view.to_pylist(at=(at, day))) for at in range(12) for day in range(5)]
+            for name, view in views.items()
+        }
+        assert found["own"] == found["sums"]
+        assert len({*map(str, found["own"])}) > 20
+
+
+def test_weights_that_cannot_be_added_are_errors_until_they_are_gone() -> None:
+    class Careful(Count):
+        def add(self, a: int, b: int) -> int:
+            if 13 in (a, b):
+                raise ValueError("13")
+            return a + b
+
+    with Session() as session:
+        view = session.maintain("v", CHANGES.weighted(Careful("v")).consolidate())
+        seen = []
+        for value, diff in ((5, 1), (13, 1), (6, 1), (13, -1), (5, -1)):
+            session.insert("t", [(1, value)], diff=diff)
+            session.advance()
+            seen.append([error["code"] for error in view.errors().to_pylist()] or view.to_pylist())
+        assert seen == [[(1, 5)], ["PYTHON_EXCEPTION"], ["PYTHON_EXCEPTION"], [(1, 11)], [(1, 6)]]
 
 
 @pytest.mark.parametrize("name", SMALL)

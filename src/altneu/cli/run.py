@@ -14,7 +14,7 @@ from altneu.cli.output import Output
 from altneu.errors import AltneuError, StatementError
 from altneu.session import Session
 from altneu.sql.statements import Result, Subscribed, parse
-from altneu.sql.statements.tree import Follow
+from altneu.sql.statements.tree import FOLLOWED, Follow
 from altneu.streams import Following
 
 LOOKS_EVERY = 0.2  # seconds between two looks at streams that are followed
@@ -156,7 +156,7 @@ class Pipeline:
     def _follow(self) -> None:
         """Follow every stream until all have ended, which they do when they are stopped."""
         feeds = self._statements.feeds
-        if [s for s in feeds.live("stream") if s.name not in feeds.followed]:
+        if [s for s in feeds.live(*FOLLOWED) if s.name not in feeds.followed]:
             self._statements.follow(Follow())
         for following in feeds.followings:
             while not following.wait(LOOKS_EVERY):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 import pyarrow as pa
 
@@ -64,6 +64,14 @@ W_co = TypeVar("W_co", covariant=True)
 
 class Weighing(Protocol[W_co]):
     """What gives the rows of a collection weights: see ``altneu.collections.weights``."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its columns."""
+
+    @property
+    def negate(self) -> Any:
+        """None where it has no negatives."""
 
     def over(self, collection: Collection) -> W_co:
         """The weighted collection."""
@@ -596,7 +604,7 @@ class Collection(LinearVerbs):
         ...     view = session.maintain("moments", people.differentiate().moments(), contents=False)
         ...     session.insert("people", [("frank",)])
         ...     _ = session.advance()
-        ...     for row in view.changes().to_pylist():
+        ...     for row in sorted(view.changes().to_pylist(), key=lambda row: row["moment"]):
         ...         print(row)
         {'name': 'frank', 'moment': 'alt', 'time': 0, 'diff': 1}
         {'name': 'frank', 'moment': 'neu', 'time': 0, 'diff': -1}
@@ -1104,6 +1112,7 @@ def _check_bodies(
             )
 
 
+@overload
 def source(
     name: str,
     schema: str | pa.Schema,
@@ -1114,7 +1123,30 @@ def source(
     distinct: bool = False,
     static: bool = False,
     append_only: bool = False,
-) -> Collection:
+) -> Collection: ...
+@overload
+def source(
+    name: str,
+    schema: str | pa.Schema,
+    *,
+    keep: bool = False,
+    time: tuple[str, ...] | None = None,
+    static: bool = False,
+    append_only: bool = False,
+    weight: Weighing[W_co],
+) -> W_co: ...
+def source(
+    name: str,
+    schema: str | pa.Schema,
+    *,
+    keep: bool = False,
+    time: tuple[str, ...] | None = None,
+    key: str | Sequence[str] | None = None,
+    distinct: bool = False,
+    static: bool = False,
+    append_only: bool = False,
+    weight: Weighing[Any] | None = None,
+) -> Any:
     """A collection whose rows a session inserts and retracts.
 
     ``schema`` is Spark DDL (``"src long, dst long"``) or a pyarrow schema. With ``keep=True`` the session keeps the
@@ -1139,6 +1171,10 @@ def source(
     With ``append_only=True``, rows are only added: a retraction is refused. The least and the greatest values of
     groups, ``max_by`` and the first row of an order then keep one row a group and not the group (docs/append_only.md).
 
+    With a ``weight``, one of ``an.weights``, the columns that it names are the weights of the rows, which
+    ``session.insert(name, rows, diff=...)`` takes in the place of counts. The result is a weighted collection, as of
+    ``source(...).weighted(weight)`` (docs/weights.md).
+
     Cost:   no state, unless ``keep``: then one arrangement of all rows. A set or a source with a key keeps one
             arrangement, by row or by key, as long as any view reads it; all views share it, and a step looks up the
             keys of its commands. With two times, a change of a group is followed through the group's later event times.
@@ -1146,8 +1182,9 @@ def source(
     Raises:
         SchemaError: the schema cannot be parsed, or two columns have the same name.
         UnknownColumnError: a column of the key does not exist.
-        PlanError: a key has no columns, or ``key``, ``distinct`` and two times are combined, or ``append_only`` with
-            ``key`` or ``distinct``.
+        PlanError: a key has no columns, or ``key``, ``distinct`` and two times are combined, or ``append_only`` or
+            ``weight`` with ``key`` or ``distinct``.
+        TypeMismatchError: a column has a type that is not the weight's.
 
     >>> import altneu as an
     >>> delays = an.source("delays", "carrier string, minutes long", time=("known", "day"))
@@ -1190,7 +1227,15 @@ def source(
             f"source {name!r} is append-only, and {'key=' if by else 'distinct='} makes rows of commands, which may "
             + ("replace a row" if by else "delete one; the set of rows that are only added is source(...).distinct()")
         )
-    return Collection(ir.Source(name, columns, keep, time, by, distinct, static, append_only))
+    if weight is None:
+        return Collection(ir.Source(name, columns, keep, time, by, distinct, static, append_only))
+    if by or distinct:
+        raise PlanError(
+            f"source {name!r} has a weight, and {'key=' if by else 'distinct='} makes rows of commands, whose weights "
+            "do not add up; leave it out, or give the rows that there are their weights: source(...).weighted(...)"
+        )
+    kind = ir.SourceWeight(weight.columns, repr(weight), weight.negate is not None)
+    return weight.over(Collection(ir.Source(name, columns, keep, time, None, False, static, append_only, kind)))
 
 
 def _key_of(source: str, key: str | Sequence[str], columns: pa.Schema) -> tuple[str, ...]:

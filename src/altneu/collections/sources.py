@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LONG = pa.int64()
 InsertTime = int | str | tuple[int | str | None, ...] | None
 
-_CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
+CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
 
 def is_spark_frame(data: object) -> bool:
@@ -62,7 +62,7 @@ def _from_frame(data: Any, source: str) -> pa.Table:
         if type(data).__module__.startswith("pandas"):
             return pa.Table.from_pandas(data, preserve_index=False)
         return (data.collect() if hasattr(data, "collect") else data).to_arrow()
-    except _CONVERSION as error:
+    except CONVERSION as error:
         reason = "; ".join(map(str, error.args))
         raise SchemaError(f"the frame for source {source!r} cannot be converted to an Arrow table: {reason}") from error
     except Exception as error:
@@ -91,7 +91,7 @@ def python_columns(rows: list[Any], columns: Sequence[str], schema: pa.Schema, s
         values = [t[k] for t in tuples]
         try:
             arrays.append(array_of(values, data_type))
-        except _CONVERSION:
+        except CONVERSION:
             i = _first_bad(values, data_type)
             raise SchemaError(
                 f"row {i} for source {source!r} has {values[i]!r} in column {columns[k]!r}, which is {named(data_type)}"
@@ -131,7 +131,7 @@ def _first_bad(values: list[Any], data_type: pa.DataType) -> int:
     for i, value in enumerate(values):
         try:
             array_of([value], data_type)
-        except _CONVERSION:
+        except CONVERSION:
             return i
     return 0
 

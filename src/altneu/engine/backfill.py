@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from altneu.collections.collection import Collection
+from altneu.collections.source_weights import Diff, with_weights
 from altneu.engine.catalogue import retained_source
 from altneu.engine.engine import Engine
 from altneu.engine.given import given_rows
@@ -35,7 +36,7 @@ from altneu.trace.update import Updates, consolidate
 _CHECK = "check "  # what is kept less what is made of the rows given, as an arrangement
 
 
-def backfill(engine: Engine, source: str | Collection, rows: Any, diff: int | str) -> None:
+def backfill(engine: Engine, source: str | Collection, rows: Any, diff: Diff) -> None:
     """Check the rows of a source, store them from now on, and commit; see ``Session.backfill``."""
     with engine.lock:
         engine.check_open()
@@ -44,7 +45,7 @@ def backfill(engine: Engine, source: str | Collection, rows: Any, diff: int | st
         _backfill(engine, source, rows, diff)
 
 
-def _backfill(engine: Engine, source: str | Collection, rows: Any, diff: int | str) -> None:
+def _backfill(engine: Engine, source: str | Collection, rows: Any, diff: Diff) -> None:
     declared = _declared(engine, source)
     _refuse_two_times(declared)
     _refuse_commands(declared)
@@ -143,13 +144,14 @@ def _compact(engine: Engine, name: str) -> int:
     return max(since, 0)
 
 
-def _inputs(engine: Engine, source: ir.Source, rows: Any, diff: int | str, since: int) -> Inputs:
+def _inputs(engine: Engine, source: ir.Source, rows: Any, diff: Diff, since: int) -> Inputs:
     """The rows as inputs of a step, all at the present time.
 
     Raises:
         InputError: there are rows, but the source never had any.
         SchemaError: the rows do not fit its columns.
     """
+    rows, diff = with_weights(source, rows, diff)
     inputs = given_rows(engine, source, rows, diff, since)
     some = bool(inputs.updates.get(source.name))
     if source.name in inputs.frames and source.name not in engine.sources_filled:

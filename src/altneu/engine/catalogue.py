@@ -20,7 +20,9 @@ from altneu.plan.physical import Plan, ViewPorts
 from altneu.plan.rewrite import (
     NEWER,
     Choices,
+    Exists,
     Joins,
+    Sizes,
     chosen_joins,
     optimise,
     share_orders,
@@ -307,31 +309,43 @@ class Catalogue:
         taken = {stored: own for own, stored in self._known_as.items()}
         return any(taken.get(stored, own) != own for own, stored in names.items())
 
+    def best(
+        self, name: str, collection: Collection, joins: Joins, sizes: Sizes | None = None
+    ) -> tuple[ir.Node, Choices]:
+        """The best plan at present, and what was chosen for it.
+
+        With ``sizes``, which tell how many rows come first, as if there were no view of this name.
+        """
+        node = without_indexes(optimise(collection.node))
+        joined, choices = chosen_joins(node, self._exists(None if sizes is None else name), joins, sizes)
+        shared, orders = share_orders(joined, [node for other, node in self.nodes.items() if other != name])
+        return shared, replace(choices, orders=orders)
+
     def _optimised(self, name: str, collection: Collection, joins: Joins) -> tuple[ir.Node, Choices]:
         if joins not in ("auto", "delta", "binary"):
             raise PlanError(f'joins must be "auto", "delta" or "binary", got {joins!r}')
-        node = without_indexes(optimise(collection.node))
-        existing = self._journal.existing()
-
-        def exists(part: ir.Node, key: tuple[str, ...]) -> bool:
-            return arrangement_name(part, key) in existing
-
-        joined, deltas = chosen_joins(node, exists, joins)
-        shared, orders = share_orders(joined, [node for other, node in self.nodes.items() if other != name])
-        chosen = shared, Choices(deltas, orders)
+        chosen = shared, _ = self.best(name, collection, joins)
         stored = self._journal.views.get(name)
         if stored is None or shared.fingerprint == stored["fingerprint"]:
             return chosen
         others = list[tuple[ir.Node, Choices]]()  # what was worth it then need not be so now, and some rules came later
         for written in (collection.node, without_needs(collection.node)):
             for newer in ((), *NEWER):
-                for policy in (stored["delta"], joins):
-                    joined, deltas = chosen_joins(without_indexes(optimise(written, newer)), exists, policy)
+                for policy in (Choices(stored["delta"], turns={**stored.get("turns", {})}), joins):
+                    joined, choices = chosen_joins(without_indexes(optimise(written, newer)), self._exists(), policy)
                     orders = stored.get("orders", {})
-                    others.append((with_orders(joined, orders), Choices(deltas, orders)))
+                    others.append((with_orders(joined, orders), replace(choices, orders=orders)))
         if (upon := self.upon_views(collection)) is not None:
             others.append((upon, Choices()))
         return next((other for other in others if other[0].fingerprint == stored["fingerprint"]), chosen)
+
+    def _exists(self, less: str | None = None) -> Exists:
+        existing = self._journal.existing(less)
+        return lambda part, key: arrangement_name(part, key) in existing
+
+    def read_by(self, name: str) -> frozenset[str]:
+        """The names of the sources that a view reads."""
+        return frozenset(self._read[name])
 
     def upon_views(self, collection: Collection) -> ir.Node | None:
         """A collection's plan upon the state of views, its own part unoptimised; None if it reads no view.
@@ -389,7 +403,7 @@ class Catalogue:
                     )
                 raise PlanError(
                     f"source {source.name!r} is declared twice, with different columns, times, key=, distinct=, "
-                    "append_only= or keep=; declare it once and use that"
+                    "append_only=, weight= or keep=; declare it once and use that"
                 )
 
     def add(self, name: str, collection: Collection, node: ir.Node, plan: Plan) -> None:
@@ -445,24 +459,29 @@ def _source(
     distinct: bool,
     static: bool,
     append_only: bool,
+    weight: ir.SourceWeight | None,
 ) -> ir.Source:
     times: Any = coordinates or None
-    return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct, static, append_only)
+    return ir.Source(name, schema_from_text(schema), keep, times, key or None, distinct, static, append_only, weight)
 
 
 def _source_of(name: str, encoded: StoredSource) -> ir.Source:
     """A stored source, from its record in a commit."""
     key, coordinates = tuple(encoded.get("key", ())), tuple(encoded["coordinates"])
     marks = ("distinct" in encoded, "static" in encoded, "append_only" in encoded)
-    return _source(name, encoded["schema"], encoded.get("keep", True), coordinates, key, *marks)
+    stored = encoded.get("weight")
+    weight = None if stored is None else ir.SourceWeight(tuple(stored["columns"]), stored["text"], stored["group"])
+    return _source(name, encoded["schema"], encoded.get("keep", True), coordinates, key, *marks, weight)
 
 
 def _declared(source: ir.Source) -> str:
     """The declaration of a stored source."""
     keep, times = ", keep=True" * source.keep, "" if source.coordinates is None else f", time={source.coordinates}"
     by = f", key={list(source.key)}" if source.key else ", distinct=True" * source.distinct
-    grows = ", append_only=True" * source.append_only
-    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by}{grows})"
+    more = ", append_only=True" * source.append_only
+    if source.weight is not None:
+        more += f", weight={source.weight.text}"
+    return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by}{more})"
 
 
 def retained_sources(node: ir.Node) -> dict[str, StoredSource]:
@@ -504,6 +523,9 @@ def retained_source(source: ir.Source) -> StoredSource:
         description["static"] = True
     if source.append_only:
         description["append_only"] = True
+    if source.weight is not None:
+        columns, text, group = list(source.weight.columns), source.weight.text, source.weight.group
+        description["weight"] = {"columns": columns, "text": text, "group": group}
     return description
 
 

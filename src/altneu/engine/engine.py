@@ -17,6 +17,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection
+from altneu.collections.source_weights import Diff, with_weights
 from altneu.collections.sources import (
     InsertTime,
     check_frame,
@@ -48,6 +49,7 @@ from altneu.engine.reading import (
     least_readable,
     refuse_without_contents,
 )
+from altneu.engine.sizes import SizesOfInputs
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import (
     AltneuError,
@@ -67,7 +69,7 @@ from altneu.plan import ir
 from altneu.plan.functions import recorded, titles
 from altneu.plan.hydrate import hydration_plan, missing
 from altneu.plan.physical import Plan, ViewPorts
-from altneu.plan.rewrite import Choices, Joins
+from altneu.plan.rewrite import Choices, Joins, Sizes, open_joins
 from altneu.plan.static import released_name
 from altneu.runtime import interrupts
 from altneu.runtime.base import compact
@@ -145,6 +147,7 @@ class Engine(Closing):
         self._idle = IdleMerging(idle_merge_effort) if idle_merge_effort else None
         self._memory = None if memory is None else bytes_in(memory)
         self.lock = interrupts.Lock()
+        self._open_joins = set[str]()  # views whose joins are chosen anew when their first rows are here
         compiling.listen()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         store = self._open_store(path, storage_options or {}, recover=recover)
@@ -329,6 +332,8 @@ class Engine(Closing):
             self.catalogue.check_sources(collection)
             try:
                 self._add(name, collection, node, choices, strict=strict, contents=contents, retain=retain)
+                if joins == "auto" and open_joins(node):
+                    self._open_joins.add(name)
             except HydrationError:
                 upon = self.catalogue.upon_views(collection)
                 if upon is None:
@@ -423,6 +428,40 @@ class Engine(Closing):
                 self.catalogue.add(name, collection, node, plan)
         if outcome is not None:
             self.measured.fill(part, outcome.measured, imported)
+
+    def _choose_joins(self) -> None:
+        """Plan views anew whose joins were chosen by their pattern alone, once the first rows of all sources are here.
+
+        Such a view has no rows, so that nothing is computed twice; it keeps its name, and what follows it.
+        """
+        sizes = None
+        for name in [*self._open_joins]:
+            read = self.catalogue.read_by(name) if name in self.catalogue.nodes else frozenset()
+            if not read or not read.isdisjoint(self.journal.filled):
+                self._open_joins.discard(name)
+            elif read <= self.pending.sources:
+                self._open_joins.discard(name)
+                sizes = sizes or Sizes(SizesOfInputs(self.pending))
+                with self.past.watch(f"choosing how view {name} joins"):
+                    node, choices = self.catalogue.best(name, self.catalogue.collections[name], "auto", sizes)
+                if node.fingerprint != self.catalogue.nodes[name].fingerprint:
+                    self._plan_anew(name, node, choices)
+
+    def _plan_anew(self, name: str, node: ir.Node, choices: Choices) -> None:
+        """Give a view that has no rows another plan, and commit it."""
+        collection, view = self.catalogue.collections[name], self.journal.views[name]
+        without = {name} & self.catalogue.changes_only
+        plan = self.catalogue.lowered(self.shards, more={name: node}, changes_only=without)
+        before, self.table.layouts = self.table.layouts, plan.arranged
+        try:
+            self._hydrate(plan, name, collection, node, choices, view["retain"]["times"] if "retain" in view else None)
+        except BaseException:
+            if self.catalogue.nodes[name] is not node:
+                self.table.layouts = before
+            raise
+        held = {state for state, _ in (*self.table.live, *self.table.stored)}
+        self.journal.remove(held.intersection(view["arrangements"]) - plan.arrangements.keys())
+        self.measured.keep(plan)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs."""
@@ -569,7 +608,7 @@ class Engine(Closing):
         source: str,
         data: Any,
         time: InsertTime = None,
-        diff: int | str = 1,
+        diff: Diff = None,
         sign: int = 1,
         kind: int | None = None,
     ) -> None:
@@ -589,6 +628,11 @@ class Engine(Closing):
             now = self.journal.lower
             closed = self.closed.own_of(1 + len(own)) if own else ()
             when = now if time is None else time
+            if diff is None:
+                diff = 1
+            else:
+                times = [where for where in (when, *own) if isinstance(where, str)]
+                data, diff = with_weights(declared, data, diff, sign, times)
             stamp = Stamp(
                 source,
                 schema,
@@ -759,6 +803,7 @@ class Engine(Closing):
     def _advance(self, upper: int, streams: Mapping[str, StoredStream], own: tuple[int, ...] = ()) -> Step:
         started, before = clock.perf_counter(), self.journal.lower
         self.make_ready()
+        self._choose_joins()
         received, placements = 0, dict[str, None]()
         self.measured.begin()
         steps = self.journal.steps

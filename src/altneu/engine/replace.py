@@ -10,6 +10,7 @@ from dataclasses import replace as changed
 from threading import get_ident
 from typing import Any
 
+from altneu.collections.source_weights import Diff, with_weights
 from altneu.collections.sources import commands_of
 from altneu.engine.engine import READ_ROWS, Engine
 from altneu.engine.given import given_rows
@@ -34,9 +35,11 @@ DIFFERENCE = "difference"  # the rows that are given less those that are there, 
 DIFF = "#diff"
 
 
-def replace(engine: Engine, source: str, rows: Any, diff: int | str = 1) -> None:
+def replace(engine: Engine, source: str, rows: Any, diff: Diff = None) -> None:
     """Make rows the contents of a source; see ``Session.replace``."""
     with engine.lock:
+        engine.check_open()
+        rows, diff = with_weights(engine.source(source), rows, diff)
         inputs = difference(engine, source, rows, diff)
         with interrupts.deferred():
             engine.discard(source)  # what was inserted before is replaced too

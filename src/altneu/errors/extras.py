@@ -18,6 +18,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "s3": ("fsspec", "s3fs"),
         "gcs": ("fsspec", "gcsfs"),
         "azure": ("fsspec", "adlfs"),
+        "delta": ("deltalake",),
         "testing": ("hypothesis",),
         "notebook": ("IPython",),
     }

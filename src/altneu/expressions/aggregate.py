@@ -13,7 +13,7 @@ from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
 from altneu.expressions.aggregate_calls import ALIASES, HANDLERS, WITH_ORDER, AggregateCall, Written, refusal
 from altneu.expressions.build import Builder
 from altneu.expressions.expr import Column, Expr
-from altneu.expressions.names import AGGREGATES
+from altneu.expressions.names import AGGREGATES, PICKED
 from altneu.expressions.parse import OrderKey, Source, explained, tree_of
 
 
@@ -71,13 +71,24 @@ def aggregate_in(node: exp.Expr) -> tuple[exp.Anonymous, exp.Order | None, exp.E
     condition = order = None
     if isinstance(node, exp.Filter):
         node, condition = node.this, node.expression.this
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+        node = _ignoring(node.this) if isinstance(node, exp.IgnoreNulls) else node.this
     if isinstance(node, exp.WithinGroup):
         node, order = node.this, node.expression
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-        node = node.this
+        node = _ignoring(node.this) if isinstance(node, exp.IgnoreNulls) else node.this
     if isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES:
         return node, order, condition
     return None
+
+
+def _ignoring(node: exp.Expr) -> exp.Expr:
+    """A call with IGNORE NULLS; to aggregates that ignore nulls already it says nothing."""
+    if isinstance(node, exp.WithinGroup):
+        return exp.WithinGroup(this=_ignoring(node.this), expression=node.expression)
+    if isinstance(node, exp.Anonymous) and node.name.lower() in PICKED and len(node.expressions) == 1:
+        return exp.Anonymous(this=node.name, expressions=[*node.expressions, exp.true()])
+    return node
 
 
 class _Aggregating(Builder):
@@ -128,6 +139,8 @@ def aggregate_expr(
         raise refusal(node.name.lower())
     if order is not None and name not in WITH_ORDER:
         raise ExpressionSyntaxError(f"{name}() takes no WITHIN GROUP; {', '.join(WITH_ORDER)} do")
+    if name in PICKED and any(isinstance(n, exp.IgnoreNulls) for n in node.expressions):
+        node = exp.Anonymous(this=node.name, expressions=[node.expressions[0].this, exp.true()])
     nodes, distinct = (
         [n.this if isinstance(n, exp.IgnoreNulls | exp.RespectNulls) else n for n in node.expressions],
         False,

@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError, UnsupportedFunctionError
+from altneu.expressions import catalogue
+from altneu.expressions.catalogue import INSTEAD
 from altneu.expressions.coercion import INTEGRAL, contains_map, is_decimal, is_numeric
 from altneu.expressions.construct import call, cast, get_field, literal
 from altneu.expressions.expr import Call, Expr, Literal
-from altneu.expressions.names import MOMENTS_OF_ONE, MOMENTS_OF_TWO
+from altneu.expressions.names import MOMENTS_OF_ONE, MOMENTS_OF_TWO, PICKED
 from altneu.expressions.parse import OrderKey
 from altneu.expressions.rules import expect_count
 
@@ -209,6 +211,48 @@ def _by(it: Written) -> Expr:
     return call("case", [call(">", [call("size", [listed]), literal(0)]), first])
 
 
+def _picked(it: Written) -> Expr:
+    """The value of the first or last row in an order; of rows that are equal in it, the least or greatest value."""
+    it.wants(1, 2)
+    if not it.order:
+        raise refusal(it.name)
+    if it.distinct:
+        raise TypeMismatchError(f"{it.name} takes no DISTINCT; make the rows distinct first")
+    value, ignore = it.args[0], it.args[1] if len(it.args) > 1 else literal(False)
+    if not isinstance(ignore, Literal) or not isinstance(ignore.value, bool):
+        raise TypeMismatchError(f"{it.name}: whether nulls are passed over, `{ignore.text}`, must be true or false")
+    _ordered(it, value)
+    for key in it.order:
+        _ordered(it, key.expr)
+    row = call("named_struct", [literal("value"), value])
+    if ignore.value:
+        row = call("case", [call("isnotnull", [value]), row])
+    backwards = it.name.startswith("last")
+    keys = tuple((key.descending != backwards, key.nulls_first != backwards) for key in it.order)
+    listed = it.call("collect_list", (row, *(key.expr for key in it.order)), T.list_type(row.type), *keys, backwards)
+    return get_field(call("get", [call("slice", [listed, literal(1), literal(1)]), literal(0)]), "value")
+
+
+def _collect_union(it: Written) -> Expr:
+    """The elements of all arrays that are not null, each once."""
+    it.wants(1)
+    value = _ordered(it, it.args[0])
+    if not pa.types.is_list(value.type):
+        raise it.refused(value, "arrays")
+    arrays = it.call("collect_set", (value,), T.list_type(value.type), distinct=False)
+    return call("array_compact", [call("array_distinct", [call("flatten", [arrays])])])
+
+
+def _bitmap(it: Written) -> Expr:
+    it.wants(1)
+    of_places = it.name == "bitmap_construct_agg"
+    if not of_places and it.args[0].type != T.BINARY:
+        raise it.refused(it.args[0], "bitmaps, binary")
+    value = cast(it.args[0], T.LONG) if of_places else it.args[0]
+    collected = it.call("collect_set", (value,), T.list_type(value.type), distinct=False)
+    return call({"bitmap_construct_agg": "bitmap_of"}.get(it.name, it.name.removesuffix("_agg")), [collected])
+
+
 def _mode(it: Written) -> Expr:
     it.wants(0, 0) if it.order else it.wants(1, 2)
     if it.distinct:
@@ -336,6 +380,9 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("max_by", "min_by"), _by),
     "collect_list": _list,
     "collect_set": _collect_set,
+    "collect_union": _collect_union,
+    **dict.fromkeys(PICKED, _picked),
+    **dict.fromkeys(("bitmap_construct_agg", "bitmap_or_agg", "bitmap_and_agg"), _bitmap),
     **dict.fromkeys(("listagg", "string_agg"), _listagg),
     **dict.fromkeys(("count_if", "bool_and", "bool_or"), _boolean),
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), _bits),
@@ -350,35 +397,13 @@ HANDLERS: dict[str, Handler] = {
 """What is made of each aggregate, by name."""
 
 ALIASES = {"mean": "avg", "array_agg": "collect_list", "every": "bool_and", "any": "bool_or", "some": "bool_or"}
-WITH_ORDER = ("collect_list", "listagg", "string_agg", "mode", "percentile_cont", "percentile_disc")
+WITH_ORDER = (*PICKED, "collect_list", "listagg", "string_agg", "mode", "percentile_cont", "percentile_disc")
 """Aggregates that may be followed by WITHIN GROUP (ORDER BY …)."""
-
-_SKETCH = "which keeps a sketch; count(DISTINCT x), percentile(x, p) and top_k are exact"
-_INSTEAD = {
-    **dict.fromkeys(
-        ("first", "first_value", "last", "last_value"),
-        "it depends on the order in which rows arrive; use min_by(x, y) or max_by(x, y), which say what comes first",
-    ),
-    "histogram_numeric": "its bins depend on the order in which rows arrive; use percentile(x, array(0.1, 0.2, …)), or "
-    "count(*) grouped by floor(x / width)",
-    "product": "a product of doubles depends on the order of its factors; use exp(sum(ln(x))), or reduce(fn)",
-    **dict.fromkeys(
-        ("grouping", "grouping_id"),
-        "it distinguishes the sets of GROUP BY ROLLUP, CUBE and GROUPING SETS; this query has none",
-    ),
-    "approx_top_k": "it is a sketch; count the rows of each value and take top_k",
-    "collect_union": "explode the arrays and use collect_set",
-    "measure": "it is of metric views; use the aggregate itself",
-}
 
 
 def refusal(name: str) -> UnsupportedFunctionError:
     """The error of an aggregate that is not maintained: why, and what is nearest."""
-    instead = _INSTEAD.get(name)
-    if instead is None and (
-        "sketch" in name or name.split("_", maxsplit=1)[0] in ("hll", "kll", "theta", "tuple", "approx")
-    ):
-        instead = f"it is an aggregate {_SKETCH}"
+    instead = INSTEAD.get(name) or catalogue.refusal(name)
     if instead is None:
         instead = f"use one of {', '.join(sorted(HANDLERS))}, or reduce(fn)"
     return UnsupportedFunctionError(f"the aggregate {name}() is not supported: {instead}")
@@ -422,6 +447,13 @@ AGGREGATES = (
     ("min(a), max(a)", "Least and greatest value."),
     ("any_value(a)", "The least value; null if there is none."),
     (
+        "first(a[, ignore nulls]) WITHIN GROUP (ORDER BY b [DESC], …), last(…)",
+        (
+            "The a of the first or last row in an order; of several such rows the least or greatest a. Also "
+            "`first_value`, `last_value`."
+        ),
+    ),
+    (
         "max_by(a, b), min_by(a, b)",
         (
             "The a of the row with the greatest or least non-null b; among several such rows, the greatest or least a. "
@@ -446,6 +478,11 @@ AGGREGATES = (
     ),
     ("collect_list(a), array_agg(a)", "Every value that is not null, in the order of the values."),
     ("collect_set(a)", "Every distinct value that is not null, in order."),
+    ("collect_union(a)", "Every distinct element of the arrays that is not null."),
+    (
+        "bitmap_construct_agg(n), bitmap_or_agg(b), bitmap_and_agg(b)",
+        "The bitmap of 32768 bits at the places n, from 0; the bits in some, or in all bitmaps.",
+    ),
     (
         "listagg([DISTINCT] a[, delimiter]) [WITHIN GROUP (ORDER BY b [DESC], …)], string_agg(…)",
         "The texts of the non-null values, joined in the order of b and then of the values.",

@@ -166,8 +166,8 @@ class Builder:
                 args.append(self.build(node))
                 continue
             names = [p.name for p in node.expressions]
-            types = parameter_types(name, [None if isinstance(a, Lambda) else a for a in args] or [None], place)
-            if len(names) > len(types) or (len(names) < len(types) and place == 2):
+            types = parameter_types(name, [None if isinstance(a, Lambda) else a for a in args], place)
+            if len(names) > len(types) or (len(names) < len(types) and name not in ("transform", "filter")):
                 raise TypeMismatchError(f"{name}: the lambda `{node.sql('spark')}` takes {len(types)} parameters")
             bound = {n.lower(): Variable(n, kind) for n, kind in zip(names, types, strict=False)}
             body = Builder(self.schema, {**self.variables, **bound}).build(node.this)

@@ -32,6 +32,7 @@ class SparkExpressions(Spark):
         """The Spark parser without its translation of functions, with Spark's precedence of ``|| << & ^ |``."""
 
         STRICT_CAST = True
+        FUNC_TOKENS: ClassVar[set[TokenType]] = {*Spark.Parser.FUNC_TOKENS, TokenType.BETWEEN}
         FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             name: Spark.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL_SYNTAX

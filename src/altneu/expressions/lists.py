@@ -148,6 +148,23 @@ def concat_arrays(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
     return implode(lengths.sum(axis=1), stacked.take(pa.array(index)), valid, kind.value_type)
 
 
+def aligned(parts: Sequence[Lists]) -> tuple[Values, list[pa.Array], Mask | None]:
+    """Arrays beside each other, as long as the longest of their row: lengths, elements, and which rows have all."""
+    valid: Mask | None = None
+    for lists in parts:
+        valid = both_valid(valid, lists.valid)
+    lengths = np.maximum.reduce([lists.lengths for lists in parts])
+    if valid is not None:
+        lengths = np.where(valid, lengths, 0)
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    places = np.arange(len(rows)) - np.repeat(offsets_of(lengths)[:-1], lengths)
+    columns = []
+    for lists in parts:
+        there = places < lists.lengths[rows]
+        columns.append(lists.elements.take(pa.array(np.where(there, lists.offsets[rows] + places, 0), mask=~there)))
+    return lengths, columns, valid
+
+
 def reversed_lists(xs: pa.Array) -> pa.Array:
     """Elements of every array in reverse."""
     lists = explode(xs)

@@ -43,6 +43,9 @@ AGGREGATES = frozenset(
         "bit_and",
         "bit_or",
         "bit_xor",
+        "bitmap_and_agg",
+        "bitmap_construct_agg",
+        "bitmap_or_agg",
         "bool_and",
         "bool_or",
         "collect_list",
@@ -119,6 +122,9 @@ AGGREGATES = frozenset(
     ]
 )
 """Every aggregate of Spark's, and ``product``, which its data frames have."""
+
+PICKED = ("first", "first_value", "last", "last_value")
+"""Aggregates of the row that is first or last in an order, whose nulls count unless they are to be ignored."""
 
 WINDOWS = frozenset(
     ["row_number", "rank", "dense_rank", "percent_rank", "ntile", "lag", "lead", "cume_dist", "nth_value"]

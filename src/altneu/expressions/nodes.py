@@ -265,7 +265,7 @@ def _struct(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
             node.alias
             if isinstance(node, exp.Alias)
             else inner.name
-            if isinstance(inner, (exp.Column, exp.Dot))
+            if isinstance(inner, (exp.Column, exp.Dot, exp.Identifier))
             else f"col{i + 1}"
         )
         args += [Literal(name, T.STRING), self.build(inner)]
@@ -294,6 +294,86 @@ def _update_time(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
     return result
 
 
+def _wants(name: str, args: Sequence[object], least: int, most: int) -> None:
+    if not least <= len(args) <= most:
+        shown = str(least) if least == most else f"{least} to {most}"
+        raise TypeMismatchError(f"{name} takes {shown} argument(s), not {len(args)}")
+
+
+def _written_as(
+    name: str, least: int, most: int, made: Callable[[Sequence[Expr]], Expr]
+) -> Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]:
+    """A function that is another expression of its arguments."""
+
+    def method(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
+        _wants(name, nodes, least, most)
+        return made([self.build(n) for n in nodes])
+
+    return method
+
+
+def _decode(args: Sequence[Expr]) -> Expr:
+    """``decode(a, b, c, …, d)``: c where a is b, null being null, and so on, else d; with two, of a character set."""
+    if len(args) == 2:
+        return call("decode", args)
+    value, *rest = args
+    branches: list[Expr] = []
+    for sought, result in zip(rest[::2], rest[1::2], strict=False):
+        branches += [call("<=>", [value, sought]), result]
+    return call("case", [*branches, *(rest[-1:] if len(rest) % 2 else [])])
+
+
+def _elt(args: Sequence[Expr]) -> Expr:
+    """The text at a place, which is an error where there is none."""
+    place, *texts = args
+    kind = T.BINARY if {t.type for t in texts} == {T.BINARY} else T.STRING
+    branches: list[Expr] = [call("isnull", [place]), Literal(None, kind)]
+    for number_, text in enumerate(texts, 1):
+        branches += [call("=", [place, integer(number_)]), cast(text, kind)]
+    shown = [
+        Literal("elt: there is no text at ", T.STRING),
+        cast(place, T.STRING),
+        Literal(f" of {len(texts)}", T.STRING),
+    ]
+    failed = call("raise_error", [Literal("INVALID_ARRAY_INDEX", T.STRING), call("concat", shown)])
+    return call("case", [*branches, failed])
+
+
+def _assert_true(args: Sequence[Expr]) -> Expr:
+    message = args[1] if len(args) > 1 else Literal(f"{args[0].text!r} is not true!", T.STRING)
+    return call("case", [args[0], Literal(None, T.NULL), call("raise_error", [message])])
+
+
+def _to_char(args: Sequence[Expr]) -> Expr:
+    """Moments by a pattern, bytes by the name of an encoding, numbers by a format."""
+    value, form = args
+    if value.type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ):
+        return call("date_format", args)
+    if value.type != T.BINARY:
+        return call("to_char", args)
+    encoding = form.value.lower() if isinstance(form, Literal) and isinstance(form.value, str) else ""
+    if encoding in ("utf-8", "utf8"):
+        return call("decode", [value, Literal("UTF-8", T.STRING)])
+    if encoding not in ("base64", "hex"):
+        raise TypeMismatchError(f"to_char: the format `{form.text}` of bytes must be 'base64', 'hex' or 'utf-8'")
+    return call(encoding, [value])
+
+
+def _arrays_zip(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
+    """The names of the fields are those of columns and fields, else their places."""
+    _wants("arrays_zip", nodes, 1, 1000)
+    args: list[Expr] = []
+    for i, node in enumerate(nodes):
+        name = node.name if isinstance(node, (exp.Column, exp.Dot, exp.Identifier)) else str(i)
+        args += [Literal(name, T.STRING), self.build(node)]
+    return call("named_arrays_zip", args)
+
+
+def _constant(value: str) -> Callable[[Sequence[Expr]], Expr]:
+    return lambda _args: Literal(value, T.STRING)
+
+
+_MANY = 1000
 SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
     "nullif": _nullif,
     "locate": _locate,
@@ -302,4 +382,23 @@ SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
     "update_time": _update_time,
     "ltrim": _one_sided_trim("ltrim"),
     "rtrim": _one_sided_trim("rtrim"),
+    "arrays_zip": _arrays_zip,
+    "decode": _written_as("decode", 2, _MANY, _decode),
+    "to_char": _written_as("to_char", 2, 2, _to_char),
+    "to_varchar": _written_as("to_varchar", 2, 2, _to_char),
+    "elt": _written_as("elt", 2, _MANY, _elt),
+    "assert_true": _written_as("assert_true", 1, 2, _assert_true),
+    "between": _written_as(
+        "between", 3, 3, lambda args: call("and", [call(">=", args[:2]), call("<=", [args[0], args[2]])])
+    ),
+    "nullifzero": _written_as(
+        "nullifzero",
+        1,
+        1,
+        lambda args: call("case", [call("=", [args[0], integer(0)]), Literal(None, args[0].type), args[0]]),
+    ),
+    "zeroifnull": _written_as("zeroifnull", 1, 1, lambda args: call("coalesce", [args[0], integer(0)])),
+    "typeof": _written_as("typeof", 1, 1, lambda args: Literal(T.type_name(args[0].type), T.STRING)),
+    "collation": _written_as("collation", 1, 1, _constant("SYSTEM.BUILTIN.UTF8_BINARY")),
+    "current_timezone": _written_as("current_timezone", 0, 0, _constant("UTC")),
 }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from itertools import groupby
 
-from altneu.expressions import registry
+from altneu.expressions import catalogue, registry
 from altneu.expressions.aggregate_calls import AGGREGATES
 from altneu.expressions.registry import Function
 from altneu.expressions.window import FUNCTIONS as WINDOW_FUNCTIONS
@@ -30,6 +31,34 @@ _WRITTEN_WITH_OTHERS = (
     ("CASE a WHEN b THEN c … END", "`CASE WHEN a = b THEN c … END`."),
 )
 
+_ELSEWHERE = (
+    (
+        "explode(xs), explode_outer(xs), posexplode(xs), posexplode_outer(xs), inline(xs), inline_outer(xs)",
+        "Rows of the elements of an array or of the entries of a map, in SELECT, in FROM or in LATERAL VIEW.",
+    ),
+    ("stack(n, a, b, …)", "The values as n rows with columns col0, col1 …, in SELECT, in FROM or in LATERAL VIEW."),
+    ("range([start, ]end[, step])", "Rows of whole numbers, in FROM."),
+    ("window(t, duration[, slide[, start]])", "The window of time of a row, in GROUP BY."),
+    ("grouping(a), grouping_id(a, …)", "Which keys a row of GROUP BY ROLLUP, CUBE or GROUPING SETS is not grouped by."),
+    ("nullif(a, b)", "NULL where a = b, else a."),
+    ("between(a, b, c)", "`a >= b AND a <= c`."),
+    ("struct(a, b, …)", "A struct of the values."),
+    ("elt(n, a, b, …)", "The n-th of the texts, from one; an error if there is none."),
+    ("decode(a, b, c, …[, d])", "c where `a <=> b`, and so on; else d, or NULL."),
+    ("nullifzero(a), zeroifnull(a)", "NULL where a is 0, else a; 0 where a is NULL, else a."),
+    ("assert_true(a[, message])", "NULL; the row becomes an error row if a is not true."),
+    ("typeof(a)", "The name of the type."),
+    ("collation(s), current_timezone()", "`SYSTEM.BUILTIN.UTF8_BINARY`, and `UTC`: there are no others."),
+    (
+        (
+            "boolean(a), tinyint(a), smallint(a), int(a), bigint(a), float(a), double(a), decimal(a), string(a), "
+            "binary(a), date(a), timestamp(a)"
+        ),
+        "The value converted to the type.",
+    ),
+)
+"""Functions of SQL that are no entries of the registry."""
+
 _WINDOWS = """\
 Use these functions in `window(…)`, and in SQL with `OVER (…)`, like any aggregate
 ([window_functions.md](window_functions.md)). All but the ranks accept `IGNORE NULLS`."""
@@ -49,7 +78,7 @@ _TAIL = """\
 * altneu refuses some functions when the plan is built: functions that are not listed here (the error suggests similar
   names); functions whose result would differ when a row is retracted (`rand`, `uuid`, `current_timestamp` …); window
   functions and subqueries inside an expression; aggregates outside of `agg`; aggregates that depend on the order of
-  arrival (`first`, `last`, `histogram_numeric`); and aggregates that return sketches.
+  arrival (`first` and `last` without an order, `histogram_numeric`); and aggregates that return sketches.
 * Where Spark leaves the result undefined, altneu decides by the values: ties of `mode`, `max_by` and `min_by`, the
   order of lists and joined texts, `any_value`. The `approx_` aggregates are exact in altneu.
 * altneu computes sums exactly and rounds at the end, also for variances and the related statistics. So intermediate
@@ -59,6 +88,9 @@ _TAIL = """\
   possessive quantifier. `$` matches only at the end of the text. Inside a class `[` and `&&` are plain characters, so
   there is no intersection, and `[:alpha:]` is a POSIX class. `(?i)` folds case for all of Unicode, `\\b` knows ASCII
   letters only, `\\s` does not match a vertical tab, and only `\\n` stops `.`.
+* JSON is read as Spark reads it, and written so: numbers with a point as doubles, single quotes accepted, what follows
+  a document not read. Documents of more than 200 arrays and objects in one another are none (Spark: 1000). Of equal
+  names `from_json` keeps the last in a map.
 * Formats must be constants, and so must the second argument of `round`, `ceil` and `floor`. Patterns may be columns:
   altneu compiles each distinct pattern of a batch once, and a row whose pattern is not a regular expression becomes an
   error row.
@@ -100,8 +132,50 @@ def page() -> str:
     )
     rows = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in WINDOW_FUNCTIONS)
     parts.append(f"## Window functions\n\n{_WINDOWS}\n\n| expression | result |\n|---|---|\n{rows}\n")
+    rows = "\n".join(f"| `{usage}` | {doc} |" for usage, doc in _ELSEWHERE)
+    parts.append(f"## Elsewhere in SQL\n\n| expression | result |\n|---|---|\n{rows}\n")
+    parts.append(_catalogue())
     parts.append(_TAIL)
     return "\n".join(parts)
+
+
+def _catalogue() -> str:
+    """Spark's own list: what is supported, what is refused and why."""
+    reasons: dict[str, list[str]] = {}
+    for name in catalogue.SPARK:
+        reason = catalogue.refusal(name)
+        if reason is not None:
+            reasons.setdefault(reason, []).append(name)
+    known = catalogue.supported()
+    rows = "\n".join(f"| {', '.join(f'`{n}`' for n in names)} | {reason} |" for reason, names in reasons.items())
+    shown = ", ".join(f"`{n}`" for n in known if n.isidentifier())
+    refused = len(catalogue.SPARK) - len(known)
+    return (
+        f"## Spark's list\n\nOf the {len(catalogue.SPARK)} functions and operators that "
+        f"`spark.catalog.listFunctions()` names in Spark 4.3, altneu supports {len(known)} and refuses {refused}, each "
+        "with its reason; a test compares the list with Spark's. `SHOW FUNCTIONS LIKE 'map%'` lists functions.\n\n"
+        f"| refused | why |\n|---|---|\n{rows}\n\nSupported, beside the operators: {shown}.\n"
+    )
+
+
+def listing() -> list[tuple[str, str, str, str]]:
+    """Every function by name: its group, how it is written and what it gives.
+
+    >>> [line[:3] for line in listing() if line[0] in ("count_if", "md5", "ntile")]
+    [('count_if', 'Aggregates', 'count_if(a)'), ('md5', 'Digests', 'md5(b)'), ('ntile', 'Window functions', 'ntile(n)')]
+    """
+    tables = (("Aggregates", AGGREGATES), ("Window functions", WINDOW_FUNCTIONS), ("Elsewhere", _ELSEWHERE))
+    everything = [(group, usage, doc) for group, table in tables for usage, doc in table]
+    everything += [(f.group, f.usage, f.doc) for f in registry.functions()]
+    lines = []
+    for name in registry.names():
+        registered = registry.FUNCTIONS.get(name)
+        if registered is not None:
+            lines.append((name, registered.group, registered.usage, registered.doc))
+            continue
+        written = re.compile(rf"\b{name}\(|`{name}`")
+        lines.append((name, *next(line for line in everything if written.search(line[1] + line[2]))))
+    return lines
 
 
 def _line(function: Function) -> str:

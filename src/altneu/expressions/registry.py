@@ -37,6 +37,7 @@ import pyarrow as pa
 
 from altneu.errors import NonDeterministicError, TooWideError, UnsupportedFunctionError
 from altneu.expressions import signatures
+from altneu.expressions.catalogue import NON_DETERMINISTIC, SPARK, refusal
 from altneu.expressions.limits import VALUE_TOO_LARGE, overflows, too_large
 from altneu.expressions.printing import render_call
 from altneu.expressions.rules import Arguments, Rule, Typing, expect_count
@@ -339,6 +340,8 @@ def _numpy_result(
 
 def _strict(array: pa.Array, valid: Mask) -> pa.Array:
     """The array with null wherever an argument is null; kernels may leave anything there."""
+    if len(valid) != len(array):  # of a constant
+        valid = np.broadcast_to(valid, len(array))
     present = validity(array)
     loose = ~valid if present is None else present & ~valid
     return _nulled(array, loose)
@@ -453,42 +456,24 @@ def function(name: str) -> Function:
     verb = _TABLE_FUNCTIONS.get(name.lower())
     if verb is not None:
         raise UnsupportedFunctionError(f"{name}() produces rows: it is a verb and not an expression: {verb}")
+    refused = refusal(name.lower())
+    if refused is not None:
+        raise UnsupportedFunctionError(f"the function {name.lower()}() is not supported: {refused}")
     raise UnsupportedFunctionError(
-        f"the function {name!r} is not supported{_near(name)}; docs/functions.md lists those that are"
+        f"there is no function {name!r}{_near(name)}; docs/functions.md and SHOW FUNCTIONS list those that there are"
     )
 
 
 def _near(name: str) -> str:
-    near = difflib.get_close_matches(
-        name.lower(), [n for n, f in FUNCTIONS.items() if n != f.name or f"{n}(" in f.usage], 3, 0.7
-    )
+    near = difflib.get_close_matches(name.lower(), names(), 3, 0.7)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
-_CLOCK = "use a column that holds the time, or logical_now(), the session's own time, in a filter"
-_SOURCE = "put the value in a column of the source"
-NON_DETERMINISTIC = {
-    **dict.fromkeys(("current_timestamp", "now", "current_date", "curdate", "localtimestamp", "current_time"), _CLOCK),
-    **dict.fromkeys(
-        ("rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"),
-        "put random values in a column of the source",
-    ),
-    **dict.fromkeys(
-        (
-            "monotonically_increasing_id",
-            "spark_partition_id",
-            "input_file_name",
-            "input_file_block_start",
-            "input_file_block_length",
-        ),
-        _SOURCE,
-    ),
-    **dict.fromkeys(
-        ("current_user", "user", "session_user", "current_catalog", "current_database", "current_schema", "version"),
-        _SOURCE,
-    ),
-}
-"""Functions that could give another value for the same row, with what to use instead."""
+def names() -> list[str]:
+    """The names of all functions, aggregates and window functions, in order; operators are none."""
+    written = {n for n, f in FUNCTIONS.items() if n != f.name or f"{n}(" in f.usage}
+    known = {n for n in SPARK if refusal(n) is None and n.isidentifier()}
+    return sorted(written | known)
 
 
 def functions() -> list[Function]:

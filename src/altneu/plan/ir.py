@@ -36,7 +36,7 @@ from altneu.operators.reduce.reducers import (
 )
 from altneu.operators.reduce_core.node import ReduceCore
 from altneu.operators.sample.node import Sample
-from altneu.operators.source.node import Constant, Source
+from altneu.operators.source.node import Constant, Source, SourceWeight
 
 __all__ = [
     "MAX_ROUNDS",
@@ -73,6 +73,7 @@ __all__ = [
     "Result",
     "Sample",
     "Source",
+    "SourceWeight",
     "TellMoment",
     "Threshold",
     "ToNeu",

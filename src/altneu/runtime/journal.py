@@ -112,11 +112,16 @@ class Journal:
                 self.table.committed()
                 self.commits, self.steps = self.commits + 1, self.steps + step
 
-    def existing(self) -> set[str]:
-        """Arrangements that hold state, or belong to a view or source and have had nothing to hold so far."""
+    def existing(self, less: str | None = None) -> set[str]:
+        """Arrangements that hold state, or belong to a view or source and have had nothing to hold so far.
+
+        Those that the view ``less`` alone has are left out.
+        """
         names = {n for n, _ in (*self.table.live, *self.table.stored)}
         names |= {state for source in self.kept.values() for state in _states_of(source)}
-        return names | {n for v in self.views.values() for n in v["arrangements"]}
+        others = {n for name, v in self.views.items() if name != less for n in v["arrangements"]}
+        own = self.views[less]["arrangements"] if less in self.views else ()
+        return names.difference(own) | others
 
     def take(self, outcome: Outcome) -> None:
         """Put the states that a step made in place of the old ones."""
@@ -246,6 +251,8 @@ class Journal:
         }
         if choices.orders:
             view["orders"] = choices.orders
+        if choices.turns:
+            view["turns"] = choices.turns
         if whole_errors:
             view["whole_errors"] = [*whole_errors]
         if retain is not None:

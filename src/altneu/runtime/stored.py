@@ -136,6 +136,15 @@ class StoredView(TypedDict):
     orders: NotRequired[Mapping[str, Mapping[str, Any]]]
     added: NotRequired[int]
     retain: NotRequired[StoredRetain]
+    turns: NotRequired[Mapping[str, list[int]]]
+
+
+class StoredWeight(TypedDict):
+    """What a store knows of the weight of a source."""
+
+    columns: list[str]
+    text: str
+    group: bool
 
 
 class StoredSource(TypedDict):
@@ -150,6 +159,7 @@ class StoredSource(TypedDict):
     distinct: NotRequired[bool]
     static: NotRequired[bool]
     append_only: NotRequired[bool]
+    weight: NotRequired[StoredWeight]
 
 
 class StoredStream(TypedDict):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from altneu.sinks.base import Mark, Mode, Sink
 from altneu.sinks.database_sink import DatabaseSink
+from altneu.sinks.delta_sink import DeltaSink
 from altneu.sinks.drivers import DbApi, Jdbc
 from altneu.sinks.feed_sink import FeedSink
 from altneu.sinks.parquet_sink import ParquetSink, parquet_files
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from altneu.engine.reading import OnErrors
 from altneu.views.view import View
 
-__all__ = ["Mark", "Sink", "database", "feed", "jdbc", "parquet", "parquet_files"]
+__all__ = ["Mark", "Sink", "database", "delta", "feed", "jdbc", "parquet", "parquet_files"]
 
 
 def parquet(
@@ -49,6 +50,58 @@ def parquet(
     Cost:   a run rewrites each bucket that changes.
     """
     return ParquetSink(view, path, mode, key, errors=errors, lease=lease, buckets=buckets, keep=keep)
+
+
+def delta(  # options, each by its name
+    view: View,
+    path: str | os.PathLike[str],
+    *,
+    mode: Mode | None = None,
+    key: Sequence[str] = (),
+    partition_by: Sequence[str] = (),
+    configuration: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    errors: OnErrors = "raise",
+    lease: float | str = "1 hour",
+) -> DeltaSink:
+    """A sink into a Delta table, without a JVM; each run is one version of the table.
+
+    ``mode="upsert"`` maintains one row for each ``key`` and is what is chosen if there is one; ``"merge"``, otherwise,
+    each row once, with its count in ``row_count``; ``"append"`` is a log of the changes, with their time and diff. The
+    version has the changes, by MERGE or as rows that are added, and the mark as application transactions: of two sinks
+    that write at once one is refused, and a run that has nothing to do writes nothing.
+
+    The table is created with the first run: ``partition_by`` names columns, and ``configuration`` has properties, such
+    as ``{"delta.enableChangeDataFeed": "true"}``; with an existing table they must agree. ``storage_options`` are
+    deltalake's, for object stores. Other programs may read it, compact it and vacuum it, and must not change its rows.
+
+    Cost:   a run reads the columns of the key (of all columns without one), and writes the files anew that have a row
+            that changes; with ``mode="append"`` it writes the changes.
+    Law:    each version of the table is the view at a time, whatever is killed, and whoever writes beside
+            (tests/session/test_follow_delta_killed.py).
+
+    Raises:
+        SinkError: a mode and a key that do not go together, ``partition_by`` without such a column.
+        SchemaError: a column that Delta does not have: an interval, or a name with one of ``" ,;{}()="``.
+        MissingExtraError: deltalake is not installed: ``pip install 'altneu[delta]'``.
+
+    >>> import altneu as an, tempfile
+    >>> from deltalake import DeltaTable
+    >>> path, orders = tempfile.mkdtemp() + "/total", an.source("orders", "item string, price long")
+    >>> with an.Session() as session:
+    ...     view = session.maintain("total", orders.group_by("item").agg(total="sum(price)"))
+    ...     sink = an.sinks.delta(view, path, key=["item"])
+    ...     session.insert("orders", [("tea", 3), ("jam", 2)])
+    ...     _ = session.advance()
+    ...     applied = [sink.run(), sink.run()]
+    ...     session.insert("orders", [("tea", 4)])
+    ...     _ = session.advance()
+    ...     applied, sink.run(), DeltaTable(path).to_pyarrow_table().sort_by("item").to_pylist()
+    ([2, 0], 2, [{'item': 'jam', 'total': 2}, {'item': 'tea', 'total': 7}])
+    """
+    chosen: Mode = mode if mode is not None else "upsert" if key else "merge"
+    options: dict[str, Any] = {"configuration": configuration or {}, "storage_options": storage_options or {}}
+    return DeltaSink(view, path, chosen, key, partition_by=partition_by, errors=errors, lease=lease, **options)
 
 
 def feed(

@@ -23,7 +23,8 @@ _EXPLODES = {"explode": False, "explode_outer": True, "posexplode": False, "pose
 _INLINES = {"inline": False, "inline_outer": True}
 _SERIES = ("generate_series", "range")
 _REPEATS = ("repeat_row", "repeat_row_non_negative")
-FUNCTIONS = (*_SERIES, *_EXPLODES, *_INLINES, *_REPEATS)
+_STRUCTS = ("json_tuple", "stack")
+FUNCTIONS = (*_SERIES, *_EXPLODES, *_INLINES, *_REPEATS, *_STRUCTS)
 
 
 def one_row() -> ir.Node:
@@ -106,8 +107,30 @@ class Generator:
             return scope.relation.with_node(result.node)
         if self.name in _SERIES:
             return self._series(scope.relation, arguments)
+        if self.name in _STRUCTS:
+            rows = exp.Anonymous(this="array", expressions=self._structs(arguments))
+            kind = parse(rows, scope.relation.node.schema).type
+            return self._inlined(scope.relation, rows, kind, outer=self.outer)
         self._expect(arguments, 1, 1)
         return self._unnested(scope.relation, arguments[0])
+
+    def _structs(self, arguments: list[exp.Expr]) -> list[exp.Expr]:
+        """The rows of a function whose arguments say how many there are, each a struct."""
+        if self.name == "json_tuple":
+            return [exp.Anonymous(this="json_tuple", expressions=arguments)]
+        count = arguments[0] if arguments else None
+        if not isinstance(count, exp.Literal) or count.is_string or not count.this.isdigit() or not int(count.this):
+            raise PlanError("stack() takes how many rows there are, a whole number above 0, and their values")
+        values = arguments[1:]
+        self._expect(arguments, 2, len(arguments))
+        width = -(-len(values) // int(count.this))
+        rows: list[exp.Expr] = []
+        for start in range(0, width * int(count.this), width):
+            row = values[start : start + width]
+            row += [exp.Null() for _ in range(width - len(row))]
+            named = [part for i, value in enumerate(row) for part in (exp.Literal.string(f"col{i}"), value)]
+            rows.append(exp.Anonymous(this="named_struct", expressions=named))
+        return rows
 
     def _expect(self, arguments: Sequence[exp.Expr], least: int, most: int) -> None:
         if not least <= len(arguments) <= most:
@@ -188,7 +211,7 @@ def generated(binder: QueryBinder, scope: Scope, items: list[exp.Expr]) -> tuple
     for item in items:
         inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
         inner = inner.unnest()
-        if not isinstance(inner, exp.Anonymous) or inner.name.lower() not in (*_EXPLODES, *_INLINES):
+        if not isinstance(inner, exp.Anonymous) or inner.name.lower() not in (*_EXPLODES, *_INLINES, *_STRUCTS):
             outputs.append(item)
             continue
         generators += 1

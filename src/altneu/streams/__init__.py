@@ -1,4 +1,4 @@
-"""Streams in: Structured Streaming queries whose micro-batches become times of a session (docs/streams_in.md)."""
+"""Streams in: micro-batches of Structured Streaming, and versions of tables, become times (docs/streams_in.md)."""
 
 from __future__ import annotations
 
@@ -6,5 +6,6 @@ from altneu.streams.following import Following
 from altneu.streams.late import late_rows
 from altneu.streams.registry import Streams
 from altneu.streams.stream import Status
+from altneu.streams.tables import Delta, delta
 
-__all__ = ["Following", "Status", "Streams", "late_rows"]
+__all__ = ["Delta", "Following", "Status", "Streams", "delta", "late_rows"]

@@ -15,12 +15,13 @@ from altneu.operators.source.keyed import COMMANDS, KIND, ROW
 from altneu.runtime.spark.frames import few_rows
 from altneu.runtime.spark.versions import to_arrow
 from altneu.streams.late import CLOSED, LATE_TIME
+from altneu.streams.tables import DIFF
 from altneu.types import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-TIME, EVENT, DIFF = "#time", "#event", "#diff"
+TIME, EVENT = "#time", "#event"
 HERE_ROWS = 50_000  # a batch of no more rows is fetched to the driver
 
 Late = Literal["revise", "error", "drop"]

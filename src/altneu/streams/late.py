@@ -24,9 +24,12 @@ def late_rows(stream: Collection) -> Collection:
     >>> late_rows(an.source("edges", "src long, dst long"))
     Collection(src: bigint, dst: bigint, late_time: bigint, closed: bigint)
     """
-    node = stream.node
+    node = getattr(stream, "node", None)
     if not isinstance(node, ir.Source):
-        raise PlanError("late_rows needs a source, an.source(...): only rows that are inserted can be late")
+        raise PlanError(
+            "late_rows needs a source, an.source(...), without weight=: only rows that are inserted can be late, and "
+            "they have their weights in columns"
+        )
     return Collection(late_source(node))
 
 

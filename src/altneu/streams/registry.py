@@ -15,7 +15,10 @@ from altneu.runtime.stored import StoredStream
 from altneu.streams import checkpoint
 from altneu.streams.following import Following
 from altneu.streams.record import Record, target
+from altneu.streams.spark_stream import SparkStream
 from altneu.streams.stream import Options, Stream
+from altneu.streams.table_stream import TableStream
+from altneu.streams.tables import Delta, Given
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +39,7 @@ class Streams:
 
     def follow(
         self,
-        frames: Mapping[str, DataFrame],
+        given: Mapping[str, DataFrame | Given],
         checkpoint_base: str | None,
         options: Mapping[str, Any],
         *,
@@ -44,14 +47,22 @@ class Streams:
         trigger: str | None,
     ) -> Following:
         """Start a query for each stream, or none."""
-        if not frames:
-            raise InputError("follow needs streams by the names of sources: session.follow(edges=spark.readStream...)")
+        if not given:
+            raise InputError(
+                "follow needs streams by the names of sources: session.follow(edges=spark.readStream...), or tables: "
+                "session.follow(orders=an.delta(path))"
+            )
         self._engine.check_open()
         self._engine.make_ready()
-        _check_names(options, frames)
+        _check_names(options, given)
+        if checkpoint_base is not None and not any(map(is_spark_frame, given.values())):
+            raise InputError(
+                f"checkpoint={checkpoint_base!r} is the folder of Spark's checkpoints, and no stream of Spark's is "
+                "followed: of a table the store has the position; leave it out"
+            )
         with self._engine.lock:
-            streams = [self._stream(name, frame, _options(name, options)) for name, frame in frames.items()]
-            folders = [self._folder(checkpoint_base, stream.name) for stream in streams]
+            streams = [self._stream(name, rows, _options(name, options)) for name, rows in given.items()]
+            folders = [self._folder(checkpoint_base, stream) for stream in streams]
             before = self._followed
             self._refuse_waiting(streams)
             self._followed = before | {stream.name: stream for stream in streams}  # all hold it back from now on
@@ -91,11 +102,12 @@ class Streams:
             if upper > lower and any(record.delay is not None for record in self.records().values()):
                 self._engine.take(Inputs(), upper, {})
 
-    def _stream(self, name: str, frame: Any, options: Options) -> Stream:
-        if not is_spark_frame(frame) or not frame.isStreaming:
+    def _stream(self, name: str, given: Any, options: Options) -> Stream:
+        is_table = isinstance(given, Delta)
+        if not is_table and (not is_spark_frame(given) or not given.isStreaming):
             raise InputError(
-                f"follow({name}=...) needs a streaming DataFrame, as spark.readStream returns it; "
-                f"insert({name!r}, ...) takes other data"
+                f"follow({name}=...) needs a streaming DataFrame, as spark.readStream returns it, or a table, "
+                f"an.delta(path); insert({name!r}, ...) takes other data"
             )
         self._engine.refuse_closed(name)
         if name in self._engine.catalogue.static:
@@ -105,14 +117,18 @@ class Streams:
             )
         if name in self._followed and self._followed[name].active:
             raise InputError(f"source {name!r} is followed already; stop that first, or follow a union of both streams")
-        return Stream(self._engine, self, frame, self._engine.source(name), options)
+        kind = TableStream if is_table else SparkStream
+        return kind(self._engine, self, given, self._engine.source(name), options)
 
-    def _folder(self, checkpoint_base: str | None, name: str) -> str:
+    def _folder(self, checkpoint_base: str | None, stream: Stream) -> str:
+        """The folder of Spark's checkpoint; that of a table is the store itself."""
+        if isinstance(stream, TableStream):
+            return ""
         store = self._engine.store
         if checkpoint_base is None and not store.durable and self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="altneu-streams-")
         scratch = None if store.durable or self._scratch is None else self._scratch.name
-        return checkpoint.folder_of(store, scratch, checkpoint_base, name)
+        return checkpoint.folder_of(store, scratch, checkpoint_base, stream.name)
 
     def unfollow(self, name: str) -> None:
         """Forget the position of a stream."""

@@ -4,43 +4,41 @@ from __future__ import annotations
 
 import threading
 import time as clock
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from altneu.collections.sources import check_columns, commands_of, own_times
+from altneu.collections.source_weights import Diff
+from altneu.collections.sources import commands_of, own_times
 from altneu.engine.engine import Engine
 from altneu.engine.history import Step
-from altneu.engine.replace import difference, refuse_replacing
+from altneu.engine.replace import difference
 from altneu.errors import InputError, StreamError
 from altneu.operators.source.keyed import COMMANDS, KIND, ROW
 from altneu.order import Antichain
 from altneu.plan import ir
 from altneu.runtime.inputs import Commands, Inputs, Stamp
-from altneu.runtime.spark.versions import is_connect
 from altneu.streams.batch import (
-    DIFF,
     EVENT,
     TIME,
     Bounds,
     Late,
-    MicroBatch,
     late,
     measured,
-    normalised,
     on_time,
     revised,
 )
-from altneu.streams.checkpoint import Called
 from altneu.streams.late import late_name, late_source
 from altneu.streams.record import Record
-from altneu.streams.relay import Relay
+from altneu.streams.tables import DIFF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
     from altneu.collections.sources import InsertTime
@@ -53,7 +51,7 @@ class Options:
     """The options of a stream; ``session.follow`` documents them."""
 
     time: InsertTime = None
-    diff: int | str = 1
+    diff: Diff = None
     watermark: int | None = None
     late: Late = "revise"
     command: str | None = None
@@ -104,15 +102,17 @@ class Registry(Protocol):
         """The time up to which the session advances with streams at these positions."""
 
 
-class Stream:
-    """A streaming query whose micro-batches a session processes, one after the other.
+class Stream(ABC):
+    """Rows from outside that a session takes piece by piece, each in a step whose commit has the position.
 
-    Law:    every micro-batch counts once, whatever is killed in between (tests/session/test_follow_killed.py).
+    Law:    every piece counts once, whatever is killed in between (tests/session/test_follow_killed.py,
+            tests/session/test_follow_delta_killed.py).
     """
 
-    def __init__(
-        self, engine: Engine, registry: Registry, frame: DataFrame, source: ir.Source, options: Options
-    ) -> None:
+    taken = "batch", "batches"  # what is taken, as messages say it
+    query: StreamingQuery | None = None  # Spark's, of a stream that is one
+
+    def __init__(self, engine: Engine, registry: Registry, source: ir.Source, options: Options) -> None:
         self.engine, self.name, self.options = engine, source.name, options
         self.registry = registry
         if source.coordinates is not None and len(source.coordinates) > 2:
@@ -125,32 +125,11 @@ class Stream:
         self.timed = isinstance(time, str)
         self.delay = (options.watermark or 0) if self.timed else None
         self.source = source
-        commands = self._commands(source)
-        self.schema = source.schema if commands is None else commands.read
-        columns = {TIME: time, EVENT: self.event, DIFF: options.diff}
-        if commands is not None and isinstance(commands.kind, str):
-            columns[KIND] = options.command
-        check_columns(frame, Stamp(source.name, self.schema, engine.lattice, Antichain.of(engine.lattice, 0), 0, 1))
-        controls = {k: v for k, v in columns.items() if isinstance(v, str)}
-        self.frame = normalised(frame, source.name, self.schema.names, controls)
-        if options.late == "error" and (self.timed or isinstance(self.event, str)):
-            self._check_late_source()
-        if options.snapshots:
-            self._check_snapshots()
-        in_order = not options.snapshots and source.commanded_by is not None
-        self.delivery: Called | Relay = (
-            Relay(self.frame, in_order=in_order) if is_connect(frame) else Called(self.frame)
-        )
-        if options.max_rows is not None and not self.delivery.repeats_any:
-            raise InputError(
-                f"stream {self.name!r} computes random values (rand, uuid or a function declared non-deterministic), "
-                "so a batch that is repeated after a crash would be divided differently; leave max_rows= out"
-            )
-        self.query: StreamingQuery | None = None
+        self.controls = {n: c for n, c in ((TIME, time), (EVENT, self.event)) if isinstance(c, str)}
         self.error: StreamError | None = None
         self.active = True
         self._failed: BaseException | None = None
-        self._stopping = False
+        self._begun = self._stopping = False
         self._busy = threading.RLock()
         self._batches, self._seconds, self._last, self._since = 0, 0.0, 0.0, 0.0
 
@@ -175,19 +154,10 @@ class Stream:
         kind: int | str = COMMANDS.index(command) if command in COMMANDS else KIND
         return commands_of(source, self.engine.next_call(), kind)
 
-    def _check_snapshots(self) -> None:
-        """Refuse what would make a snapshot a part of one, or something else."""
-        options, name = self.options, self.name
-        refuse_replacing(self.source, options.diff)
-        given = {"time": options.time, "command": options.command, "max_rows": options.max_rows}
-        for option, value in given.items():
-            if value is not None:
-                raise InputError(
-                    f"{option}={value!r} of stream {name!r} is not for snapshots, of which each is whole and replaces "
-                    "what the source has at the next time; leave it out"
-                )
-
-    def _check_late_source(self) -> None:
+    def _check_late(self) -> None:
+        """Refuse late rows for which there is no source."""
+        if self.options.late != "error" or not self.controls:
+            return
         name = late_name(self.name)
         schema = late_source(self.source).schema
         if name not in self.engine.sources or self.engine.source(name).schema != schema:
@@ -217,23 +187,26 @@ class Stream:
 
     # life -----------------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def start(self, folder: str, *, available_now: bool, trigger: str | None) -> None:
-        """Start the query, with its checkpoint in ``folder``."""
-        self.delivery.begin(folder, self.record, self.options.restart)
-        writer = self.frame.writeStream
-        if available_now:
-            writer = writer.trigger(availableNow=True)
-        elif trigger is not None:
-            writer = writer.trigger(processingTime=trigger)
-        with self._busy:  # the first batch waits until the query is known
-            self.query = self.delivery.start(writer, self._take)
+        """Start, with Spark's checkpoint in ``folder`` if it is a query of Spark's."""
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Take what there is, until the end or until it is stopped."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Have ``_run`` return, after what it is at."""
+
+    def _start(self) -> None:
+        """Wait for the end in a thread of its own."""
         threading.Thread(target=self._watch, name=f"altneu stream {self.name}", daemon=True).start()
 
     def _watch(self) -> None:
-        """Wait for the end of the query; its failure becomes this stream's error, unless it was stopped."""
-        assert self.query is not None
+        """Wait for the end of the stream; its failure becomes this stream's error, unless it was stopped."""
         try:
-            self.delivery.run(self.query)
+            self._run()
         except Exception as error:  # noqa: BLE001  # whatever ends it is said by ``wait``
             if not self._stopping:
                 self.error = self._stopped(self._failed or error)
@@ -244,19 +217,19 @@ class Stream:
 
     def _stopped(self, cause: BaseException) -> StreamError:
         text, record = str(cause).split("\n\nJVM stacktrace")[0].strip(), self.record
-        done = "nothing of it is" if record.batch < 0 else f"its batches up to {record.batch} are"
+        done = "nothing of it is" if record.batch < 0 else f"its {self.taken[1]} up to {record.batch} are"
         if not record.is_whole:
-            done += f" (of that batch {record.piece + 1} of {record.of} pieces)"
+            done += f" (of that {self.taken[0]} {record.piece + 1} of {record.of} pieces)"
         error = StreamError(
             f"stream {self.name!r} stopped, {done} committed: {type(cause).__name__}: {text}\n"
             "The session and the other streams continue, and nothing is lost: remove the cause and follow the stream "
-            "again; it continues with the next batch."
+            f"again; it continues with the next {self.taken[0]}."
         )
         error.__cause__ = cause
         return error
 
     def stop(self) -> None:
-        """Stop the query after its current micro-batch.
+        """Stop after the current step.
 
         A callback of a micro-batch or a step has the session's lock and must not wait for streams that may need it;
         from there, streams are stopped in another thread.
@@ -267,11 +240,11 @@ class Stream:
             return
         self._stopping = True
         with self._busy:
-            query = self.query
-        if query is None:
+            begun = self._begun
+        if not begun:
             self.active = False
             return
-        self.delivery.stop(query)
+        self._end()
         with self.registry.changed:
             self.registry.changed.wait_for(lambda: not self.active)
 
@@ -295,60 +268,46 @@ class Stream:
 
     # batches --------------------------------------------------------------------------------------------------------
 
-    def _take(self, frame: DataFrame, batch: int) -> None:
-        """The function that Spark calls with each micro-batch; Spark continues with the next one when it returns."""
+    @contextmanager
+    def _at_work(self, batch: int) -> Iterator[None]:
+        """While a batch is taken: ``stop`` waits for the end, and what fails is remembered.
+
+        Raises:
+            StreamError: the stream is being stopped.
+        """
         with self._busy:
             if self._stopping:
-                raise StreamError(f"stream {self.name!r} is being stopped; batch {batch} was not processed")
+                raise StreamError(f"stream {self.name!r} is being stopped; {self.taken[0]} {batch} was not processed")
             self._since = clock.perf_counter()
             self.registry.taking.add(threading.get_ident())
             try:
-                self._take_batch(frame, batch)
+                yield
             except BaseException as error:
                 self._failed = error
                 raise
             finally:
                 self.registry.taking.discard(threading.get_ident())
 
-    def _take_batch(self, frame: DataFrame, batch: int) -> None:
-        assert self.query is not None
-        query = str(self.query.id)
-        plan = self.delivery.plan_of(batch)
-        assert plan is not None, "Spark writes what a batch holds before it gives it"
-        first_here = self._batches == 0  # within a run one batch follows the other
-        before = self.delivery.plan_of(batch - 1) if first_here else None
-        step = self.record.step(query, batch, plan, self.options.restart, before)
-        if step is None:
-            return
-        first, of = step
-        key = None if self.options.snapshots else self.source.commanded_by
-        rows = MicroBatch(frame, key, here=self.engine.spark is None)
-        try:
-            of = rows.pieces(self.options.max_rows) if of is None else of
-            for piece in range(first, of):
-                self._take_piece(rows.piece(piece, of), (query, batch, plan, piece, of))
-        finally:
-            rows.release()
-
-    def _take_piece(self, rows: Any, done: tuple[str, int, str, int, int]) -> None:
+    def _take_piece(self, rows: Any, done: tuple[str, int, str, int, int], *, snapshot: bool) -> None:
+        """Take the rows of a piece in a step; of a ``snapshot`` they are all that the source has from then on."""
         with self.engine.lock:
             self.engine.source(self.name)  # a view may have been dropped meanwhile, the last that read it
             lower, record = self.engine.lower, self.record
             bounds = self._bounds()
-            if bounds:
+            if snapshot:
+                inputs = self._difference(rows)
+                record = replace(record, rows=record.rows + _count(rows))
+            elif bounds:
                 counts = measured(rows, bounds, self.name)
                 seen = max((at for at in (record.seen, counts.seen) if at is not None), default=None)
                 record = replace(record, rows=record.rows + counts.rows, late=record.late + counts.late, seen=seen)
                 inputs = self._placed(rows, lower, bounds, some=counts.late > 0)
-            elif self.options.snapshots:
-                inputs = self._difference(rows)
-                record = replace(record, rows=record.rows + _count(rows))
             else:
                 inputs = self._inputs(self.source, rows, lower)
                 record = replace(record, rows=record.rows + _count(rows))
             record = record.after(*done)
             upper = self.registry.target({self.name: record}) if record.is_whole or not self.timed else lower
-            replaced = self.name if self.options.snapshots else None
+            replaced = self.name if snapshot else None
             records = self.registry.encoded_records({self.name: record})
             step = self.engine.take(inputs, upper, records, replaced=replaced)
             self._count(last=record.is_whole)

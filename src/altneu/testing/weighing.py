@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def assert_weight_laws(weight: Weight, values: SearchStrategy[Any], *, examples: int = 200) -> None:
-    """Assert that a weight obeys the laws of what it has: ``add``, ``zero``, ``negate`` and ``multiply``.
+    """Assert that a weight obeys the laws of what it has: ``add``, ``zero``, ``negate``, ``multiply`` and ``one``.
 
     ``values`` is a Hypothesis strategy for weights. Each law is tested on ``examples`` triples of them; what sums and
     products come to is compared as values, as altneu compares rows. Values must come back from the ``layout`` as they
@@ -86,6 +86,10 @@ class _Laws:
         ):
             self.is_zero("zero times anything is zero", text, product)
         self.is_stored(multiply(a, b))
+        if (one := self.weight.one) is not None:
+            self.is_stored(one)
+            self.same("one is the unit of multiply", f"multiply({a!r}, {one!r})", multiply(a, one), a)
+            self.same("one is the unit of multiply", f"multiply({one!r}, {a!r})", multiply(one, a), a)
 
     def negative(self, a: Any) -> Any:
         negative = self.weight.negate(a)

@@ -87,6 +87,11 @@ class Sums(_Built):
         """Zero in each column."""
         return self._value([0] * len(self.columns))
 
+    @property
+    def one(self) -> Any:
+        """One in each column."""
+        return self._value([1] * len(self.columns))
+
     def _value(self, parts: Sequence[Any]) -> Any:
         return parts[0] if len(parts) == 1 else tuple(parts)
 
@@ -156,6 +161,11 @@ class Moments(Sums):
     def __init__(self, count: str, total: str, squares: str) -> None:
         super().__init__(count, total, squares)
 
+    @property
+    def one(self) -> Any:
+        """A row of the value 0."""
+        return 1, 0, 0
+
     def multiply(self, a: Any, b: Any) -> Any:
         """As if the values were added."""
         (n, s, q), (m, t, r) = a, b
@@ -200,6 +210,13 @@ class _Chosen(_Built):
     def multiply(self) -> Any:
         """The product that was named, None if none was."""
         return None if self.product is None else self._multiply
+
+    @property
+    def one(self) -> Any:
+        """Of ``+`` it is 0 in each column; the others have none."""
+        if self.product != "+":
+            return None
+        return 0 if len(self.columns) == 1 else (0,) * len(self.columns)
 
     def _multiply(self, a: Any, b: Any) -> Any:
         if a is None or b is None:
@@ -367,6 +384,7 @@ class Union(_Built):
     """
 
     zero: Any = None
+    one: Any = ()  # the empty set
 
     def __init__(self, column: str) -> None:
         super().__init__(column)

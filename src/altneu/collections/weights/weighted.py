@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from altneu.collections.asof import refuse_maps
 from altneu.collections.collection import MAX_ROUNDS, Collection, On, OnLimit, check_collection, loop
+from altneu.collections.joining import JoinKind
 from altneu.collections.verbs import LinearVerbs, Text, Verb, Version
 from altneu.collections.weights.carrying import carrying, weighing
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
-from altneu.expressions import Col, Expr, parse
+from altneu.expressions import Col, Expr, call, cast, literal, parse
 from altneu.expressions.coercion import contains_map
 from altneu.linear import BoundLogic, ExplodeFunction, Function, JoinFunction, MapFunction, Negate
 from altneu.plan import ir
@@ -36,17 +37,21 @@ class Weight(ABC):
 
     A subclass has a ``layout``, the type of its column in Spark's DDL; a ``zero``; and ``add``. With ``negate`` it is a
     group, whose collections may be subtracted and have counts below zero, and with ``multiply`` weighted collections
-    can be joined with each other. Values are as Python functions get them (docs/python_functions.md): lists for arrays,
-    dictionaries for structs. Equal weights must be equal values, and none may be null, which stands for zero. The
-    methods must be pure. ``altneu.testing.assert_weight_laws`` tests the laws:
+    can be joined with each other; outer joins need its unit, ``one``, too. Values are as Python functions get them
+    (docs/python_functions.md): lists for arrays, dictionaries for structs. Equal weights must be equal values, and none
+    may be null, which stands for zero. The methods must be pure. ``altneu.testing.assert_weight_laws`` tests the laws:
 
     * ``add`` is associative and commutative, and ``zero`` its identity;
     * ``add(a, negate(a))`` is zero;
-    * ``multiply`` distributes over ``add`` on both sides, and zero times anything is zero.
+    * ``multiply`` distributes over ``add`` on both sides, and zero times anything is zero;
+    * ``multiply(a, one)`` and ``multiply(one, a)`` are ``a``.
 
-    Cost:   the different weights of each row are kept, and read again when its weight changes. With
-            ``buckets = (4096, 64)`` they are added up in stages, in so many parts of each row, then in fewer: a change
-            reads one part of each stage, of 262,144 weights about 64 three times, and the sums of parts are kept too.
+    Cost:   of a group one sum is kept for each row, in a loop one for each round at which it changes; a change reads
+            that, and before batches are merged two for each of them. Doubles do not obey the laws: such a sum would
+            depend on the order in which rows came, so use ``Sums``, which is exact. Without ``negate`` the different
+            weights of each row are kept, and read again when its weight changes. With ``buckets = (4096, 64)`` they are
+            added up in stages, in so many parts of each row, then in fewer: a change reads one part of each stage, of
+            262,144 weights about 64 three times, and the sums of parts are kept too.
 
     >>> import altneu as an
     >>> class Shortest(an.weights.Weight):
@@ -72,6 +77,7 @@ class Weight(ABC):
     zero: Any
     negate: Any = None
     multiply: Any = None
+    one: Any = None
 
     def __init__(self, column: str, *more: str) -> None:
         self.columns: tuple[str, ...] = (column, *more)
@@ -136,10 +142,16 @@ class Weight(ABC):
             f"column {column.sql} of {self} must be {wanted}, got {type_name(column.type)}; cast it"
         )
 
+    def units(self, kinds: Sequence[pa.DataType]) -> list[Expr]:
+        """The unit of the product, column by column, in the types of these."""
+        values = (self.one,) if len(self.columns) == 1 else self.one
+        return [_constant(value, kind) for value, kind in zip(values, kinds, strict=True)]
+
     def added(self, rows: Collection, data: tuple[str, ...]) -> Collection:
         """Each row of the ``data``, with the sum of its weights, which is not zero."""
         result = pa.schema([rows.schema.field(name) for name in self.columns])
-        reducer = ir.PythonReduce(_by(self, _sum), result, signed=self.negate is not None)
+        group = self.negate is not None
+        reducer = ir.PythonReduce(_by(self, _sum), result, signed=group, additive=group)
         (weight,) = self.columns
         bucket = f"crc32(cast({quote_name(weight)} as string))"  # of equal weights one, so that they cancel there
         for many in sorted(self.buckets, reverse=True):
@@ -155,6 +167,16 @@ class Weight(ABC):
         result = pa.schema([*data, pa.field(self.columns[0], rows.schema.field(left[0]).type)])
         function = _by(self, _product, tuple(f.name for f in data))
         return rows._linear(BoundLogic((MapFunction(function, result),)))
+
+
+def _constant(value: Any, kind: pa.DataType) -> Expr:
+    """A constant of a weight's type: lists and dictionaries at any depth."""
+    if value is not None and pa.types.is_list(kind):
+        return cast(call("array", [_constant(one, kind.value_type) for one in value]), kind)
+    if value is not None and pa.types.is_struct(kind):
+        fields = [part for f in kind for part in (literal(f.name), _constant(value[f.name], f.type))]
+        return cast(call("named_struct", fields), kind)
+    return cast(literal(value), kind)
 
 
 def _sum(weight: Weight, _key: Any, rows: Iterable[tuple[Any, int]]) -> Iterator[dict[str, Any]]:
@@ -210,7 +232,8 @@ class Weighted(LinearVerbs):
     A verb that needs what a weight lacks is refused when the plan is built:
 
     * ``negate`` needs a weight with ``negate``;
-    * ``join`` with another weighted collection, and verbs that give weights, need ``multiply``;
+    * ``join`` with another weighted collection, and verbs that give weights, need ``multiply``; joins that keep rows
+      without a partner need ``one`` for what they lack;
     * all else needs only sums. Counts below zero, as of a row that is retracted first, need ``negate`` too: else they
       make an error row of the row whose weight they would be part of (``NEGATIVE_MULTIPLICITY``).
 
@@ -378,12 +401,16 @@ class Weighted(LinearVerbs):
         rows = [c._rows if c._rows.columns == names else c._rows._only(names) for c in (self, *others)]
         return self._of(rows[0].concat(*rows[1:])) if others else self
 
-    def join(self, other: Weighted | Collection, on: On) -> Weighted:
+    def join(self, other: Weighted | Collection, on: On, how: JoinKind = "inner") -> Weighted:
         """Pair the rows of two collections with equal keys; null keys match nothing.
 
         With a weighted collection, weights are multiplied, and the weight must have ``multiply``. With an ordinary one
-        weights count as often as there are partners, for which every weight will do. ``on`` and the names of columns
-        are as in ``Collection.join``; the columns of a weight cannot be keys.
+        weights count as often as there are partners, for which every weight will do. ``on``, ``how`` and the names of
+        columns are as in ``Collection.join``; the columns of a weight cannot be keys.
+
+        Left, right and full joins keep rows without a partner. What they lack weighs ``one``, the unit of the product:
+        a row of a weighted collection has its own weight, and one of an ordinary collection ``one``, as often as it is
+        there.
 
         Cost:   weights are added up first, of each row once; then as ``Collection.join``. So the arrangements of both
                 sides have a row for each row of the data, whatever weights came together.
@@ -391,27 +418,47 @@ class Weighted(LinearVerbs):
                 (tests/oracle/test_weights.py).
 
         Raises:
-            PlanError: the weights differ, or lack ``multiply``.
+            PlanError: the weights differ, or lack ``multiply``, or for an outer join ``one``.
             UnknownColumnError: a key is not a column.
             TypeMismatchError: the keys cannot be compared.
         """
         self._check_keys(other, on)
         if not isinstance(other, Weighted):
             check_collection(other, "join")
-            joined = self._consolidated()._rows.join(other, on)
-            return self._of(
-                joined._only([n for n in joined.columns if n not in self.weight.columns] + [*self.weight.columns])
-            )
+            joined = self._consolidated()._rows.join(other, on, how)
+            own = self.weight.columns
+            if how in ("right", "full"):
+                joined = self._with_units(joined, own, how)
+            return self._of(joined._only([n for n in joined.columns if n not in own] + [*own]))
         self._needs("multiply", "join with another weighted collection")
         self._check_same(other, "join")
         left, right = self._renamed("#by"), other._renamed("#with")
-        joined = left.join(right, on)
+        joined = left.join(right, on, how)
         mine, theirs = self._hidden("#by"), self._hidden("#with")
+        for side, lacking in ((mine, ("right", "full")), (theirs, ("left", "full"))):
+            joined = self._with_units(joined, side, how) if how in lacking else joined
         data = [name for name in joined.columns if name not in (*mine, *theirs)]
         clash = next((name for name in data if name in self.weight.columns), None)
         if clash is not None:
             raise PlanError(f"column {clash!r} of the data has the name of a column of {self.weight}; rename it")
         return self._product(joined._project([(n, joined._column(n)) for n in (*data, *mine, *theirs)]))
+
+    def _with_units(self, joined: Collection, weight: Sequence[str], how: JoinKind) -> Collection:
+        """Rows of an outer join with the unit of the product where a side is missing: its weight would not be zero."""
+        if self.weight.one is None:
+            raise PlanError(
+                f"a {how} join needs a weight with one, the unit of its product, and {self.weight} has none: "
+                "concat the inner join and the rows that antijoin finds, with the weights that they are to have"
+            )
+        missing = call("isnull", [joined._column(weight[0])])
+        kinds = [joined.schema.field(name).type for name in weight]
+        units = dict(zip(weight, self.weight.units(kinds), strict=True))
+        return joined._project(
+            [
+                (n, call("if", [missing, units[n], joined._column(n)]) if n in units else joined._column(n))
+                for n in joined.columns
+            ]
+        )
 
     def semijoin(self, other: Weighted | Collection, on: On) -> Weighted:
         """The rows whose key appears in the other collection, with their own weights.
@@ -435,7 +482,8 @@ class Weighted(LinearVerbs):
         Shape:  the columns of the data, then those of the weight.
         Cost:   one exchange by row. Of sums a few numbers are kept for each row; of the least, the greatest and the
                 best the weights of each row in order, or one of them if rows are only added (docs/append_only.md); of
-                sets how often each row has each element; of weights of your own all different weights of each row.
+                sets how often each row has each element; of weights of your own a sum for each row if they are a group,
+                else all different weights of each row.
         Law:    at every time the weight of a row is the sum of all its weights up to then
                 (tests/oracle/test_weights.py).
 

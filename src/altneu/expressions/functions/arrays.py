@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import nested
-from altneu.expressions.coercion import can_implicitly_cast, wider
+from altneu.expressions.coercion import can_implicitly_cast, describe, wider
 from altneu.expressions.functions.nested import scalar
+from altneu.expressions.limits import counted
 from altneu.expressions.lists import (
     Lists,
     any_per_row,
@@ -23,10 +24,11 @@ from altneu.expressions.lists import (
     first_per_row,
     implode,
     keep,
+    offsets_of,
 )
 from altneu.expressions.registry import Out
 from altneu.expressions.rules import Arguments, Typing
-from altneu.expressions.vector import Mask, Vector, both_valid, validity
+from altneu.expressions.vector import Failure, Mask, Vector, both_valid, validity
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call
@@ -113,6 +115,48 @@ def _joined_element(call: Call, count: int, xs: Vector, value: Vector, *, first:
         single = single.take(pa.array(np.arange(count), mask=~lists.valid))
     joined = concat_arrays((single, arrays) if first else (arrays, single), arrays.type)
     return Vector(call.type, arrow=joined, constant=xs.constant and value.constant)
+
+
+def _insert_rule(args: Arguments) -> Typing:
+    result = wider(args.element(), args[2].type)
+    if result is None:
+        raise TypeMismatchError(f"array_insert: {describe(args[i].type for i in (0, 2))} do not mix; cast one")
+    return Typing(
+        [T.list_type(result), args.accept(1, T.INT), result], T.list_type(result), args[0].nullable or args[1].nullable
+    )
+
+
+@scalar("array_insert(xs, place, x)", rule=_insert_rule, fails=True, grows=True)
+def array_insert(call: Call, count: int, xs: Vector, place: Vector, value: Vector) -> Vector:
+    """The array with a value put in at a place, from one, or from the end if negative; nulls fill what is between."""
+    lists, values = explode(xs.expand(count).arrow), value.expand(count).arrow
+    at, sizes = place.expand(count).values.astype(np.int64), lists.lengths
+    valid = both_valid(lists.valid, place.expand(count).valid)
+    present = np.ones(count, np.bool_) if valid is None else valid
+    zero = (at == 0) & present
+    lengths = np.where(present & ~zero, np.maximum(sizes + 1, np.abs(at)), 0)
+    width = max(lists.elements.nbytes // max(len(lists.elements), 1), 1)
+    large, failed = counted(call.text, lengths, width)
+    lengths = np.where(large, 0, lengths)
+    rows = np.repeat(np.arange(count), lengths)
+    places = np.arange(len(rows)) - np.repeat(offsets_of(lengths)[:-1], lengths)
+    own = np.where(at > 0, at - 1, lengths + at)[rows]
+    before = places - (places > own)
+    shift = np.where(at < 0, np.maximum(lengths - sizes - 1, 0), 0)[rows]
+    source = np.where(places > own, before - shift, before)
+    there = (places != own) & (source >= 0) & (source < sizes[rows])
+    index = np.where(places == own, len(lists.elements) + rows, lists.offsets[rows] + source)
+    everything = pa.concat_arrays([lists.elements, values])
+    known = there | (places == own)
+    result = implode(lengths, everything.take(pa.array(np.where(known, index, 0), mask=~known)), valid)
+    message = f"`{call.text}`: places count from 1, or from -1 at the end"
+    failures = tuple(
+        Failure(mask, code, text)
+        for mask, code, text in ((zero, "INVALID_INDEX_OF_ZERO", message), failed)
+        if mask.any()
+    )
+    constant = xs.constant and place.constant and value.constant
+    return Vector(call.type, arrow=result, failures=failures, constant=constant)
 
 
 @scalar("array_compact(xs array) -> xs")

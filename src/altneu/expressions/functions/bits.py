@@ -9,12 +9,12 @@ import numpy as np
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions.coercion import INTEGRAL, common_type, describe
-from altneu.expressions.registry import Group
+from altneu.expressions.registry import Group, Out
 from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Values
 
 if TYPE_CHECKING:
-    pass
+    from altneu.expressions.expr import Call
 
 scalar = Group("Bits")
 
@@ -79,6 +79,23 @@ def shift_right_unsigned(a: Values, b: Values) -> Values:
     """Bits shifted right; zeros are shifted in."""
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
     return (a.view(unsigned) >> _distance(a, b).astype(unsigned)).view(a.dtype)
+
+
+def _bit_rule(args: Arguments) -> Typing:
+    kind = T.INT if args[0].type == T.NULL else args[0].type
+    if kind not in INTEGRAL:
+        raise TypeMismatchError(f"bit_get takes a whole number, not {describe(a.type for a in args[:1])}")
+    return Typing((kind, args.accept(1, T.INT)), T.BYTE)
+
+
+@scalar("bit_get(a, place)", "getbit", rule=_bit_rule, fails=True)
+def bit_get(call: Call, a: Values, place: Values) -> Out:
+    """A bit of a whole number, 0 or 1; places count from the right, from zero."""
+    width = a.dtype.itemsize * 8
+    bad = (place < 0) | (place >= width)
+    text = f"`{call.text}`: the place of a bit must be from 0 to {width - 1}"
+    bits = (a.astype(np.int64) >> np.where(bad, 0, place)) & 1
+    return Out(bits.astype(np.int8), ((np.broadcast_to(bad, bits.shape), "INVALID_PARAMETER_VALUE", text),))
 
 
 @scalar("bit_count(a number) -> int")

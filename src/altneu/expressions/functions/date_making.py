@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from altneu.expressions.functions.date_moving import out_of_range
 from altneu.expressions.functions.datetime import DAY, SECOND, scalar
 from altneu.expressions.registry import Out
 from altneu.expressions.rules import Arguments, Typing
+from altneu.expressions.time_in import zone_offsets
 from altneu.expressions.vector import Mask, Values
 
 if TYPE_CHECKING:
@@ -46,7 +47,14 @@ def _civil(year: Values, month: Values, day: Values) -> tuple[Values, Mask]:
 
 
 def make_timestamp(
-    call: Call, year: Values, month: Values, day: Values, hour: Values, minute: Values, second: Values
+    call: Call,
+    year: Values,
+    month: Values,
+    day: Values,
+    hour: Values,
+    minute: Values,
+    second: Values,
+    zone: str | None = None,
 ) -> Any:
     """A timestamp from its parts."""  # second 60 is the next minute's first
     days, bad = _civil(year, month, day)
@@ -54,7 +62,16 @@ def make_timestamp(
     bad = bad | (hour < 0) | (hour > 23) | (minute < 0) | (minute > 59) | ~whole | (np.abs(days) > 106_751_990)
     days = np.where(bad, 0, days)
     micros = days * DAY + ((hour.astype(np.int64) * 60 + minute) * 60) * SECOND + second
-    return Out(micros, (_invalid(call, bad, "timestamp"),)) if bad.any() else micros
+    failures: list[tuple[Mask, str, str | Callable[[int], str]]] = []
+    if zone is not None:
+        shift = zone_offsets(zone, micros)
+        if shift is None:
+            failures.append((np.ones(micros.shape, np.bool_), "INVALID_TIMEZONE", f"{zone!r} is no time zone"))
+        else:
+            micros = micros - shift
+    if call.name.startswith("try_"):
+        return Out(micros, failures, np.broadcast_to(bad, micros.shape))
+    return Out(micros, [*failures, _invalid(call, bad, "timestamp")]) if failures or bad.any() else micros
 
 
 for _name, _kind in (
@@ -63,7 +80,47 @@ for _name, _kind in (
     ("make_timestamp_ntz", "timestamp_ntz"),
 ):
     _parts = "year as int, month as int, day as int, hour as int, minute as int, second as decimal(16,6)"
-    scalar(f"{_name}({_parts}) -> {_kind}", fails=True)(make_timestamp)
+    _zone = "" if _kind == "timestamp_ntz" else "[, zone string]"
+    scalar(f"{_name}({_parts}{_zone}) -> {_kind}", fails=True)(make_timestamp)
+    scalar(
+        f"try_{_name}({_parts}{_zone}) -> {_kind}?",
+        doc=f"`{_name}`, but NULL if the parts make no timestamp.",
+        fails=lambda call: len(call.args) > 6,
+    )(make_timestamp)
+
+
+def _interval(call: Call, parts: Sequence[tuple[Values, int]], least: int, most: int) -> Any:
+    """The sum of parts in a unit each, checked exactly."""
+    total = sum(part.astype(object) * unit for part, unit in parts)
+    bad = np.asarray((total < least) | (total > most), np.bool_)
+    values = np.where(bad, 0, total).astype(np.int64)
+    message = f"`{call.text}`: the interval is too long"
+    return Out(values, ((bad, "INTERVAL_ARITHMETIC_OVERFLOW", message),)) if bad.any() else values
+
+
+_ZERO = np.zeros(1, np.int64)
+
+
+def _months_rule(args: Arguments) -> Typing:
+    return Typing([args.accept(i, T.INT) for i in range(len(args))], T.YEAR_MONTH)
+
+
+@scalar("make_ym_interval([years, months])", rule=_months_rule, fails=True)
+def make_ym_interval(call: Call, years: Values = _ZERO, months: Values = _ZERO) -> Any:
+    """An interval of years and months."""
+    return _interval(call, ((years, 12), (months, 1)), -(1 << 31), (1 << 31) - 1)
+
+
+@scalar(
+    "make_dt_interval([days int, hours int, minutes int, seconds as decimal(18,6)]) -> interval day to second",
+    fails=True,
+)
+def make_dt_interval(
+    call: Call, days: Values = _ZERO, hours: Values = _ZERO, minutes: Values = _ZERO, seconds: Values = _ZERO
+) -> Any:
+    """An interval of days, hours, minutes and seconds."""
+    parts = ((days, DAY), (hours, 3600 * SECOND), (minutes, 60 * SECOND), (seconds, 1))
+    return _interval(call, parts, -(1 << 63), (1 << 63) - 1)
 
 
 @scalar("unix_seconds(t as timestamp) -> bigint")

@@ -246,3 +246,35 @@ def date_trunc(unit: str, moment: Values) -> Any:
     if name in _TICKS:
         return moment // _TICKS[name] * _TICKS[name]
     return cut_days(moment // DAY, name) * DAY
+
+
+def _bucket_rule(args: Arguments) -> Typing:
+    size, kind = args[0], args[1].type
+    width = getattr(size, "value", None)
+    if size.type not in (T.DAY_TIME, T.YEAR_MONTH) or not size.is_literal or width is None or width <= 0:
+        raise TypeMismatchError(f"time_bucket: the size `{size.text}` must be an interval above 0, a constant")
+    if kind not in (T.TIMESTAMP, T.TIMESTAMP_NTZ):
+        raise TypeMismatchError(f"time_bucket takes a timestamp, not {T.type_name(kind)} (`{args[1].text}`); cast it")
+    if len(args) > 2 and (not args[2].is_literal or args[2].type != kind):
+        raise TypeMismatchError(f"time_bucket: the origin `{args[2].text}` must be {T.type_name(kind)}, a constant")
+    return Typing([None] * len(args), kind)
+
+
+_EPOCH = np.zeros(1, np.int64)
+
+
+@scalar("time_bucket(size, t[, origin])", rule=_bucket_rule, fails=True)
+def time_bucket(call: Call, size: Values, t: Values, origin: Values = _EPOCH) -> Any:
+    """The start of the timestamp's bucket, of buckets of an interval each from an origin, by default 1970."""
+    if call.args[0].type == T.DAY_TIME:
+        start = t - (t - origin) % size
+        far = start > t  # beyond the least timestamp
+        return out_of_range(call, np.where(far, t, start), far)
+    (year, month, day), (first_year, first_month, first_day) = (civil_from_days(m // DAY) for m in (t, origin))
+    months = (year - first_year) * 12 + month - first_month
+    before = (day - first_day) * DAY + (t % DAY - origin % DAY) < 0
+    place, origins = (months - before) // size * size, np.broadcast_to(origin, t.shape)
+    following = (
+        add_months(origins // DAY, place + size) * DAY + origins % DAY
+    )  # it may begin with a shorter month's end
+    return _moved(call, origins, np.where(following <= t, place + size, place))

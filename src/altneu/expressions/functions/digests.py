@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from altneu import types as T
-from altneu.expressions.registry import Group
+from altneu.expressions.each import RowFailure, each
+from altneu.expressions.registry import Group, Out
+
+if TYPE_CHECKING:
+    from altneu.expressions.expr import Call
 
 scalar = Group("Digests")
 _SHA2 = {0: hashlib.sha256, 224: hashlib.sha224, 256: hashlib.sha256, 384: hashlib.sha384, 512: hashlib.sha512}
+
+_HMAC = {
+    "MD5": "md5",
+    "SHA-1": "sha1",
+    "SHA-224": "sha224",
+    "SHA-256": "sha256",
+    "SHA-384": "sha384",
+    "SHA-512": "sha512",
+}
 
 
 def _each(b: pa.Array, digest: Callable[[bytes], Any], type_: pa.DataType) -> pa.Array:
@@ -48,3 +62,20 @@ def sha2(b: pa.Array, bits: int) -> pa.Array:
 def crc32(b: pa.Array) -> pa.Array:
     """The cyclic redundancy check of bytes or of a text in UTF-8, CRC-32, from 0 to 4294967295."""
     return _each(b, zlib.crc32, T.LONG)
+
+
+@scalar("hmac(key binary|string, b binary|string[, algorithm string]) -> binary", fails=True)
+def keyed(call: Call, key: pa.Array, b: pa.Array, algorithm: str = "SHA-256") -> Out:
+    """The code of bytes or of a text by a key: HMAC by SHA-256, MD5, SHA-1, SHA-224, SHA-384 or SHA-512, as bytes."""
+    name = _HMAC.get(algorithm.upper())
+
+    def code(secret: bytes, message: bytes) -> bytes:
+        if name is None:
+            raise RowFailure(
+                "INVALID_PARAMETER_VALUE", f"hmac: there is no algorithm {algorithm!r} but {', '.join(_HMAC)}"
+            )
+        if not secret:
+            raise RowFailure("INVALID_PARAMETER_VALUE", "hmac: the key is empty")
+        return hmac.digest(secret, message, name)
+
+    return each(call, code, key.cast(T.BINARY), b.cast(T.BINARY))

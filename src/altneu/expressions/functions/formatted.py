@@ -158,3 +158,32 @@ def from_utc_timestamp(t: Values, zone: str) -> Any:
 def to_utc_timestamp(t: Values, zone: str) -> Any:
     """The time in UTC at a local time of a zone."""
     return _moved(t, zone, zone_offsets(zone, t), -1)
+
+
+def _zones_rule(args: Arguments) -> Typing:
+    last = len(args) - 1
+    known = args[last].type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ, T.STRING, T.NULL)
+    if not known:
+        raise TypeMismatchError(f"convert_timezone takes a timestamp, not {T.type_name(args[last].type)}")
+    return Typing([*(args.accept(i, T.STRING) for i in range(last)), T.TIMESTAMP_NTZ], T.TIMESTAMP_NTZ)
+
+
+@scalar(
+    "convert_timezone(source, target[, t])", rule=_zones_rule, usage="convert_timezone([source, ]target, t)", fails=True
+)
+def convert_timezone(*args: pa.Array) -> Any:
+    """The local time in a zone at a local time of another one (default UTC), without a zone."""
+    *zones, moment = args
+    micros = Vector(T.TIMESTAMP_NTZ, arrow=moment).values.copy()
+    failures = []
+    for sign, column, offsets in zip(
+        (-1, 1)[-len(zones) :], zones, (zone_offsets, utc_offsets)[-len(zones) :], strict=True
+    ):
+        for zone in column.unique().to_pylist():
+            rows = np.asarray(pc.equal(column, zone).fill_null(False)) & np.asarray(moment.is_valid())
+            shift = None if zone is None else offsets(zone, micros[rows])
+            if shift is None and zone is not None:
+                failures.append((rows, "INVALID_TIMEZONE", f"{zone!r} is no time zone"))
+            elif shift is not None:
+                micros[rows] += sign * shift
+    return Out(Vector(T.TIMESTAMP_NTZ, micros).arrow, failures)

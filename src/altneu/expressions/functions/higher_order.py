@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,11 +11,24 @@ from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError
+from altneu.expressions import nested
+from altneu.expressions.coercion import common_type
+from altneu.expressions.functions.nested import checked_map
 from altneu.expressions.lambdas import ElementScope, Lambda, gathered
-from altneu.expressions.lists import Lists, any_per_row, element_at, explode, implode, keep
+from altneu.expressions.lists import (
+    Lists,
+    aligned,
+    any_per_row,
+    element_at,
+    explode,
+    first_of_each,
+    implode,
+    implode_map,
+    keep,
+)
 from altneu.expressions.registry import Group
 from altneu.expressions.rules import Arguments, Typing
-from altneu.expressions.vector import Failures, Mask, Vector, restrict
+from altneu.expressions.vector import Failure, Failures, Mask, Values, Vector, both_valid, failed_rows, restrict
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call, Expr, Scope
@@ -136,21 +149,185 @@ def aggregate(call: Call, scope: Scope) -> Vector:
     return result.with_failures(failures)
 
 
+def _pairs(call: Call, scope: Scope) -> tuple[Lists, Vector, Failures]:
+    """The map taken apart, the lambda's value on every entry, and what failed."""
+    entries = call.args[0].vector(scope)
+    lists = explode(entries.expand(scope.count).arrow)
+    function = call.args[1]
+    assert isinstance(function, Lambda)
+    values = [Vector(part.type, arrow=part) for part in (lists.elements.field(0), lists.elements.field(1))]
+    inner = ElementScope(scope, lists.rows, dict(zip(function.parameters, values, strict=True)))
+    value = function.body.vector(inner).expand(len(lists.elements))
+    return lists, value, entries.failures + gathered(value.failures, lists.rows, scope.count)
+
+
+def _pairs_rule(args: Arguments) -> Typing:
+    kind, body = args[0].type, args[1]
+    if args.name == "map_filter" and body.type not in (T.BOOLEAN, T.NULL):
+        raise TypeMismatchError(f"{args.name}: `{body.text}` must give a boolean, not {T.type_name(body.type)}")
+    result = pa.map_(kind.key_type, body.type) if args.name == "transform_values" else kind
+    if args.name == "transform_keys":
+        args.check_ordered(body.type)
+        if body.type == T.NULL:
+            raise TypeMismatchError(f"{args.name}: the key `{body.text}` must not be NULL")
+        result = pa.map_(body.type, kind.item_type)
+    return Typing([None, None], T.normalise_type(result))
+
+
+@scalar("map_filter(m, f)", rule=_pairs_rule, usage="map_filter(m, (k, v) -> …)")
+def map_filter(call: Call, scope: Scope) -> Vector:
+    """The entries of a map for which the lambda is true."""
+    lists, value, failures = _pairs(call, scope)
+    mask = _truths(value)
+    lengths = np.bincount(lists.rows[mask], minlength=scope.count)
+    kept = lists.elements.filter(pa.array(mask))
+    result = implode_map(lengths, kept.field(0), kept.field(1), lists.valid, call.type)
+    return Vector(call.type, arrow=result, failures=failures)
+
+
+@scalar("transform_values(m, f)", rule=_pairs_rule, usage="transform_values(m, (k, v) -> …)", grows=True)
+def transform_values(call: Call, scope: Scope) -> Vector:
+    """The map with the lambda's value for each entry's value."""
+    lists, value, failures = _pairs(call, scope)
+    result = implode_map(lists.lengths, lists.elements.field(0), value.arrow, lists.valid, call.type)
+    return Vector(call.type, arrow=result, failures=failures)
+
+
+@scalar("transform_keys(m, f)", rule=_pairs_rule, usage="transform_keys(m, (k, v) -> …)", fails=True, grows=True)
+def transform_keys(call: Call, scope: Scope) -> Vector:
+    """The map with the lambda's value for each entry's key. A null or repeated key is an error."""
+    lists, value, failures = _pairs(call, scope)
+    return _map_of(call, lists.lengths, value.arrow, lists.elements.field(1), lists.valid, failures)
+
+
+def _map_of(
+    call: Call, lengths: Values, keys: pa.Array, items: pa.Array, valid: Mask | None, known: Failures
+) -> Vector:
+    """A map whose keys are checked, beside failures that come first."""
+    out = checked_map(call, lengths, keys, items, valid)
+    own = tuple(Failure(mask, code, message) for mask, code, message in out.failures if mask.any())
+    failed = failed_rows(known)
+    return Vector(call.type, arrow=out.values, failures=known + (own if failed is None else restrict(own, ~failed)))
+
+
+def _zip_rule(args: Arguments) -> Typing:
+    return Typing([None] * 3, T.list_type(args[2].type))
+
+
+@scalar("zip_with(xs, ys, f)", rule=_zip_rule, usage="zip_with(xs, ys, (x, y) -> …)", grows=True)
+def zip_with(call: Call, scope: Scope) -> Vector:
+    """The lambda's value for the elements at each place of two arrays; a shorter array goes on with nulls."""
+    count = scope.count
+    vectors = [arg.vector(scope) for arg in call.args[:2]]
+    arrays = [v.expand(count).arrow for v in vectors]
+    lengths, columns, valid = aligned([explode(a) for a in arrays])
+    rows = np.repeat(np.arange(count), lengths)
+    failures = _in_turn(vectors)
+    return _zipped(call, scope, call.args[2], rows, columns, failures, lambda v: implode(lengths, v, valid))
+
+
+def _in_turn(vectors: Sequence[Vector]) -> Failures:
+    """Failures of arguments: what comes after a null is not evaluated."""
+    first, second = vectors
+    return first.failures + (second.failures if first.valid is None else restrict(second.failures, first.valid))
+
+
+def _zipped(
+    call: Call,
+    scope: Scope,
+    function: Expr,
+    rows: Values,
+    columns: Sequence[pa.Array],
+    failures: Failures,
+    made: Callable[[pa.Array], pa.Array],
+) -> Vector:
+    assert isinstance(function, Lambda)
+    values = [Vector(column.type, arrow=column) for column in columns]
+    inner = ElementScope(scope, rows, dict(zip(function.parameters, values, strict=True)))
+    value = function.body.vector(inner).expand(len(rows))
+    return Vector(call.type, arrow=made(value.arrow), failures=failures + gathered(value.failures, rows, scope.count))
+
+
+def _map_zip_rule(args: Arguments) -> Typing:
+    key = _common_key(args.name, args[0], args[1])
+    kinds = [pa.map_(key, a.type.item_type) for a in args[:2]]
+    return Typing([*map(T.normalise_type, kinds), None], T.normalise_type(pa.map_(key, args[2].type)))
+
+
+@scalar("map_zip_with(m, n, f)", rule=_map_zip_rule, usage="map_zip_with(m, n, (k, v, w) -> …)", grows=True)
+def map_zip_with(call: Call, scope: Scope) -> Vector:
+    """The map of the lambda's values for every key of two maps; the value of a map without the key is null."""
+    count = scope.count
+    vectors = [arg.vector(scope) for arg in call.args[:2]]
+    left, right = (explode(v.expand(count).arrow) for v in vectors)
+    valid = both_valid(left.valid, right.valid)
+    keys = pa.concat_arrays([left.elements.field(0), right.elements.field(0)])
+    rows = np.concatenate([left.rows, right.rows])
+    if valid is not None:
+        keys, rows = keys.filter(pa.array(valid[rows])), rows[valid[rows]]
+    order = np.argsort(rows, kind="stable")
+    keys, rows = keys.take(pa.array(order)), rows[order]
+    once = first_of_each(rows, nested.rank(keys))
+    keys, rows = keys.filter(pa.array(once)), rows[once]
+    columns = [keys, *(_looked_up(lists, rows, keys) for lists in (left, right))]
+    lengths = np.bincount(rows, minlength=count)
+    failures = _in_turn(vectors)
+    made = lambda v: implode_map(lengths, keys, v, valid, call.type)  # noqa: E731 -- given on
+    return _zipped(call, scope, call.args[2], rows, columns, failures, made)
+
+
+def _looked_up(lists: Lists, rows: Values, keys: pa.Array) -> pa.Array:
+    """The values of maps for keys of their rows; null where there is none."""
+    have, wanted = nested.ranks(lists.elements.field(0), keys)
+    width = int(max(have.max(initial=0), wanted.max(initial=0))) + 1
+    known = lists.rows * width + have
+    order = np.argsort(known, kind="stable")
+    sought = rows * width + wanted
+    place = np.searchsorted(known[order], sought)
+    inside = place < len(known)
+    place = np.where(inside, place, 0)
+    found = inside & (known[order][place] == sought) if len(known) else inside
+    index = order[place] if len(known) else place
+    return lists.elements.field(1).take(pa.array(index, mask=~found))
+
+
+def _common_key(name: str, first: Expr, second: Expr) -> pa.DataType:
+    for arg in (first, second):
+        if not pt.is_map(arg.type):
+            raise TypeMismatchError(f"{name} takes two maps, not {T.type_name(arg.type)} (`{arg.text}`)")
+    return common_type([first.type.key_type, second.type.key_type], name)
+
+
+_OF_ARRAYS = ("transform", "filter", "exists", "forall")
+_OF_MAPS = ("map_filter", "transform_keys", "transform_values")
+
+
 def parameter_types(name: str, args: Sequence[Expr | None], place: int) -> list[pa.DataType]:
     """Types of the parameters of the lambda at a place, given the arguments before it.
 
     Raises:
-        TypeMismatchError: the function takes no lambda there, or the first argument is not an array.
+        TypeMismatchError: the function takes no lambda there, or the arguments before it are not what it goes through.
     """
-    first = args[0]
-    if name not in ("transform", "filter", "exists", "forall", "aggregate", "reduce") or first is None:
-        raise TypeMismatchError(f"{name}() takes no lambda there")
-    if not pt.is_list(first.type):
-        raise TypeMismatchError(f"{name} takes an array, not {T.type_name(first.type)} (`{first.text}`)")
-    element = first.type.value_type
-    if name in ("aggregate", "reduce"):
-        start = args[1]
-        if start is None or place not in (2, 3):
-            raise TypeMismatchError(f"{name}() takes no lambda there")
-        return [start.type, element] if place == 2 else [start.type]
-    return [element, T.INT] if name in ("transform", "filter") else [element]
+    known = [arg for arg in args[:place] if arg is not None]
+    if len(known) == place == 1 and name in _OF_ARRAYS:
+        element = _element(name, known[0])
+        return [element, T.INT] if name in ("transform", "filter") else [element]
+    if len(known) == place == 1 and name in _OF_MAPS:
+        kind = known[0].type
+        if not pt.is_map(kind):
+            raise TypeMismatchError(f"{name} takes a map, not {T.type_name(kind)} (`{known[0].text}`)")
+        return [kind.key_type, kind.item_type]
+    if len(known) == place == 2 and name == "zip_with":
+        return [_element(name, arg) for arg in known]
+    if len(known) == place == 2 and name == "map_zip_with":
+        return [_common_key(name, *known), *(arg.type.item_type for arg in known)]
+    if name in ("aggregate", "reduce") and place in (2, 3) and len(known) >= 2:
+        element, start = _element(name, known[0]), known[1].type
+        return [start, element] if place == 2 else [start]
+    raise TypeMismatchError(f"{name}() takes no lambda there")
+
+
+def _element(name: str, array: Expr) -> pa.DataType:
+    if not pt.is_list(array.type):
+        raise TypeMismatchError(f"{name} takes an array, not {T.type_name(array.type)} (`{array.text}`)")
+    return array.type.value_type

@@ -12,7 +12,7 @@ from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import nested
 from altneu.expressions.functions.nested import checked_map, scalar
-from altneu.expressions.lists import any_per_row, explode, implode
+from altneu.expressions.lists import aligned, any_per_row, concat_arrays, explode, implode
 from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import both_valid
 
@@ -109,3 +109,52 @@ def map_from_entries(call: Call, entries: pa.Array) -> Any:
     """A map from an array of structs of key and value."""
     lists = explode(entries)
     return checked_map(call, lists.lengths, lists.elements.field(0), lists.elements.field(1), lists.valid)
+
+
+def _concat_rule(args: Arguments) -> Typing:
+    if not args:
+        kind: pa.DataType = pa.map_(T.STRING, T.STRING)
+        return Typing([], kind, False)
+    for arg in args:
+        if not pt.is_map(arg.type):
+            raise TypeMismatchError(f"map_concat takes maps, not {T.type_name(arg.type)} (`{arg.text}`)")
+    kind = args.common()
+    return Typing([kind] * len(args), kind)
+
+
+@scalar("map_concat(…)", rule=_concat_rule, usage="map_concat(m, n, …)", fails=True, grows=True)
+def map_concat(call: Call, *maps: pa.Array) -> Any:
+    """The entries of all maps in one. A key that is in two of them is an error."""
+    if not maps:
+        return pa.array([[]], call.type)
+    entry = pa.struct([pa.field("key", call.type.key_type, False), pa.field("value", call.type.item_type)])
+    lists = explode(concat_arrays([m.cast(T.list_type(entry)) for m in maps], T.list_type(entry)))
+    return checked_map(call, lists.lengths, lists.elements.field(0), lists.elements.field(1), lists.valid)
+
+
+def _zipped_rule(args: Arguments) -> Typing:
+    """Names and arrays in turn."""
+    fields = []
+    for name, array in zip(args[::2], args[1::2], strict=True):
+        if not isinstance(getattr(name, "value", None), str):
+            raise TypeMismatchError(f"named_arrays_zip: the name `{name.text}` must be a constant text")
+        if array.type != T.NULL and not pt.is_list(array.type):
+            raise TypeMismatchError(f"arrays_zip takes arrays, not {T.type_name(array.type)} (`{array.text}`)")
+        inner = T.NULL if array.type == T.NULL else array.type.value_type
+        fields.append(pa.field(name.value, inner))  # type: ignore[attr-defined]
+    return Typing([None] * len(args), T.list_type(pa.struct(fields)))
+
+
+@scalar(
+    "named_arrays_zip(…)",
+    rule=_zipped_rule,
+    usage="arrays_zip(xs, ys, …), named_arrays_zip('x', xs, 'y', ys, …)",
+    grows=True,
+)
+def arrays_zip(call: Call, *args: pa.Array) -> Any:
+    """An array of structs of the elements at each place; shorter arrays go on with nulls."""
+    listed = T.list_type(T.NULL)
+    lists = [explode(pa.nulls(len(a), listed) if a.type == T.NULL else a) for a in args[1::2]]
+    lengths, columns, valid = aligned(lists)
+    elements = pa.StructArray.from_arrays(columns, fields=list(call.type.value_type))
+    return implode(lengths, elements, valid, call.type.value_type)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from altneu import types as T
 from altneu.errors import UnsupportedFunctionError
 from altneu.expressions.limits import overflows, whole
-from altneu.expressions.lists import concat_arrays
+from altneu.expressions.lists import concat_arrays, explode, implode, keep
 from altneu.expressions.registry import Group, Out
 from altneu.expressions.rules import Arguments
 from altneu.expressions.vector import validity
@@ -189,7 +189,10 @@ def named_groups(pattern: str) -> tuple[str, int]:
 def _group_error(call: Call, s: pa.Array, pattern: str, index: int, count: int) -> Out:
     text = f"`{call.text}`: the pattern has {count} groups, not {index}"
     matched = np.asarray(pc.match_substring_regex(s, pattern).fill_null(False))
-    return Out(pa.array([""] * len(s), call.type), ((matched, "INVALID_PARAMETER_VALUE", text),))
+    nothing = (pa.array([""]) if call.type == TEXT else pa.array([[]], call.type)).take(
+        pa.array(np.zeros(len(s), np.int64))
+    )
+    return Out(nothing, ((matched, "INVALID_PARAMETER_VALUE", text),))
 
 
 @scalar("regexp_extract(s string, pattern string[, group int]) -> string", check=_check_pattern, fails=True)
@@ -238,6 +241,40 @@ def regexp_replace(s: pa.Array, pattern: str, by: str) -> pa.Array:
 def regexp_count(s: pa.Array, pattern: str) -> pa.Array:
     """Number of matches."""
     return pc.cast(pc.count_substring_regex(s, pattern), T.INT)
+
+
+_FIRST, _LAST = "\ufdd0", "\ufdd1"
+"""Characters that no text has, by Unicode: they mark where matches start and end."""
+
+
+@scalar(
+    "regexp_extract_all(s string, pattern string[, group int]) -> array<string>",
+    check=_check_pattern,
+    fails=True,
+    grows=True,
+)
+@_per_row
+def regexp_extract_all(call: Call, s: pa.Array, pattern: str, group: int = 1) -> Any:
+    """A group of every match (default 1; 0 is the whole match); an empty text where it takes no part."""
+    _, count = named_groups(pattern)
+    if not 0 <= group <= count:
+        return _group_error(call, s, pattern, group, count)
+    marked = whole(pc.replace_substring_regex(s, pattern, f"{_FIRST}\\{group}{_LAST}"))
+    lists = explode(pc.split_pattern(marked, _FIRST).cast(call.type))
+    texts = keep(lists, lists.places > 0)
+    ends = explode(pc.split_pattern(texts.flatten(), _LAST).cast(call.type))
+    matches = ends.elements.take(pa.array(ends.offsets[:-1]))
+    return implode(explode(texts).lengths, matches, lists.valid)
+
+
+@scalar("regexp_instr(s string, pattern string[, group int]) -> int", check=_check_pattern, fails=_varies)
+@_per_row
+def regexp_instr(s: pa.Array, pattern: str, group: int = 0) -> pa.Array:  # noqa: ARG001 -- Spark reads it neither
+    """The position of the first match, from one; 0 if there is none."""
+    marked = whole(pc.replace_substring_regex(s, pattern, _FIRST, max_replacements=1))
+    before = pc.list_element(pc.split_pattern(marked, _FIRST, max_splits=1).fill_null([""]), 0)
+    found = pc.match_substring(marked, _FIRST)
+    return pc.cast(pc.if_else(found, pc.add(pc.utf8_length(before), 1), 0), T.INT)
 
 
 @scalar("regexp_substr(s string, pattern string) -> string", check=_check_pattern, fails=_varies)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -198,9 +198,24 @@ def concat_ws(separator: Vector, *parts: Vector) -> Vector:
         empty = pc.if_else(pc.is_valid(separator.arrow), "", None)
         return Vector(TEXT, arrow=empty.cast(TEXT), constant=separator.constant)
     arrays = [_joined(p.arrow, separator.arrow) if pt.is_list(p.type) else p.arrow for p in parts]
-    return Vector(
-        TEXT, arrow=pc.binary_join_element_wise(*arrays, separator.arrow, null_handling="skip"), constant=constant
-    )
+    joined = joined_present(arrays, separator.arrow)
+    return Vector(TEXT, arrow=pc.if_else(pc.is_valid(separator.arrow), joined, None), constant=constant)
+
+
+def joined_present(texts: Sequence[pa.Array], separator: Any) -> pa.Array:
+    """The texts of each row that are not null, joined; an empty one where all are or the separator is null.
+
+    Arrow leaves out a row without texts altogether.
+    """
+    some = np.logical_or.reduce([np.asarray(t.is_valid()) for t in texts])
+    if not isinstance(separator, str):
+        some = some & np.asarray(separator.is_valid())
+        separator = separator.filter(pa.array(some))
+    kept = [t.filter(pa.array(some)) for t in texts]
+    joined = pc.binary_join_element_wise(*kept, separator, null_handling="skip") if some.any() else kept[0]
+    place = np.cumsum(some) - 1
+    everything = pa.concat_arrays([joined, pa.array([""], joined.type)])
+    return everything.take(pa.array(np.where(some, place, len(joined))))
 
 
 def _joined(lists: pa.Array, separator: pa.Array) -> pa.Array:

@@ -62,7 +62,7 @@ from altneu.operators.reduce.operation import (
 from altneu.operators.reduce.python_reduce import PythonSpec
 from altneu.operators.reduce.ranked import GeneralSpec
 from altneu.operators.reduce.reducers import Aggregates, Distinct, backward_calls, best_orders
-from altneu.operators.reduce.retention import WithoutRounds
+from altneu.operators.reduce.retention import AddedUp, WithoutRounds
 from altneu.operators.reduce.seen import Seen
 from altneu.operators.reduce.shared_distinct import SharedNegativeOp, SharedPresentOp
 from altneu.operators.reduce.spec import ReduceSpec
@@ -108,6 +108,8 @@ def _reduced(to: Lowering, node: Reduce, below: Lowered, lattice: Lattice) -> tu
     if spec.sums is not None:
         state = _sums(to, below, spec.sums, f"{origin}|{node.key}|{node.reducer.accumulated}")
         return ReduceOp(spec), (state,)
+    if node.reducer.additive and (lattice.is_total or lattice.is_columnwise):
+        return ReduceOp(spec), (_added_up(to, node, below, spec),)
     needed = node.reducer.needed(node.input.schema, node.key)
     order = node.reducer.state_order(node.input.schema, node.key)
     if not order or not (lattice.is_total or (lattice.is_columnwise and isinstance(needed, Ends))):
@@ -148,6 +150,18 @@ def _sums(to: Lowering, below: Lowered, sums: Accumulator, origin: str) -> Port:
     combined = to.once(origin, lambda: to.add(ExplodeOp(sums), (below.port,), sums.slot_schema, label="combine"))
     lowered = Lowered(Port(combined), below.spread if below.spread == sums.key else None)
     return Port(to.arrange(lowered, sums.key, origin, group_label(sums.key)))
+
+
+def _added_up(to: Lowering, node: Reduce, below: Lowered, spec: ReduceSpec) -> Port:
+    """The arrangement of groups by the key in which a sum takes the place of the rows that it is of."""
+    assert isinstance(spec, PythonSpec)
+    key, schema, name = node.key, node.input.schema, f"added|{node.reducer!r}|{to.name_of(node.input)}"
+    state, exchange = arrangement_id(name, key), None if below.spread == key else key
+    operation = ArrangeOp(state, Layout(schema, key, to.lattice_in(to.scope_of(below))), AddedUp(spec))
+    label = f"{arrange_label(key)}, added up"
+    return Port(
+        to.once(state, lambda: to.add(operation, (below.port,), schema, exchange=exchange, label=label, logical=name))
+    )
 
 
 def _in_order(

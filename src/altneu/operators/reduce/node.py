@@ -251,6 +251,11 @@ class Reducer(ABC):
         return False
 
     @property
+    def additive(self) -> bool:
+        """Whether the row that is made of some rows of a group may take their place in it."""
+        return False
+
+    @property
     def accumulated(self) -> Hashable:
         """What distinguishes its sums from those of other reducers; all that count rows have the same."""
         return "counts"

@@ -106,14 +106,14 @@ def remembering(spec: PythonSpec) -> PythonSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class Made:
     """What a group came to at a moment: results with their diffs, or an error."""
 
     results: list[tuple[tuple[Any, ...], int]]
     error: tuple[str, str] | None = None
 
 
-_NOTHING = _Made([])
+_NOTHING = Made([])
 
 
 def reduce_python(given: Arranged | Groups, spec: PythonSpec, operator: str = "reduce") -> ReduceOutput:
@@ -158,7 +158,7 @@ def _rows(results: list[tuple[int, tuple[Any, ...], int]], held: Contents, spec:
     return consolidate(Updates(rows, groups.new_times[at].reshape(1, -1), diffs), Epoch())
 
 
-def _moments(held: Contents, spec: PythonSpec) -> Iterator[tuple[int, _Made, _Made]]:
+def _moments(held: Contents, spec: PythonSpec) -> Iterator[tuple[int, Made, Made]]:
     """For each moment: a new update at it, what its group came to before, and what it comes to."""
     groups = held.groups
     order, starts = order_within_groups(whole_order(held.values), held.group, len(groups))
@@ -182,14 +182,14 @@ def _moments(held: Contents, spec: PythonSpec) -> Iterator[tuple[int, _Made, _Ma
             return None
         return refused_keys.get(group) or next((refused[v] for v in there if v in refused), None)
 
-    def made_of(group: int) -> _Made:
+    def made_of(group: int) -> Made:
         there = [(v, counts[v]) for v in picked[starts[group] : starts[group + 1]] if counts[v]]
         if not spec.signed and any(count < 0 for _, count in there):
-            return _Made([], state_text(NEGATIVE, ()))
+            return Made([], state_text(NEGATIVE, ()))
         if spec.first is not None:
             there = sorted(_first(there, spec.first[0]), key=lambda one: place[one[0]])
         members = [(values[v], count) for v, count in there]
-        return _call(spec, keys[group], members, beyond(group, [v for v, _ in there]))
+        return call_function(spec, keys[group], members, beyond(group, [v for v, _ in there]))
 
     new_value, new_diffs = held.new_value.tolist(), held.new_diffs.tolist()
     bounds = zip(held.moments[:-1].tolist(), held.moments[1:].tolist(), strict=True)
@@ -218,24 +218,24 @@ def _first(there: list[tuple[int, int]], k: int) -> Iterator[tuple[int, int]]:
         k -= count
 
 
-def _call(spec: PythonSpec, key: Record, members: list[Member], refused: str | None) -> _Made:
+def call_function(spec: PythonSpec, key: Record, members: list[Member], refused: str | None) -> Made:
     """What the function makes of a group; of an empty one, nothing, and an error if it is ``refused``, for a reason."""
     if not members:
         return _NOTHING
     if refused is not None:
-        return _Made([], (PYTHON_VALUE, refused))
+        return Made([], (PYTHON_VALUE, refused))
     try:
         given = list(spec.function(key, members))
     except ImpureFunctionError:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever a user's function raises is data
-        return _Made([], (PYTHON_EXCEPTION, exception_text(error)))
+        return Made([], (PYTHON_EXCEPTION, exception_text(error)))
     try:
         results = [_result(value, spec) for value in given]
         canonical_rows(Rows.from_pylist([row for row, _ in results], spec.result))
     except Exception as error:  # noqa: BLE001 -- pyarrow calls what the values are made of
-        return _Made([], (RESULT_TYPE, f"the function's result does not fit its columns: {reason(error)}"))
-    return _Made(results)
+        return Made([], (RESULT_TYPE, f"the function's result does not fit its columns: {reason(error)}"))
+    return Made(results)
 
 
 def _result(value: Any, spec: PythonSpec) -> tuple[tuple[Any, ...], int]:

@@ -509,7 +509,8 @@ class WindowFunctions(Reducer):
 class PythonReduce(Reducer):
     """Rows that a Python function makes of each group, or of the rows that it ``needs``.
 
-    If it is ``signed``, it is given rows whose counts are below zero as any others.
+    If it is ``signed``, it is given rows whose counts are below zero as any others. If it is ``additive`` too, the row
+    that it makes of some rows of a group may take their place there, as a sum those that it is of.
     """
 
     function: Function
@@ -517,9 +518,11 @@ class PythonReduce(Reducer):
     with_diffs: bool = False
     needs: TopK | None = None
     signed: bool = False
+    additive: bool = False
 
     def __repr__(self) -> str:
         needs = ("" if self.needs is None else f", needs={self.needs!r}") + ", signed=True" * self.signed
+        needs += ", additive=True" * self.additive
         return (
             f"PythonReduce(function={self.function!r}, result={self.result!r}, with_diffs={self.with_diffs!r}{needs})"
         )

@@ -10,6 +10,15 @@ import pyarrow as pa
 from altneu.operators.node import Columns, Leaf, Node
 
 
+@dataclass(frozen=True)
+class SourceWeight:
+    """What a session knows of the weight of a source: its columns, what it is called, and whether it has negatives."""
+
+    columns: tuple[str, ...]
+    text: str
+    group: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Source(Leaf, tag="Source"):
     """Rows that a session inserts and retracts; with ``keep``, they are arranged for late views.
@@ -25,10 +34,13 @@ class Source(Leaf, tag="Source"):
     distinct: bool = False
     static: bool = False  # closed by the first step that has rows of it; no part of what identifies it
     append_only: bool = False  # no row is ever retracted, so that views need not be ready for it
+    weight: SourceWeight | None = None  # what the rows have in the place of counts, in columns
 
     def describe(self) -> str:
-        """The name, whether all rows are retained and only added, the coordinates of two times, and the key."""
+        """The name, whether all rows are retained and only added, the weight, the coordinates of times, and the key."""
         text = self.name + " kept" * self.keep + " append-only" * self.append_only
+        if self.weight is not None:
+            text += f" weighted by {self.weight.text}"
         timed = text if self.coordinates is None else f"{text} {self.coordinates}"
         return timed if self.commanded_by is None else f"{timed} {f'key {self.key}' if self.key else 'distinct'}"
 

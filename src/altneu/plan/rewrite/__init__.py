@@ -16,7 +16,7 @@ from altneu.plan.rewrite.bound_lists import bound_lists
 from altneu.plan.rewrite.bound_ranks import bound_ranks
 from altneu.plan.rewrite.choices import Choices
 from altneu.plan.rewrite.count_tuples import count_tuples
-from altneu.plan.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_joins
+from altneu.plan.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_joins, open_joins
 from altneu.plan.rewrite.drop_identities import drop_identities
 from altneu.plan.rewrite.fold_constants import fold_constants
 from altneu.plan.rewrite.hoist_bindings import hoist_bindings
@@ -29,6 +29,7 @@ from altneu.plan.rewrite.prune_columns import prune_columns
 from altneu.plan.rewrite.push_bounds import push_bounds
 from altneu.plan.rewrite.push_filters import push_filters
 from altneu.plan.rewrite.share_orders import share_orders, with_orders
+from altneu.plan.rewrite.sizes import Sizes, SourceSizes
 from altneu.plan.rewrite.transform import replaced
 from altneu.plan.rewrite.use_indexes import use_indexes, without_indexes
 
@@ -39,8 +40,11 @@ __all__ = [
     "Exists",
     "Joins",
     "Rule",
+    "Sizes",
+    "SourceSizes",
     "chosen_joins",
     "delta_joins",
+    "open_joins",
     "optimise",
     "share_orders",
     "with_orders",

@@ -3,14 +3,16 @@
 A tree of binary joins keeps every intermediate result. A delta join keeps none: only arrangements of the relations, one
 for each key by which a path looks one up. Where the pattern is cyclic an intermediate result may be far greater than
 the relations and the answer (as the wedges of a graph, when triangles are asked for), so that a delta join is chosen;
-else when it has fewer arrangements to build than the tree.
+else when it has fewer arrangements to build than the tree. Once it is known how many rows come, and how often keys are
+repeated in them, it may turn out that no intermediate result of a cyclic pattern outgrows the relations: then the joins
+are taken that keep fewer bytes.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -34,9 +36,14 @@ from altneu.linear.mapping import mapped
 from altneu.linear.normal import normalise
 from altneu.operators.delta_join.paths import Keyed, delta_paths, is_cyclic
 from altneu.plan.ir import Join, Linear, MultiJoin, Node, UpdateTime, inputs_first, walk
-from altneu.plan.rewrite.transform import readers, replaced
+from altneu.plan.rewrite.choices import Choices
+from altneu.plan.rewrite.join_order import CYCLIC, along_keys, in_turn, names_of
+from altneu.plan.rewrite.sizes import Sizes
+from altneu.plan.rewrite.transform import handed_on_by, readers, replaced
 
 Joins = Literal["auto", "delta", "binary"]
+_Made = Literal["delta", "binary"] | Sequence[int]
+"""What is made of a tree: a join of all at once, the tree as it is, or joins in an order of its relations."""
 Exists = Callable[[Node, tuple[str, ...]], bool]
 """Whether a node is arranged by these columns already."""
 MOST_RELATIONS = 32
@@ -45,6 +52,20 @@ _LIFTED = "+"  # behind the fingerprint of a join of which steps between the joi
 _REMEDY = 'leave joins="auto", or compute it after the last join'
 LIMIT = 200
 """Collections that are joined at once at most."""
+
+
+@dataclass(frozen=True)
+class _Grounds:
+    """What a choice goes by: what is arranged, what was requested or chosen before, and how many rows come first."""
+
+    exists: Exists
+    joins: Joins | Choices = "auto"
+    sizes: Sizes | None = None
+
+
+def _as_before(choices: Choices, place: str) -> _Made:
+    """What was chosen for the joins at a place."""
+    return choices.turns.get(place) or ("delta" if place in choices.delta else "binary")
 
 
 def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
@@ -58,62 +79,39 @@ def delta_joins(root: Node, exists: Exists, joins: Joins = "auto") -> Node:
     return chosen_joins(root, exists, joins)[0]
 
 
-def chosen_joins(root: Node, exists: Exists, joins: Joins | Collection[str] = "auto") -> tuple[Node, list[str]]:
-    """The same, and which joins were made delta joins, by the fingerprints they had; ``joins`` may be such a list.
+def chosen_joins(
+    root: Node, exists: Exists, joins: Joins | Choices = "auto", sizes: Sizes | None = None
+) -> tuple[Node, Choices]:
+    """The same, and what was chosen, for the fingerprints that joins had; ``joins`` may be what was chosen before.
+
+    With ``sizes`` it is known how many rows come in the first step.
 
     Joins below an ``update_time()`` are chosen by themselves, whatever is arranged: all views over it read one.
     """
     instead: dict[str, Node] = {}
-    chosen: list[str] = []
+    chosen = Choices()
     for node in walk(root):
         if isinstance(node, UpdateTime):
-            below, more = _chosen_above(replaced(node.input, instead), _nothing, joins)
+            below = _chosen_above(replaced(node.input, instead), _Grounds(_nothing, joins), chosen)
             instead[node.fingerprint] = UpdateTime(below)
-            chosen += more
-    plan, more = _chosen_above(replaced(root, instead) if instead else root, exists, joins)
-    return plan, [*chosen, *more]
+    plan = _chosen_above(replaced(root, instead) if instead else root, _Grounds(exists, joins, sizes), chosen)
+    return plan, chosen
+
+
+def open_joins(root: Node) -> bool:
+    """Whether joins of a plan were chosen by their pattern alone, and could be others if sizes were known."""
+    return any(isinstance(n, MultiJoin) and n.reason.endswith(CYCLIC) for n in walk(root))
 
 
 def _nothing(_node: Node, _key: tuple[str, ...]) -> bool:
     return False
 
 
-def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) -> tuple[Node, list[str]]:
-    """The same for what is above each ``update_time()``."""
-    counts = readers(root)
+def _chosen_above(root: Node, grounds: _Grounds, chosen: Choices) -> Node:
+    """The same for what is above each ``update_time()``; what is chosen is added to ``chosen``."""
+    chooser = _Chooser(grounds, chosen, readers(root))
     changed: dict[str, Node] = {}
     done: dict[str, Node] = {}
-    inner: set[str] = set()  # joins of trees that were looked at already
-    chosen: list[str] = []
-
-    def change(node: Node) -> Node:
-        if not isinstance(node, Join):
-            return _by_hand(node, exists, joins) if isinstance(node, MultiJoin) else node
-        limit, place = MOST_RELATIONS if joins == "auto" else LIMIT, node.fingerprint
-        lifted = _Tree(limit, lifts=True)
-        columns = lifted.add(node, counts, is_root=True)
-        if joins == "delta" and lifted.blocked:
-            raise PlanError(f'joins="delta" is not possible for {_called(node)}: {lifted.blocked[0]}; {_REMEDY}')
-        if lifted.is_lifted and _is_worth_lifting(lifted, joins, place):
-            requested: Joins | Collection[str] = joins if isinstance(joins, str) else [place]
-            joined = _joined(node, lifted, columns, exists, requested)
-            if not isinstance(joined, Join):
-                chosen.append(f"{place}{_LIFTED}")
-                inner.update(lifted.joins)
-                return joined
-        tree = _Tree(limit)
-        joined = _joined(node, tree, tree.add(node, counts, is_root=True), exists, joins)
-        if not isinstance(joined, Join):
-            chosen.append(node.fingerprint)
-        elif not joined.reason and lifted.blocked and joins == "auto":
-            joined = replace(joined, reason=f"binary joins: {lifted.blocked[0]}")
-        elif node.fingerprint in inner:
-            joined = node  # the join at the root has the reason
-        elif not joined.reason and joins == "delta":
-            joined = replace(joined, reason=f"binary joins: {_why_binary(tree)}")
-        inner.update(tree.joins)
-        return joined
-
     todo = [(root, False)]  # a tree is looked at from its root
     while todo:
         node, is_entered = todo.pop()
@@ -121,16 +119,74 @@ def _chosen_above(root: Node, exists: Exists, joins: Joins | Collection[str]) ->
         if is_entered:
             done[place] = changed[place].over([done[i.fingerprint] for i in changed[place].inputs])
         elif place not in changed:
-            changed[place] = change(node)
+            changed[place] = chooser.change(node)
             if isinstance(node, UpdateTime):
                 done[place] = node
                 continue
             todo.append((node, True))
             todo += [(below, False) for below in reversed(changed[place].inputs)]
-    return done[root.fingerprint], chosen
+    return done[root.fingerprint]
 
 
-def _by_hand(node: MultiJoin, exists: Exists, joins: Joins | Collection[str]) -> MultiJoin:
+@dataclass
+class _Chooser:
+    """Looks at the trees of a plan, of which ``counts`` tells the readers of each node.
+
+    ``inner`` are the joins of trees that were looked at already, ``settled`` those that were put in an order.
+    """
+
+    grounds: _Grounds
+    chosen: Choices
+    counts: Counter[str]
+    inner: set[str] = field(default_factory=set)
+    settled: set[str] = field(default_factory=set)
+
+    def change(self, node: Node) -> Node:
+        """The node, or what is joined in its place."""
+        joins = self.grounds.joins
+        if isinstance(node, MultiJoin):
+            return _by_hand(node, self.grounds.exists, joins)
+        if not isinstance(node, Join) or node.fingerprint in self.settled:
+            return node
+        limit, place = MOST_RELATIONS if joins == "auto" else LIMIT, node.fingerprint
+        lifted = _Tree(limit, lifts=True)
+        columns = lifted.add(node, self.counts, is_root=True)
+        if joins == "delta" and lifted.blocked:
+            raise PlanError(f'joins="delta" is not possible for {_called(node)}: {lifted.blocked[0]}; {_REMEDY}')
+        if lifted.is_lifted and _is_worth_lifting(lifted, self.grounds, place):
+            joined = _joined(node, lifted, columns, self.grounds, self.chosen, f"{place}{_LIFTED}")
+            if joined.fingerprint != place:
+                return self._settled(node, joined, lifted)
+        tree = _Tree(limit)
+        columns = tree.add(node, self.counts, is_root=True)
+        joined = _joined(node, tree, columns, self.grounds, self.chosen, place)
+        if joined.fingerprint != place or place in self.chosen.turns:
+            return self._settled(node, joined, tree)
+        return self._with_reason(node, joined, tree, lifted)
+
+    def _settled(self, before: Node, after: Node, tree: _Tree) -> Node:
+        """What is joined in the place of a tree; joins that were made for it stay as they are."""
+        self.inner.update(tree.joins)
+        if not isinstance(after.input if isinstance(after, Linear) else after, MultiJoin):
+            there = {below.fingerprint for below in walk(before)}.difference(tree.joins)
+            self.settled.update(below.fingerprint for below in walk(after) if below.fingerprint not in there)
+        return after
+
+    def _with_reason(self, node: Join, joined: Node, tree: _Tree, lifted: _Tree) -> Node:
+        """The binary join, with the reason why it is one where no tree above has it."""
+        is_told = isinstance(joined, Join) and bool(joined.reason)
+        is_inner = node.fingerprint in self.inner
+        self.inner.update(tree.joins)
+        if not is_told and lifted.blocked and self.grounds.joins == "auto":
+            return replace(node, reason=f"binary joins: {lifted.blocked[0]}")
+        if is_inner:
+            return node  # the join at the root has the reason
+        if not is_told and self.grounds.joins == "delta":
+            return replace(node, reason=f"binary joins: {_why_binary(tree)}")
+        return joined
+
+
+def _by_hand(node: MultiJoin, exists: Exists, joins: Joins | Choices) -> MultiJoin:
     """A join that was planned by hand, with which of its arrangements are there already."""
     if joins == "binary":
         raise PlanError(
@@ -143,10 +199,15 @@ def _by_hand(node: MultiJoin, exists: Exists, joins: Joins | Collection[str]) ->
     return replace(node, reused=frozenset(reused))
 
 
-def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, joins: Joins | Collection[str]) -> Node:
-    """The join of all that a tree joins; where the tree is better the node, with the reason."""
+def _joined(  # a tree, and all that its choice goes by
+    node: Join, tree: _Tree, columns: dict[str, int], grounds: _Grounds, chosen: Choices, place: str
+) -> Node:
+    """The join of all that a tree joins; where the tree is better the node, with the reason.
+
+    What is chosen is added to ``chosen`` for a ``place``.
+    """
     if tree.is_cut:
-        if joins == "delta":
+        if grounds.joins == "delta":
             raise PlanError(
                 f'joins="delta" joins at most {LIMIT} collections at once, and this plan joins more: {_called(node)}'
             )
@@ -155,21 +216,28 @@ def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, jo
     if len(variables) < 3 or any(len(set(part)) < len(part) for part in variables):
         return node
     read = {keyed for path in delta_paths(variables) for keyed in path.arrangements}
-    existing = frozenset((i, key) for i, key in read if exists(tree.parts[i], tree.columns(i, key)))
-    if isinstance(joins, str):
-        chosen, why = _chosen(tree, variables, read - existing, exists, joins)
-    else:
-        chosen, why = ("delta" if node.fingerprint in joins else "binary"), ", as when the view was first maintained"
-    if chosen == "binary":
+    existing = frozenset((i, key) for i, key in read if grounds.exists(tree.parts[i], tree.columns(i, key)))
+    made, why = _chosen(tree, variables, columns, read - existing, grounds, place)
+    if made == "binary":
         return replace(node, reason=f"binary joins{why}")
-    reason = f"delta join{why}"
-    parts, outputs = tuple(tree.parts), tuple((name, tree.name(columns[name])) for name in node.schema.names)
-    if not tree.steps:
-        return MultiJoin(parts, variables, outputs, node.schema, reason, existing)
-    columns_of = tree.fields(variables)
-    named = tuple((f.name, v) for v, f in columns_of.items())
-    joined = MultiJoin(parts, variables, named, pa.schema(columns_of.values()), reason, existing)
-    shown = columns_of | tree.made_fields()
+    outputs = tuple((name, tree.name(columns[name])) for name in node.schema.names)
+    if made == "delta":
+        chosen.delta.append(place)
+        reason = f"delta join{why}"
+        parts = tuple(tree.parts)
+        if not tree.steps:
+            return MultiJoin(parts, variables, outputs, node.schema, reason, existing)
+        shown = tree.fields(variables)
+        named = tuple((f.name, v) for v, f in shown.items())
+        joined: Node = MultiJoin(parts, variables, named, pa.schema(shown.values()), reason, existing)
+    else:
+        chosen.turns[place] = [*made]
+        joined = replace(in_turn(tree.parts, variables, made, tree.needed(columns)), reason=f"binary joins{why}")
+        if joined.fingerprint == node.fingerprint:
+            return joined  # in the order in which they were written
+        called = names_of(tree.parts, variables)
+        shown = {v: joined.schema.field(n) for v, n in called.items() if n in joined.schema.names}
+    shown |= tree.made_fields()
     project = Project(
         tuple(
             (f.name, Column(shown[v].name, f.type, f.nullable)) for f, (_, v) in zip(node.schema, outputs, strict=True)
@@ -179,23 +247,34 @@ def _joined(node: Join, tree: _Tree, columns: dict[str, int], exists: Exists, jo
     return Linear(joined, normalise(logic, joined.schema) if tree.is_lifted else logic)
 
 
-def _is_worth_lifting(tree: _Tree, joins: Joins | Collection[str], place: str) -> bool:
+def _is_worth_lifting(tree: _Tree, grounds: _Grounds, place: str) -> bool:
     """Whether what is between the joins of a tree comes after it: on request, or where the pattern is cyclic."""
-    if not isinstance(joins, str):
-        return f"{place}{_LIFTED}" in joins
-    if joins != "auto":
-        return joins == "delta"
+    if not isinstance(grounds.joins, str):
+        return _as_before(grounds.joins, f"{place}{_LIFTED}") != "binary"
+    if grounds.joins != "auto":
+        return grounds.joins == "delta"
     return not tree.is_cut and is_cyclic(tuple(tuple(tree.name(v) for v in part) for part in tree.variables))
 
 
-def _chosen(
-    tree: _Tree, variables: tuple[tuple[str, ...], ...], lacking: set[Keyed], exists: Exists, joins: str
-) -> tuple[str, str]:
-    """Whether the relations should be joined at once, and why."""
-    if joins != "auto":
-        return joins, ", as requested"
+def _chosen(  # a tree, and all that its choice goes by
+    tree: _Tree,
+    variables: tuple[tuple[str, ...], ...],
+    columns: dict[str, int],
+    lacking: set[Keyed],
+    grounds: _Grounds,
+    place: str,
+) -> tuple[_Made, str]:
+    """Whether the relations should be joined at once, as the tree has it, or in another order; and why."""
+    if not isinstance(grounds.joins, str):
+        return _as_before(grounds.joins, place), ", as when the view was first maintained"
+    if grounds.joins != "auto":
+        return grounds.joins, ", as requested"
+    exists = grounds.exists
     if is_cyclic(variables):
-        return "delta", ": the pattern is cyclic, and an intermediate result may outgrow the relations and the answer"
+        if grounds.sizes is None:
+            return "delta", f": {CYCLIC}"
+        at_once = {(tree.parts[i], tree.columns(i, key)) for i, key in lacking}
+        return along_keys(tree.parts, variables, tree.needed(columns), at_once, exists, grounds.sizes)
     if tree.steps:
         return "binary", ": a filter makes less of an intermediate result"
     built = {(tree.parts[i].fingerprint, tree.columns(i, key)) for i, key in lacking}
@@ -260,7 +339,7 @@ class _Tree:
 
     def _lift(self, node: Linear, counts: Counter[str], keys: Collection[str]) -> dict[str, int]:
         """Take up what logic joins; what it does comes after the join of all."""
-        handed_on = _handed_on(node)
+        handed_on = handed_on_by(node)
         columns = self.add(node.input, counts, {handed_on[k] for k in keys})
         schema = node.input.schema
         for step in node.logic.steps:
@@ -303,6 +382,11 @@ class _Tree:
     def name(self, variable: int) -> str:
         """What a variable is called."""
         return f"v{self._end(variable)}"
+
+    def needed(self, columns: dict[str, int]) -> frozenset[str]:
+        """The variables that are read of the whole: by steps, and as ``columns`` of what comes out."""
+        read = [*columns.values(), *(v for step in self.steps for v in step.columns.values())]
+        return frozenset(self.name(v) for v in read if v not in self.made)
 
     def fields(self, variables: tuple[tuple[str, ...], ...]) -> dict[str, pa.Field]:
         """Every variable as a column."""
@@ -373,18 +457,6 @@ def _keys_below(node: Join, side: int, keys: Collection[str]) -> frozenset[str]:
     return frozenset((*own, *(c for name, s, c in node.outputs if s == side and name in keys)))
 
 
-def _handed_on(node: Linear) -> dict[str, str]:
-    """The columns of logic that are columns of its input, with what they are called there."""
-    names = {n: n for n in node.input.schema.names}
-    for step in node.logic.steps:
-        if isinstance(step, Project | Extend):
-            same = {n: names[e.column_name] for n, e in step.outputs if e.is_column and e.column_name in names}
-            replaced = {n for n, _ in step.outputs}
-            others = {n: c for n, c in names.items() if n not in replaced} if isinstance(step, Extend) else {}
-            names = others | same
-    return names
-
-
 def _why_not_lifted(node: Linear, keys: Collection[str]) -> str | None:
     """Why logic above a join cannot come after a join of its result; None where it can."""
     if node.logic.delay.parts:
@@ -392,7 +464,7 @@ def _why_not_lifted(node: Linear, keys: Collection[str]) -> str | None:
     for step in node.logic.steps:
         if not isinstance(step, _LIFTABLE):
             return f"`{step}` stands"
-    handed_on = _handed_on(node)
+    handed_on = handed_on_by(node)
     computed = sorted(k for k in keys if k not in handed_on)
     return f"its key {', '.join(computed)} is computed" if computed else None
 

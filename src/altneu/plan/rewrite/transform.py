@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from altneu.plan.ir import Node, ordered, walk
+from altneu.linear.steps import Extend, Project
+from altneu.plan.ir import Linear, Node, ordered, walk
 
 
 def transform(root: Node, change: Callable[[Node, Node], Node]) -> Node:
@@ -35,3 +36,15 @@ def readers(root: Node) -> Counter[str]:
     counts = Counter(child for node in walk(root) for child in {i.fingerprint for i in node.inputs})
     counts[root.fingerprint] += 1
     return counts
+
+
+def handed_on_by(node: Linear) -> dict[str, str]:
+    """The columns of logic that are columns of its input, with what they are called there."""
+    names = {n: n for n in node.input.schema.names}
+    for step in node.logic.steps:
+        if isinstance(step, Project | Extend):
+            same = {n: names[e.column_name] for n, e in step.outputs if e.is_column and e.column_name in names}
+            replaced = {n for n, _ in step.outputs}
+            others = {n: c for n, c in names.items() if n not in replaced} if isinstance(step, Extend) else {}
+            names = others | same
+    return names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
@@ -65,6 +65,34 @@ def placed(frame: DataFrame, stamp: Stamp) -> tuple[DataFrame, Stamp]:
 
     numbered = frame.withColumn(ROW, sf.monotonically_increasing_id())
     return numbered, replace(stamp, commands=replace(stamp.commands, row=ROW))
+
+
+def with_columns(frame: DataFrame, columns: Mapping[str, str | pa.Scalar]) -> DataFrame:
+    """A DataFrame with further columns: those of other names, and constants of any type."""
+    from pyspark.sql import functions as sf
+
+    for name, one in columns.items():
+        if isinstance(one, str):
+            frame = frame.withColumn(name, sf.col(quote_name(one)))
+        else:
+            frame = frame.withColumn(name, _constant(one).cast(spark_type(one.type)))
+    return frame
+
+
+def _constant(value: pa.Scalar) -> Column:
+    from pyspark.sql import functions as sf
+
+    if not value.is_valid:
+        return sf.lit(None)
+    if pa.types.is_list(value.type):
+        return sf.array(*map(_constant, value.values))
+    if pa.types.is_struct(value.type):
+        return sf.struct(*(_constant(value[f.name]).alias(f.name) for f in value.type))
+    if pa.types.is_timestamp(value.type):  # as it is, whatever the time zone of Spark's session
+        if value.type.tz is None:
+            return sf.lit(str(value)).cast(spark_type(value.type))
+        return sf.expr(f"timestamp_micros({value.cast(pa.timestamp('us', value.type.tz)).value}L)")
+    return sf.lit(value.as_py())
 
 
 def narrowed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> Stamp:
@@ -211,6 +239,16 @@ def is_dear(frame: DataFrame) -> bool:
     """Whether Spark moves many rows between its tasks before it has those of a DataFrame: not to be done twice."""
     expected = expected_bytes(frame)
     return (expected is None or expected > _SMALL_BYTES) and is_shuffled(frame)
+
+
+def most_repeated(frame: DataFrame, columns: Collection[str]) -> int:
+    """The most rows of a DataFrame that are equal in some columns, none of which is null; Spark counts, in one job."""
+    from pyspark.sql import functions as sf
+
+    keys = [sf.col(quote_name(name)) for name in columns]
+    there = frame.select(*keys).where(reduce(and_, [key.isNotNull() for key in keys]))
+    ((most,),) = there.groupBy(*keys).count().agg(sf.max("count")).collect()
+    return most or 0
 
 
 def columns_to_check(frame: DataFrame, stamp: Stamp) -> set[str]:

@@ -10,6 +10,7 @@ from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, Cr
 
 FORMATS = ("PARQUET", "CSV", "JSON", "ORC", "TEXT")
 STREAMING = ("WATERMARK", "LATE", "MAX_ROWS", "CHECKPOINT", "RESTART")
+TABULAR = ("WATERMARK", "LATE", "RESTART", "FROM_VERSION", "FROM_TIMESTAMP", "SNAPSHOT", "MAX_BYTES")
 VIEW_OPTIONS = ("STRICT", "JOINS", "CONTENTS", "RETAIN")
 
 
@@ -49,12 +50,25 @@ def _flags(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(p: Any, head: dict[str, Any]) -> CreateSource:
-    """``name (column type, …) [STATIC] [APPEND ONLY]``."""
+    """``name (column type, …) [STATIC] [APPEND ONLY]``, or ``name [(…)] USING DELTA LOCATION 'path' [WITH (…)]``."""
     if p.word("AS"):
         p.fail("CREATE TABLE … AS is not supported; CREATE TABLE name (columns), then INSERT INTO name SELECT …")
-    columns = p.in_parentheses()
+    columns = None if p.word("USING", advance=False) else p.in_parentheses()
+    if p.word("USING"):
+        return _located(p, {"columns": columns, **head})
     static, append_only = p.word("STATIC"), p.word("APPEND", "ONLY")
     return CreateSource(columns=columns, keep=True, table=True, static=static, append_only=append_only, **head)
+
+
+def _located(p: Any, head: dict[str, Any]) -> CreateSource:
+    """``DELTA LOCATION 'path' [OPTIONS (…)] [WITH (…)]``: a source with kept rows, as Spark's statement is written."""
+    if not p.word("DELTA"):
+        p.expected("DELTA: other formats are sources, CREATE SOURCE … FROM FILE 'path' FORMAT …")
+    p.expect("LOCATION")
+    place = (p.string("a path"),)
+    origin = Origin("delta", place, options=options(p) if p.word("OPTIONS") else {})
+    settings = options(p, TABULAR) if p.word("WITH") else {}
+    return CreateSource(origin=origin, options=settings, keep=True, **head)
 
 
 def source(p: Any, head: dict[str, Any]) -> CreateSource:
@@ -66,16 +80,17 @@ def source(p: Any, head: dict[str, Any]) -> CreateSource:
         clauses["origin"] = origin(p)
     while not p.at_end():
         token = p.token
-        clause, read = _clause(p)
+        known = TABULAR if "origin" in clauses and clauses["origin"].kind == "delta" else STREAMING
+        clause, read = _clause(p, known)
         if clause in clauses:
             p.fail(f"{token.text.upper()} comes twice", token)
-        if clause == "static" and "origin" in clauses and clauses["origin"].kind == "stream":
+        if clause == "static" and "origin" in clauses and clauses["origin"].is_followed:
             p.fail("a stream goes on, so it cannot be STATIC", token)
         clauses[clause] = read
     return CreateSource(**head, **clauses)
 
 
-def _clause(p: Any) -> tuple[str, Any]:
+def _clause(p: Any, known: tuple[str, ...]) -> tuple[str, Any]:
     if p.word("COLUMNS"):
         return "raw", p.in_parentheses()
     if p.word("ENVELOPE"):
@@ -91,18 +106,22 @@ def _clause(p: Any) -> tuple[str, Any]:
     if p.word("APPEND", "ONLY"):
         return "append_only", True
     if p.word("WITH"):
-        return "options", options(p, STREAMING)
+        return "options", options(p, known)
     return p.expected("FROM, COLUMNS (…), ENVELOPE, TIME (…), DIFF, KEEP, STATIC, APPEND ONLY or WITH (…)")
 
 
 def origin(p: Any) -> Origin:
-    """``TABLE name``, ``FILE 'path', … FORMAT f [OPTIONS (…)]``, ``STREAM …``."""
-    kind = p.one_of("TABLE", "FILES", "FILE", "STREAM")
+    """``TABLE name``, ``FILE 'path', … FORMAT f [OPTIONS (…)]``, ``STREAM …``, ``DELTA 'path' [OPTIONS (…)]``."""
+    kind = p.one_of("TABLE", "FILES", "FILE", "STREAM", "DELTA")
     if kind is None:
-        p.expected("TABLE name, FILE 'path' FORMAT … or STREAM …")
+        p.expected("TABLE name, FILE 'path' FORMAT …, STREAM … or DELTA 'path'")
+    place: tuple[str, ...]
+    if kind == "DELTA":
+        place = (p.string("a path"),)
+        return Origin("delta", place, options=options(p) if p.word("OPTIONS") else {})
     if kind == "TABLE" or (kind == "STREAM" and p.word("TABLE")):
         form = "TABLE" if kind == "STREAM" else ""
-        place: tuple[str, ...] = (p.dotted("the name of a Spark table"),)
+        place = (p.dotted("the name of a Spark table"),)
     else:
         place = paths(p) if kind != "STREAM" or p.is_string() else ()
         p.expect("FORMAT")
@@ -227,11 +246,11 @@ def sink(p: Any, head: dict[str, Any]) -> CreateSink:
     p.expect("FROM")
     clauses: dict[str, Any] = {"view": p.name("a view's name")}
     p.expect("INTO")
-    kind = p.one_of("PARQUET", "JDBC", "SQLITE")
+    kind = p.one_of("PARQUET", "DELTA", "JDBC", "SQLITE")
     if kind is None:
-        p.expected("PARQUET 'path', JDBC 'url' TABLE 'name' or SQLITE 'path' TABLE 'name'")
+        p.expected("PARQUET 'path', DELTA 'path', JDBC 'url' TABLE 'name' or SQLITE 'path' TABLE 'name'")
     clauses |= {"kind": kind.lower(), "place": p.string("a path" if kind != "JDBC" else "an address")}
-    if kind != "PARQUET":
+    if kind not in ("PARQUET", "DELTA"):
         p.expect("TABLE")
         clauses["table"] = p.string("a table") if p.is_string() else p.dotted("a table")
     while not p.at_end():
@@ -250,6 +269,7 @@ def sink(p: Any, head: dict[str, Any]) -> CreateSink:
 
 _SINK_OPTIONS = {
     "PARQUET": ("BUCKETS", "KEEP", "ERRORS", "LEASE"),
+    "DELTA": ("PARTITION_BY", "PROPERTIES", "ERRORS", "LEASE"),
     "JDBC": ("DIALECT", "TYPES", "ERRORS", "LEASE"),
     "SQLITE": ("TYPES", "ERRORS", "LEASE"),
 }

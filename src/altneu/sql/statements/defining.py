@@ -13,7 +13,7 @@ from altneu.errors import AltneuError, StatementError
 from altneu.sql.statements.defined import Defined, Definitions, columns_named, same
 from altneu.sql.statements.feeding import Feeds
 from altneu.sql.statements.files import check_files
-from altneu.sql.statements.origins import collection_of, columns_of, frame_of, needs_spark, rows_of
+from altneu.sql.statements.origins import collection_of, columns_of, frame_of, needs_spark, rows_of, table_of
 from altneu.sql.statements.targets import sink_of
 from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Creation, Drop, Kind
 from altneu.streams import Streams, late_rows
@@ -133,7 +133,9 @@ class Definer:
         statement = defined.stated(CreateSource)
         if statement.origin.kind == "insert":
             return
-        if self._engine.spark is not None:
+        if statement.origin.kind == "delta":
+            table_of(statement).schema()
+        elif self._engine.spark is not None:
             frame_of(statement, defined.raw, self._engine.spark)
         elif statement.origin.kind == "file":
             check_files(statement.origin)

@@ -9,8 +9,8 @@ from altneu.engine.engine import Engine
 from altneu.engine.replace import replace
 from altneu.errors import AltneuError, StatementError
 from altneu.sql.statements.defined import Defined, Definitions
-from altneu.sql.statements.origins import batch_of, frame_of, needs_spark, stamped
-from altneu.sql.statements.tree import CreateSource
+from altneu.sql.statements.origins import batch_of, frame_of, needs_spark, stamped, table_of
+from altneu.sql.statements.tree import FOLLOWED, CreateSource
 from altneu.streams import Following, Streams
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Feeds:
 
     def drain(self) -> None:
         """Take each stream that a view reads up to its current end, once a session."""
-        if self._engine.spark is None or not self._undrained():  # without Spark a store shows what it has
+        if not self._undrained():
             return
         if self._engine.lock.is_mine:  # which following refuses, saying why
             self._drain(self._undrained())
@@ -103,7 +103,8 @@ class Feeds:
             self._drain(self._undrained())
 
     def _undrained(self) -> list[Defined]:
-        return [s for s in self.live("stream") if s.name not in self._drained]
+        kinds = FOLLOWED if self._engine.spark is not None else ("delta",)  # without Spark a store shows what it has
+        return [s for s in self.live(*kinds) if s.name not in self._drained]
 
     def _drain(self, sources: list[Defined]) -> None:
         if not sources:
@@ -121,16 +122,14 @@ class Feeds:
         on_step: OnStep | None = None,
     ) -> Following:
         """Follow streams together: each knows the times of all others."""
-        if self._engine.spark is None:
-            raise StatementError(needs_spark(sources[0].stated(CreateSource)))
-        frames = {s.name: frame_of(s.stated(CreateSource), s.raw, self._engine.spark) for s in sources}
+        given = {s.name: self._followed(s.stated(CreateSource), s.raw) for s in sources}
         options: dict[str, dict[str, Any]] = {}
         for source in sources:
             for option, value in _follow_options(source.stated(CreateSource)).items():
                 options.setdefault(option, {})[source.name] = value
         following = self._streams.follow(
-            frames,
-            _checkpoint(sources),
+            given,
+            _checkpoint([s for s in sources if s.stated(CreateSource).origin.kind == "stream"]),
             {**options, "on_step": on_step},
             available_now=available_now,
             trigger=trigger,
@@ -139,6 +138,14 @@ class Feeds:
             self._drained |= {s.name for s in sources}
         self.followings = [f for f in self.followings if f.active] + [following]
         return following
+
+    def _followed(self, statement: CreateSource, raw: str) -> Any:
+        """The stream or the table of a source."""
+        if statement.origin.kind == "delta":
+            return table_of(statement)
+        if self._engine.spark is None:
+            raise StatementError(needs_spark(statement))
+        return frame_of(statement, raw, self._engine.spark)
 
     def stop(self, name: str) -> None:
         """Stop following a stream, if it is followed."""
@@ -163,7 +170,7 @@ class Feeds:
         statement = source.stated(CreateSource)
         if source.name not in self._engine.sources:
             return  # what nothing reads is not taken
-        if statement.origin.kind == "stream":
+        if statement.origin.is_followed:
             if source.name not in self.followed:
                 self._drain([source])
             return
@@ -199,5 +206,5 @@ def _checkpoint(sources: list[Defined]) -> str | None:
             "streams that are followed together must have the same CHECKPOINT, but "
             f"{', '.join(s.name for s in sources)} have {', '.join(map(str, sorted(map(str, checkpoints))))}"
         )
-    checkpoint: str | None = checkpoints.pop()
+    checkpoint: str | None = checkpoints.pop() if checkpoints else None
     return checkpoint

@@ -26,7 +26,7 @@ from altneu.sql.statements.tree import (
 )
 
 KINDS: tuple[Kind, ...] = ("SOURCE", "TABLE", "MATERIALIZED VIEW", "VIEW", "INDEX", "SINK")
-SHOWN = ("SOURCES", "TABLES", "MATERIALIZED VIEWS", "VIEWS", "INDEXES", "SINKS")
+SHOWN = ("SOURCES", "TABLES", "MATERIALIZED VIEWS", "VIEWS", "INDEXES", "SINKS", "FUNCTIONS")
 
 
 def drop(p: Any) -> Drop:

@@ -15,6 +15,7 @@ from altneu.errors import StatementError
 from altneu.sql.statements.files import read_files, schema_of_files
 from altneu.sql.statements.options import expanded
 from altneu.sql.statements.tree import CreateSource, Origin
+from altneu.streams import Delta, delta
 from altneu.types import parse_schema, quote_name, to_ddl
 
 FILES = ("csv", "json", "text", "parquet", "orc")
@@ -76,6 +77,8 @@ def _schema_of_origin(statement: CreateSource, spark: Any) -> pa.Schema:
     origin = statement.origin
     if origin.kind == "insert":
         raise StatementError(f"source {statement.name!r} needs columns, or FROM to read them from")
+    if origin.kind == "delta":
+        return table_of(statement).schema()
     if spark is None:
         if origin.kind != "file":
             raise StatementError(needs_spark(statement))
@@ -161,6 +164,18 @@ _DECODERS: dict[str, Callable[[Collection, pa.Schema, dict[str, Any]], Collectio
 
 
 # rows -----------------------------------------------------------------------------------------------------------------
+
+
+def table_of(statement: CreateSource) -> Delta:
+    """The Delta table that a source follows.
+
+    Raises:
+        InputError: options that contradict each other.
+    """
+    words = ("FROM_VERSION", "FROM_TIMESTAMP", "SNAPSHOT", "MAX_BYTES")
+    options = {word.lower(): statement.options[word] for word in words if word in statement.options}
+    storage = {name: str(expanded(value)) for name, value in statement.origin.options.items()}
+    return delta(statement.origin.places[0], storage_options=storage, **options)
 
 
 def needs_spark(statement: CreateSource) -> str:

@@ -27,6 +27,7 @@ from altneu.sql.statements.shown import show
 from altneu.sql.statements.subscribed import Subscribed
 from altneu.sql.statements.templates import Templates
 from altneu.sql.statements.tree import (
+    FOLLOWED,
     Advance,
     CreateIndex,
     CreateSink,
@@ -445,11 +446,7 @@ class Statements:
             sources = [self.known.defined(statement.name, "SOURCE")]
         self.settle()  # pending rows are counted first, so that the comparison does not take them for new
         for source in sources:
-            if (
-                statement.name is not None
-                or source.view is not None
-                or source.stated(CreateSource).origin.kind == "stream"
-            ):
+            if statement.name is not None or source.view is not None or source.stated(CreateSource).origin.is_followed:
                 self.feeds.refresh(source)
         self.settle()
         return self._message("REFRESH " + (", ".join(s.name for s in sources) or "of nothing"))
@@ -462,11 +459,11 @@ class Statements:
         self._outside("FOLLOW")
         self.definer.check()
         followed = self.feeds.followed
-        sources = [s for s in self.feeds.live("stream") if s.name not in followed]
+        sources = [s for s in self.feeds.live(*FOLLOWED) if s.name not in followed]
         if statement.names:
             sources = [self.known.defined(name, "SOURCE") for name in statement.names]
             for source in sources:
-                if source.stated(CreateSource).origin.kind != "stream":
+                if not source.stated(CreateSource).origin.is_followed:
                     raise StatementError(
                         f"source {source.name!r} is not a stream: {source.stated(CreateSource).origin}"
                     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError
+from altneu.expressions.reference import listing
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, Kind, Show
 from altneu.types import type_name
@@ -23,14 +24,20 @@ def show(statement: Show, engine: Engine, known: Definitions) -> pa.Table:
         return _columns(str(statement.name), known)
     if statement.what == "CREATE":
         return _create(str(statement.name), engine, known)
+    if statement.what == "FUNCTIONS":
+        return _table(("name", "group", "usage", "result"), listing(), statement.like)
     kind, columns, row = _LISTS[statement.what]
     rows = [row(d, engine) for d in sorted(known.all.values(), key=lambda d: d.order) if d.kind == kind]
     if kind == "MATERIALIZED VIEW":
         defined = {d.view for d in known.all.values()}
         mine = [name for name in engine.views if name not in defined and not name.startswith("#")]
         rows += [(name, engine.table.rows(engine.ports(name).contents)) for name in mine]
-    if statement.like is not None:
-        pattern = re.compile(_pattern(statement.like), re.IGNORECASE | re.DOTALL)
+    return _table(columns, rows, statement.like)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Row], like: str | None) -> pa.Table:
+    if like is not None:
+        pattern = re.compile(_pattern(like), re.IGNORECASE | re.DOTALL)
         rows = [row for row in rows if pattern.fullmatch(row[0])]
     fields = [pa.field(name, pa.int64() if name == "updates" else pa.string()) for name in columns]
     arrays = [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(fields)]

@@ -27,6 +27,12 @@ def sink_of(statement: CreateSink, view: View, spark: Any) -> Sink:
     common: dict[str, Any] = {"mode": mode, "key": list(statement.key), **options}
     if statement.kind == "parquet":
         return sinks.parquet(view, statement.place, **common)
+    if statement.kind == "delta":
+        common["storage_options"] = _expanded(statement.connection)
+        common["configuration"] = _properties(common.pop("properties", []))
+        by = common.get("partition_by", ())
+        common["partition_by"] = by if isinstance(by, list | tuple) else [by]
+        return sinks.delta(view, statement.place, **common)
     if isinstance(common.get("types"), list):
         common["types"] = _types(common["types"])
     if statement.kind == "sqlite":
@@ -36,8 +42,20 @@ def sink_of(statement: CreateSink, view: View, spark: Any) -> Sink:
             f"sink {statement.name!r} needs a JDBC driver in Spark, but this session has no Spark: "
             "Session(spark, ...), or altneu run --master local[*]"
         )
-    properties = {name: str(expanded(value)) for name, value in statement.connection.items()}
+    properties = _expanded(statement.connection)
     return sinks.jdbc(view, spark, statement.place, str(statement.table), properties=properties, **common)
+
+
+def _expanded(connection: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(expanded(value)) for name, value in connection.items()}
+
+
+def _properties(encoded: Any) -> dict[str, str]:
+    """Properties of a table, each as a text "name=value"."""
+    pairs = [str(text).partition("=") for text in (encoded if isinstance(encoded, list) else [encoded])]
+    if wrong := [name for name, sign, _ in pairs if not sign]:
+        raise StatementError(f"PROPERTIES needs texts such as 'delta.enableChangeDataFeed=true', not {wrong[0]!r}")
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _types(encoded: list[Any]) -> Mapping[str, str]:

@@ -40,17 +40,25 @@ class Creation(Statement):
     replace: bool = field(default=False, kw_only=True)
 
 
+FOLLOWED = ("stream", "delta")
+
+
 @dataclass(frozen=True)
 class Origin:
     """Where a source's rows come from.
 
-    ``kind`` is "table", "file", "stream", or "insert" for rows that a program inserts.
+    ``kind`` is "table", "file", "stream", "delta", or "insert" for rows that a program inserts.
     """
 
-    kind: Literal["table", "file", "stream", "insert"] = "insert"
+    kind: Literal["table", "file", "stream", "delta", "insert"] = "insert"
     places: tuple[str, ...] = ()
     form: str = ""
     options: Options = field(default_factory=dict)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether rows come again and again, and ``session.follow`` takes them."""
+        return self.kind in FOLLOWED
 
     def __str__(self) -> str:
         where = ", ".join(self.places)
@@ -109,7 +117,7 @@ class CreateIndex(Creation):
 
 @dataclass(frozen=True)
 class CreateSink(Creation):
-    """``CREATE SINK name FROM view INTO …``; ``kind`` is "parquet", "jdbc" or "sqlite"."""
+    """``CREATE SINK name FROM view INTO …``; ``kind`` is "parquet", "delta", "jdbc" or "sqlite"."""
 
     view: str
     kind: str

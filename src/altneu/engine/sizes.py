@@ -1,0 +1,66 @@
+"""What is known of sources' rows before their first step: how many were inserted, and how often keys are repeated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from altneu.operators.source.node import Source
+from altneu.runtime.inputs import Inputs
+from altneu.runtime.spark.frames import is_dear, most_repeated
+
+
+class SizesOfInputs:
+    """The sizes of sources of which all rows are inputs of one step.
+
+    Of a DataFrame Spark counts the rows, and groups them by a key where that is asked. Nothing is known of one whose
+    rows Spark moves between tasks before it has them: it would be computed twice.
+
+    Cost:   no job but for what is asked; a count of Parquet files reads no rows, a key reads its columns.
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._known: dict[tuple[str, tuple[str, ...] | None], int | None] = {}
+
+    def rows(self, source: Source) -> int | None:
+        """How many rows were inserted."""
+        return self._once(source, None)
+
+    def repeats(self, source: Source, columns: tuple[str, ...]) -> int | None:
+        """The most rows that are equal in some columns, none of which is null."""
+        return self._once(source, columns)
+
+    def _once(self, source: Source, columns: tuple[str, ...] | None) -> int | None:
+        at = source.name, columns
+        if at not in self._known:
+            self._known[at] = self._rows(source) if columns is None else self._repeats(source, columns)
+        return self._known[at]
+
+    def _rows(self, source: Source) -> int | None:
+        frames = self._frames(source)
+        if source.name not in self._inputs.sources or frames is None:
+            return None
+        counts = [frame.count() for frame in frames]
+        return sum(counts) + sum(map(len, self._updates(source)))
+
+    def _repeats(self, source: Source, columns: tuple[str, ...]) -> int | None:
+        frames = self._frames(source)
+        if source.name not in self._inputs.sources or frames is None:
+            return None
+        most = sum(most_repeated(frame, columns) for frame in frames)
+        pieces = [pa.table(dict(zip(u.schema.names, u.rows.columns, strict=True))) for u in self._updates(source)]
+        tables = [piece.select(columns).drop_null() for piece in pieces]
+        if tables:
+            counts = pa.concat_tables(tables).group_by([*columns]).aggregate([([], "count_all")])["count_all"]
+            most += pc.max(counts).as_py() or 0
+        return most
+
+    def _updates(self, source: Source) -> Any:
+        return self._inputs.updates.get(source.name, ())
+
+    def _frames(self, source: Source) -> list[Any] | None:
+        frames = [frame for frame, _ in self._inputs.frames.get(source.name, ())]
+        return None if any(map(is_dear, frames)) else frames

@@ -1,0 +1,143 @@
+"""What a stream needs of a table with versions, whatever its format: which there are, and the rows of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from altneu.errors import InputError
+
+DIFF = "#diff"  # a column of what is read: 1 for a row that came, -1 for one that went
+_SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour)s?\s*", re.ASCII)
+_SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600}
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of rows, as a version of the table names it.
+
+    Shape:  ``sign`` is 1 if the version added the file, -1 if it removed it, and None for a file of changes, which says
+            it for each row. ``partition`` has the texts of the columns that are not in the file. ``masked`` is the
+            version whose deletion vectors say which rows of the file count; None: all do.
+    """
+
+    path: str
+    size: int
+    sign: int | None
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    masked: int | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Files that have to be read together, because rows of one may cancel those of another."""
+
+    files: tuple[DataFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True)
+class Version:
+    """What a version of a table changes, or all that it holds.
+
+    ``plan`` is a checksum of the version, None of one whose entry of the log is gone.
+    """
+
+    number: int
+    plan: str | None
+    parts: tuple[Part, ...]
+
+    def pieces(self, most: int) -> int:
+        """The number of pieces of about ``most`` bytes each; a part is never cut."""
+        return max(min(-(-sum(part.size for part in self.parts) // most), len(self.parts)), 1)
+
+    def piece(self, number: int, of: int) -> Iterator[Part]:
+        """The parts of one of ``of`` pieces, the same ones each time.
+
+        >>> one, two = (Part((DataFile(name, 10, 1),)) for name in "ab")
+        >>> version = Version(0, None, (one, two))
+        >>> version.pieces(15), [len([*version.piece(i, 2)]) for i in range(2)]
+        (2, [1, 1])
+        """
+        total, before = max(sum(part.size for part in self.parts), 1), 0
+        for part in self.parts:
+            if min(before * of // total, of - 1) == number:
+                yield part
+            before += part.size
+
+
+class Table(Protocol):
+    """A table that is followed, opened."""
+
+    @property
+    def identity(self) -> str:
+        """An id of the table, which another one at the same place does not have."""
+
+    @property
+    def where(self) -> str:
+        """The table, as messages name it."""
+
+    def latest(self) -> int:
+        """The newest version there is now."""
+
+    def first(self) -> int:
+        """The version with which to begin."""
+
+    def plan_of(self, version: int) -> str | None:
+        """A checksum of a version, None of one whose entry of the log is gone."""
+
+    def contents(self, version: int) -> Version:
+        """All rows of a version."""
+
+    def changes(self, version: int) -> Version:
+        """What a version changes.
+
+        Raises:
+            StreamError: nothing says it any more, or the columns that are read are no longer there.
+        """
+
+    def read(self, parts: Iterator[Part]) -> pa.Table:
+        """The rows of some parts, with the columns that are asked for and ``DIFF``."""
+
+
+class Given(Protocol):
+    """A table as ``session.follow`` is given it."""
+
+    @property
+    def snapshot(self) -> bool:
+        """Whether to begin with all rows of the first version, and not with what changes after it."""
+
+    @property
+    def step_bytes(self) -> int:
+        """About how many bytes of files a step reads."""
+
+    def open(
+        self, source: str, columns: Sequence[str], check: Callable[[pa.Schema], None], position: int | None
+    ) -> Table:
+        """Open it, to read some columns from a version on: after ``position``, or where it is to begin.
+
+        ``check`` refuses types that do not fit, of any version that is read.
+        """
+
+
+def seconds_of(span: str) -> float:
+    """A span of time in seconds.
+
+    >>> seconds_of("10 seconds"), seconds_of("250 milliseconds")
+    (10.0, 0.25)
+
+    Raises:
+        InputError: it is none.
+    """
+    match = _SPAN.fullmatch(str(span))
+    if match is None:
+        raise InputError(f'trigger must be a span such as "10 seconds" or "1 minute", got {span!r}')
+    return float(match[1]) * _SECONDS[match[2]]
