@@ -117,6 +117,24 @@ def spreading():
     return VERTICES.iterate(flip, max_rounds=4, on_limit="stop")
 
 
+def at_different_paces():
+    """Not monotone, so that the result at the limit depends on what each variable is in each round."""
+
+    def body(near, far, told):
+        seen = step_along(near).concat(far).distinct()
+        return (
+            VERTICES.antijoin(seen, on=["trial", "node"]),
+            near.semijoin(told, on=["trial", "node"]),
+            ROOTS.distinct(),
+        )
+
+    none = ROOTS.filter("false")
+    near, far, _ = an.recursive(
+        body, near=VERTICES, far=none, told=none, max_rounds=7, on_limit="stop", step={"near": 2, "far": 1, "told": 3}
+    )
+    return near.select("*", which="'near'").concat(far.select("*", which="'far'"))
+
+
 def paths():
     """Every walk counted: nothing is made distinct."""
     walks = ROOTS.iterate(lambda x: step_along(x).concat(ROOTS), max_rounds=4, on_limit="stop")
@@ -223,6 +241,7 @@ PLANS = {
     "a body without its variable": ROOTS.iterate(lambda _: VERTICES),
     "not monotone": spreading(),
     "walks": paths(),
+    "at different paces": at_different_paces(),
     "top_k": collected(),
     "window functions": numbered(),
     "first ranks": ranked(),

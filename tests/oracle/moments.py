@@ -121,6 +121,10 @@ class Meaning:
             case ir.ToNeu():
                 actual = self._entered(node, node.depth)
                 return Moving.of(actual.path, ((r, (*t[:-1], 1), d) for r, t, d in actual.each()))
+            case ir.TellMoment():
+                actual = self._entered(node, node.depth)
+                name = lambda t: "neu" if t[-1] else "alt"  # noqa: E731
+                return Moving.of(actual.path, (((*r, name(t)), (*t[:-1], 0), d) for r, t, d in actual.each()))
             case ir.Integrate():
                 actual = self.of(node.input)
                 return actual.outside() if len(self._moments(node, node.depth)) == len(actual.path) else actual
@@ -168,7 +172,7 @@ class Meaning:
             self.changes += 1
             self.loops[loop.level] = self.changes, now
             results = [self.of(body).inside(path) for body in loop.bodies]
-            after = [_next(first, made, loop) for first, made in zip(initial, results, strict=True)]
+            after = [_next(initial[i], made, loop, loop.step(i)) for i, made in enumerate(results)]
             if after == now:
                 break
             now = after
@@ -189,10 +193,10 @@ class Meaning:
         return result
 
 
-def _next(first: Moving, made: Moving, loop: ir.Loop) -> Moving:
-    """What a variable is: as it began, and from the next round on what its body makes in the place of that."""
+def _next(first: Moving, made: Moving, loop: ir.Loop, step: int) -> Moving:
+    """What a variable is: as it began, and a step later what its body makes in the place of that."""
     change = [*made.each(), *((r, t, -d) for r, t, d in first.each())]
-    later = [(r, (*t[:-1], t[-1] + 1), d) for r, t, d in change]
+    later = [(r, (*t[:-1], t[-1] + step), d) for r, t, d in change]
     return Moving.of(first.path, [*first.each(), *(u for u in later if not loop.stops or u[1][-1] < loop.max_rounds)])
 
 

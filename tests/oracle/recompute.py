@@ -126,13 +126,17 @@ class _Evaluation:
         key = ("loop", id(loop), time, self.muted, *self._rounds(loop))
         if key not in self.done:
             around = self.variables.get(loop.level)
-            now = [self.contents(node, time) for node in loop.initial]
+            numbers = range(len(loop.bodies))
+            longest = max(map(loop.step, numbers))
+            first = [self.contents(node, time) for node in loop.initial]
+            made = [first] * longest  # by round, the first of them before there are any
             for at in range(loop.max_rounds):
                 last = loop.stops and at == loop.max_rounds - 1
+                now = [made[at + longest - loop.step(i)][i] for i in numbers]
                 result = self._round(loop, now, time, at, muted=not last)
-                if (result == now and at >= LAST_TO_ENTER) or last:
+                made.append(result)
+                if (all(one == result for one in made[at : at + longest]) and at >= LAST_TO_ENTER) or last:
                     break
-                now = result
             else:
                 raise NoFixpoint
             self.done[key] = result if last else self._round(loop, now, time, at, muted=False)

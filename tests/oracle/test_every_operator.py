@@ -39,6 +39,7 @@ OF_OTHER_COLLECTIONS: dict[type[ir.Node], dict[str, Collection]] = {
     ir.Differentiate: calculus_cases.plans(calculus_cases.ORDERS, calculus_cases.PRICES),  # has to be integrated
     ir.Integrate: calculus_cases.plans(calculus_cases.ORDERS, calculus_cases.PRICES),
     ir.ToNeu: calculus_cases.plans(calculus_cases.ORDERS, calculus_cases.PRICES),
+    ir.TellMoment: calculus_cases.plans(calculus_cases.ORDERS, calculus_cases.PRICES),
     ir.Result: loops_cases.PLANS,  # a body that comes to an end
     ir.Loop: loops_cases.PLANS,
     ir.Variable: loops_cases.PLANS,

@@ -166,13 +166,13 @@ def test_a_later_view_of_the_same_feedback_reads_what_is_there():
         assert (first.to_pylist(), later.to_pylist()) == ([("lamp",)], [])
 
 
-def test_explain_row_says_that_earlier_times_are_not_followed():
+def test_explain_row_says_that_earlier_times_are_gone():
     (on,) = an.feedback(since, on="device string")
     with Session() as session:
         view = session.maintain("on", on)
         event(session, "lamp", True, 0)
         session.advance(to=5)
-        assert "rests on what it was at earlier times, which is not followed" in str(view.explain_row(("lamp",)))
+        assert "rests on what it was at earlier times, which are not kept" in str(view.explain_row(("lamp",)))
 
 
 def test_what_is_refused():

@@ -375,7 +375,7 @@ VERBS = {
     "weighted": T.select("g", "v").weighted(an.weights.Sums("v")).consolidate(),
     "agg": T.group_by().agg(n="count(*)", most="max(x)", usual="mode(w)"),
 }
-BY_ROW = {"delay_to_neu", "differentiate", "enter_at", "integrate", "join_function", "json", "unnest"}
+BY_ROW = {"delay_to_neu", "differentiate", "enter_at", "integrate", "join_function", "json", "moments", "unnest"}
 """Verbs that look at one row at a time, in moments, or of columns that ``T`` has not."""
 OF_FUNCTIONS = {"agg", "reduce", "reduce_core", "window"}
 """Verbs that are called by what the functions read that they are given: ``windows`` and ``READS_THE_GROUP``.
@@ -400,7 +400,7 @@ def test_every_verb_has_a_word():
 
 LINEAR = {
     "consolidate", "delay", "delay_to_neu", "differentiate", "enter_at", "explode", "flat_map", "inspect", "integrate",
-    "join_function", "json", "negate", "repeat_row", "repeat_row_non_negative", "temporal", "unnest",
+    "join_function", "json", "moments", "negate", "repeat_row", "repeat_row_non_negative", "temporal", "unnest",
 }  # fmt: skip
 """Verbs that look at one row at a time, as ``filter`` and ``map`` do, and keep none but future updates."""
 

@@ -89,9 +89,11 @@ def test_many_times_are_one_run_of_the_rounds():
         (lambda: an.recursive(lambda one, _: (one,), one=ROOTS, other=ROOTS), PlanError, "must return 2 collection"),
         (lambda: an.recursive(lambda: ()), PlanError, "needs at least one variable"),
         (lambda: ROOTS.iterate(step, max_rounds=0), PlanError, "max_rounds must be at least 1, got 0"),
+        (lambda: ROOTS.iterate(step, step=0), PlanError, "step must be a whole number of rounds of at least 1"),
+        (lambda: ROOTS.iterate(step, step=1.5), PlanError, "whole number of rounds"),
+        (lambda: an.recursive(lambda x: (x,), x=ROOTS, step={"y": 2}), PlanError, "for each variable"),
         (lambda: ROOTS.iterate(step, on_limit="go"), PlanError, 'must be "error" or "stop"'),
         (lambda: ROOTS.iterate(lambda x: x.latest("node", "node")), PlanError, "latest reads what changes from round"),
-        (lambda: ROOTS.iterate(lambda x: x.inspect(print)), PlanError, "inspect reads what changes from round"),
     ],
 )
 def test_what_is_refused_when_the_plan_is_built(make, error, text):

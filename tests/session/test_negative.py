@@ -52,6 +52,7 @@ HANDED_ON = {
     "asof_join": N.asof_join(M, "k", left_time="v", right_time="w", direction="nearest", mode="revising"),
     "differentiate": N.differentiate().semijoin(M, on="k").integrate(),
     "integrate": N.differentiate().consolidate().integrate(),
+    "moments": N.differentiate().moments().filter("moment = 'alt'").select(*N.columns),
     "delay_to_neu": N.differentiate().concat(N.delay_to_neu()).integrate(),
 }
 IN_ITS_PLACE = {

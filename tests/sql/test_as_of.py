@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 import altneu as an
-from altneu.errors import ExpressionSyntaxError, PlanError
+from altneu.errors import ExpressionSyntaxError, PlanError, SchemaError
 from altneu.sql import query
 
 A = an.source("a", "k string, id long, at timestamp")
@@ -163,6 +163,22 @@ REFUSED = {
 def test_what_cannot_be_obeyed_is_refused(text):
     with pytest.raises((PlanError, ExpressionSyntaxError), match=REFUSED[text]):
         query(f"SELECT * FROM {text}", SOURCES)
+
+
+def test_moments_are_a_column():
+    text = "SELECT m.moment, q FROM MOMENTS(SELECT id AS q FROM DIFFERENTIATE(a)) m WHERE moment = 'neu'"
+    with an.Session(retain="all") as session:
+        view = session.maintain("v", query(text, SOURCES), contents=False)
+        session.insert("a", [("x", 1, None)])
+        session.advance()
+        session.retract("a", [("x", 1, None)])
+        session.advance()
+        assert view.changes(since=-1).to_pylist() == [
+            {"moment": "neu", "q": 1, "time": 0, "diff": -1},
+            {"moment": "neu", "q": 1, "time": 1, "diff": 1},
+        ]
+    with pytest.raises(SchemaError, match="moment"):
+        query("SELECT * FROM MOMENTS(SELECT id AS moment FROM DIFFERENTIATE(a))", SOURCES)
 
 
 def test_changes_that_are_not_integrated_are_no_view():

@@ -197,9 +197,12 @@ class Collection(LinearVerbs):
         """The same collection; after each commit ``function(row, time, diff)`` is called for every consolidated update.
 
         Between ``differentiate`` and ``integrate`` the time is one of the two moments of a time, ``alt(t)`` or
-        ``neu(t)`` (``altneu.order``). ``version`` is as in ``map``: it identifies the function in place of its code.
+        ``neu(t)`` (``altneu.order``). With several times it is a tuple of them; in the body of a loop it is a pair,
+        ``(time, round)``, where each update is what a round has other than the rounds and times before. ``version`` is
+        as in ``map``: it identifies the function in place of its code.
 
         Cost:   one exchange by row, unless equal rows are in one shard already; the updates are sent to the driver.
+        Law:    at each time and round, the updates are the difference to those before (tests/oracle/test_inspect.py).
         """
         return Collection(ir.Inspect(self.node, Function.of(function, version)))
 
@@ -454,7 +457,12 @@ class Collection(LinearVerbs):
     # loops ----------------------------------------------------------------------------------------------------------
 
     def iterate(
-        self, body: Callable[[Collection], Collection], *, max_rounds: int = MAX_ROUNDS, on_limit: OnLimit = "error"
+        self,
+        body: Callable[[Collection], Collection],
+        *,
+        max_rounds: int = MAX_ROUNDS,
+        on_limit: OnLimit = "error",
+        step: int = 1,
     ) -> Collection:
         """The fixpoint of ``body``, which is applied to this collection again and again until nothing changes.
 
@@ -464,7 +472,8 @@ class Collection(LinearVerbs):
         aggregate them): otherwise duplicates may accumulate for ever.
 
         With ``on_limit="stop"`` the result is exactly that of ``max_rounds`` applications, whether it is a fixpoint or
-        not.
+        not. With a ``step`` of several rounds, the variable is in each round what the body made so many rounds before,
+        and this collection until then; what enters at a round (``enter_at``) is then in the meantime seen alone.
 
         Shape:  the columns of this collection, all nullable.
         Cost:   a change costs in proportion to the rounds and groups that it affects. The operators of the body keep
@@ -475,7 +484,7 @@ class Collection(LinearVerbs):
 
         Raises:
             SchemaError: the body returns other columns than those of this collection.
-            PlanError: the body applies ``latest`` or ``inspect`` to a collection that changes from round to round.
+            PlanError: the body applies ``latest`` or ``reduce_core`` to a collection that changes from round to round.
             NoFixpointError: (raised by ``advance``) the loop still changes after ``max_rounds`` rounds.
 
         >>> import altneu as an
@@ -490,7 +499,7 @@ class Collection(LinearVerbs):
         ...     sorted(view.to_pylist())
         [(1, 2), (1, 3), (2, 3)]
         """
-        (result,) = loop(lambda x: (body(x),), {"x": self}, max_rounds, on_limit)
+        (result,) = loop(lambda x: (body(x),), {"x": self}, max_rounds, on_limit, step)
         return result
 
     def enter_at(self, rounds: str | Col) -> Collection:
@@ -570,16 +579,52 @@ class Collection(LinearVerbs):
         Raises:
             PlanError: the collection was not differentiated, or it was differentiated outside of this loop.
         """
+        level, depth = self._moments("integrate")
+        return Collection(ir.Integrate(self.node, depth, level))
+
+    def moments(self, column: str = "moment") -> Collection:
+        """The changes of a differentiated collection as rows of ordinary times, with a column that says their moments.
+
+        An update ``(row, alt(t), diff)`` becomes ``((row, "alt"), t, diff)``, and ``(row, neu(t), diff)`` becomes
+        ``((row, "neu"), t, diff)``. So the derivative can be maintained and read: the changes of the view are what
+        ``inspect`` would show. What has gone again at ``neu`` has a negative count there; maintain the view with
+        ``contents=False`` where its changes alone are of interest, or filter or ``count()`` its rows.
+
+        Shape:  the same columns, and the new one, a string.
+        Cost:   no exchange, no state.
+        Law:    its rows at ``alt`` are those of ``integrate`` (tests/oracle/test_calculus.py).
+
+        Raises:
+            PlanError: as ``integrate``.
+            SchemaError: there is a column of that name.
+
+        >>> import altneu as an
+        >>> people = an.source("people", "name string")
+        >>> with an.Session() as session:
+        ...     view = session.maintain("moments", people.differentiate().moments(), contents=False)
+        ...     session.insert("people", [("frank",)])
+        ...     _ = session.advance()
+        ...     for row in sorted(view.changes().to_pylist(), key=lambda row: row["moment"]):
+        ...         print(row)
+        {'name': 'frank', 'moment': 'alt', 'time': 0, 'diff': 1}
+        {'name': 'frank', 'moment': 'neu', 'time': 0, 'diff': -1}
+        """
+        level, depth = self._moments("moments")
+        check_names([*self.columns, column])
+        return Collection(ir.Integrate(ir.TellMoment(self.node, depth, level, column), depth, level))
+
+    def _moments(self, verb: str) -> tuple[int, int]:
+        """The level and the depth of the innermost moments that this collection is in."""
         level, levels = _level(), ir.moments(self.node)
         if not levels:
             raise PlanError(
-                "integrate needs a differentiated collection: use it after differentiate and the verbs that follow that"
+                f"{verb} needs a differentiated collection: use it after differentiate and the verbs that follow that"
             )
         if max(levels) != level:
             raise PlanError(
-                "integrate and differentiate must stand together: both in the body of the same loop, or both outside"
+                f"{verb} and differentiate must stand together: both in the body of the same loop, or both outside"
             )
-        return Collection(ir.Integrate(self.node, levels[level], level))
+        return level, levels[level]
 
     def delay_to_neu(self) -> Collection:
         """This collection, delayed to ``neu``, so that a differentiated one joins it without changes of the same time.
@@ -877,6 +922,7 @@ def recursive(
     *,
     max_rounds: int = MAX_ROUNDS,
     on_limit: OnLimit = "error",
+    step: int | Mapping[str, int] = 1,
     **initial: Collection,
 ) -> tuple[Collection, ...]:
     """The fixpoint of several collections that are defined by each other.
@@ -885,7 +931,14 @@ def recursive(
     next value of each; all are replaced together, so a round reads only values of the round before. Returns the
     fixpoints in the same order. ``max_rounds`` and ``on_limit`` are as in ``Collection.iterate``.
 
+    With a ``step`` of several rounds, for all variables or by name, a variable is in each round what its body made so
+    many rounds before, and its first value until then.
+
+    Law:    the interpreter of rounds gives the same (tests/oracle/test_loops.py).
+    Source: ``Variable`` of differential dataflow, whose step this is.
+
     Raises:
+        PlanError: a step is not a whole number of rounds of at least 1, or names no variable.
         SchemaError: the body returns other columns for a variable than its first value has.
 
     >>> import altneu as an
@@ -904,7 +957,7 @@ def recursive(
     ...     sorted(view.to_pylist())
     [(2,), (4,)]
     """
-    return loop(body, initial, max_rounds, on_limit)
+    return loop(body, initial, max_rounds, on_limit, step)
 
 
 def feedback(
@@ -966,11 +1019,7 @@ def feedback(
             "feedback goes from one time of the session to another, and in the body of a loop or of feedback times are "
             "others: define it outside, and read its result there; several variables may be defined by each other"
         )
-    steps = dict(by) if isinstance(by, Mapping) else dict.fromkeys(variables, by)
-    for name in [*steps, *variables]:
-        ticks = steps.get(name)
-        if name not in variables or not isinstance(ticks, Integral) or isinstance(ticks, bool) or ticks < 1:
-            raise PlanError(f"by must be a whole number of ticks of at least 1 for each variable, got {by!r}")
+    steps = _steps(by, variables, "by must be a whole number of ticks of at least 1 for each variable")
     names, level = tuple(variables), 0
     schemas = tuple(ir.open_schema(user_schema(schema)) for schema in variables.values())
     inside = [ir.Variable(level, i, schema) for i, schema in enumerate(schemas)]
@@ -981,10 +1030,23 @@ def feedback(
         _open_loops.count = level
     bodies = (made,) if isinstance(made, Collection) else tuple(made)
     _check_bodies(names, inside, bodies, "feedback")
-    whole = ir.Recurrence(
-        names, schemas, tuple(c.node for c in bodies), level, tuple(int(steps[name]) for name in names)
-    )
+    whole = ir.Recurrence(names, schemas, tuple(c.node for c in bodies), level, steps)
     return tuple(Collection(ir.Recurred(whole, i)) for i in range(len(names)))
+
+
+def _steps(given: int | Mapping[str, int], variables: Iterable[str], what: str) -> tuple[int, ...]:
+    """The steps of variables, given for all of them or by name.
+
+    Raises:
+        PlanError: one is less than 1, or no number, or missing, or of no variable.
+    """
+    names = list(variables)
+    steps = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    for name in [*steps, *names]:
+        step = steps.get(name)
+        if name not in names or not isinstance(step, Integral) or isinstance(step, bool) or step < 1:
+            raise PlanError(f"{what}, got {given!r}")
+    return tuple(int(steps[name]) for name in names)
 
 
 _open_loops = threading.local()
@@ -996,7 +1058,11 @@ def _level() -> int:
 
 
 def loop(
-    body: Callable[..., Sequence[Collection]], initial: Mapping[str, Collection], max_rounds: int, on_limit: OnLimit
+    body: Callable[..., Sequence[Collection]],
+    initial: Mapping[str, Collection],
+    max_rounds: int,
+    on_limit: OnLimit,
+    step: int | Mapping[str, int] = 1,
 ) -> tuple[Collection, ...]:
     """A loop over named variables, as ``recursive`` says."""
     if on_limit not in ("error", "stop"):
@@ -1005,6 +1071,7 @@ def loop(
         raise PlanError(f"max_rounds must be at least 1, got {max_rounds!r}")
     if not initial:
         raise PlanError("a recursion needs at least one variable: recursive(body, name=its first value)")
+    steps = _steps(step, initial, "step must be a whole number of rounds of at least 1 for each variable")
     level = getattr(_open_loops, "count", 0)
     names, first = tuple(initial), tuple(c.node for c in initial.values())
     variables = [ir.Variable(level, i, ir.open_schema(node.schema)) for i, node in enumerate(first)]
@@ -1015,7 +1082,8 @@ def loop(
         _open_loops.count = level
     _check_bodies(names, variables, bodies)
     stops = on_limit == "stop"
-    whole = ir.Loop(names, first, tuple(c.node for c in bodies), level, int(max_rounds), stops)
+    later = steps if max(steps) > 1 else ()
+    whole = ir.Loop(names, first, tuple(c.node for c in bodies), level, int(max_rounds), stops, steps=later)
     return tuple(Collection(ir.Result(whole, i)) for i in range(len(names)))
 
 

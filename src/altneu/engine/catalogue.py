@@ -590,7 +590,7 @@ def check_maintained(name: object, collection: object) -> None:
     if ir.moments(collection.node):
         raise PlanError(
             "the collection is differentiated, so its rows exist only for a moment, and a view is read at a time; "
-            "maintain the result of its integrate()"
+            "maintain the result of its integrate(), or of its moments(), which has the moments in a column"
         )
     if not isinstance(name, str) or not name:
         raise PlanError(f"the name of a view must be a string, got {name!r}")

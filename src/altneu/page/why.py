@@ -45,6 +45,7 @@ def why(monitor: Monitor, view: str, id_: str) -> dict[str, Any]:
                 "number": s.number,
                 "label": s.label,
                 "rounds": list(s.rounds),
+                "when": s.when,
                 "known": s.known,
                 "columns": s.rows.schema.names,
                 "rows": cells_of(s.rows.slice(0, min(MOST, s.rows.count))),

@@ -13,7 +13,7 @@ from altneu.operators.arrange.node import ArrangedBy
 from altneu.operators.asof.node import AsOf, UpdateTime
 from altneu.operators.asof.reducer import AsOfReduce
 from altneu.operators.asof.rule import AsOfRule
-from altneu.operators.calculus.node import Differentiate, Integrate, Moments, ToNeu
+from altneu.operators.calculus.node import Differentiate, Integrate, Moments, TellMoment, ToNeu
 from altneu.operators.concat.node import Concat, Consolidate, Inspect
 from altneu.operators.delta_join.node import MultiJoin
 from altneu.operators.feedback.node import Recurred, Recurrence
@@ -74,6 +74,7 @@ __all__ = [
     "Sample",
     "Source",
     "SourceWeight",
+    "TellMoment",
     "Threshold",
     "ToNeu",
     "TopK",

@@ -21,7 +21,7 @@ from altneu.operators.arrange.lowering import lower_arranged_by
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.asof.lowering import lower_asof, lower_update_time
 from altneu.operators.base import LOGIC_ERRORS, Hosting, Operation
-from altneu.operators.calculus.lowering import lower_differentiate, lower_integrate, lower_to_neu
+from altneu.operators.calculus.lowering import lower_differentiate, lower_integrate, lower_tell_moment, lower_to_neu
 from altneu.operators.calculus.operation import IntegrateOp
 from altneu.operators.concat.lowering import lower_concat, lower_consolidate, lower_inspect
 from altneu.operators.delta_join.lowering import lower_delta_join
@@ -360,6 +360,7 @@ OPERATORS: dict[type[ir.Node], Callable[[Lowering, Any], Lowered]] = {
     ir.ArrangedBy: lower_arranged_by,
     ir.Differentiate: lower_differentiate,
     ir.ToNeu: lower_to_neu,
+    ir.TellMoment: lower_tell_moment,
     ir.Integrate: lower_integrate,
     ir.Variable: lower_variable,
     ir.EnterAt: lower_enter_at,

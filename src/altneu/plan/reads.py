@@ -16,7 +16,7 @@ from altneu.expressions.parameters import with_values
 from altneu.expressions.sharing import conjuncts
 from altneu.linear import BoundLogic, Filter, Project
 from altneu.operators.node import inputs_first
-from altneu.plan.ir import Join, Linear, Node, Source, free_level, walk
+from altneu.plan.ir import Inspect, Join, Linear, Node, Source, free_level, walk
 from altneu.plan.rewrite.transform import replaced
 
 Values = Mapping[str, pa.Array]
@@ -75,7 +75,7 @@ def separated(root: Node) -> tuple[Node, tuple[Reader, ...]] | None:
     needs all rows.
     """
     nodes = list(walk(root))
-    if any(node.is_by_arrival or node.arrival_verb or node.reads_times for node in nodes):
+    if any(node.is_by_arrival or node.arrival_verb or node.reads_times or isinstance(node, Inspect) for node in nodes):
         return None
     parts: dict[str, list[Node]] = defaultdict(list)
     for node in nodes:

@@ -22,12 +22,12 @@ from altneu.provenance.finding import (
     Scratch,
     agree,
     agreeing,
+    asked_of,
     consolidated,
     counted,
     distinct,
     in_order,
 )
-from altneu.provenance.narrow import narrow
 from altneu.provenance.tracing import Traced, Tracer
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.read import contents
@@ -127,9 +127,10 @@ class _Explained:
             for name, parts in traced.partly.items()
             for some in parts
         ]
-        rows = {name: self.finder.find(sources[name], rows) for name, rows in traced.leaves.items()}
+        own = traced.rows
+        rows = {name: self.finder.find(sources[name], some) for name, some in own.items()}
         unread = [name for name, updates in rows.items() if updates is None]
-        partly += [InputRows(name, _timeless(traced.leaves[name]), False, times) for name in unread]
+        partly += [InputRows(name, _timeless(own[name]), False, times) for name in unread]
         by_source = {name: updates for name, updates in rows.items() if updates is not None}
         sufficient = None
         if not partly:
@@ -152,31 +153,13 @@ class _Explained:
 
     def _all_that_agree(self) -> dict[str, Updates] | None:
         """All input rows that agree with the row on what operators pass on; None where they are not kept."""
-        demands: dict[str, dict[tuple[str, ...], Rows]] = {}
         by_source: dict[str, Updates] = {}
-
-        def demand(node: ir.Node, rows: Rows) -> None:
-            by_columns = demands.setdefault(node.fingerprint, {})
-            names = tuple(rows.schema.names)
-            known = by_columns.get(names)
-            by_columns[names] = (
-                rows if known is None or not names else distinct(Rows.concat([known, rows], rows.schema))
-            )
-
-        demand(self.node, self.row)
-        for node in reversed(list(ir.walk(self.node))):
-            wanted = list(demands.get(node.fingerprint, {}).values())
-            if isinstance(node, ir.Source):
-                updates = self.finder.find(node, EVERYTHING)
-                if updates is None:
-                    return None
-                by_source[node.name] = updates.filter(np.logical_or.reduce([agree(updates, rows) for rows in wanted]))
-                continue
-            looped = isinstance(node, ir.Result | ir.Loop)
-            for rows in wanted:
-                narrowed = [EVERYTHING] * len(node.inputs) if looped else narrow(node, rows)
-                for below, some in zip(node.inputs, narrowed, strict=True):
-                    demand(below, some)
+        for node, wanted in asked_of([(self.node, self.row)], lambda n: isinstance(n, ir.Source)):
+            assert isinstance(node, ir.Source)
+            updates = self.finder.find(node, EVERYTHING)
+            if updates is None:
+                return None
+            by_source[node.name] = updates.filter(np.logical_or.reduce([agree(updates, rows) for rows in wanted]))
         return by_source
 
 

@@ -41,7 +41,8 @@ class InputRows:
 class Support:
     """One operator on the way: which of its rows the row rests on, and the operators that these come from.
 
-    ``rounds`` are the rounds of the loop it is in, outermost loop first. Where ``known`` is false the rows are not
+    ``rounds`` are the rounds of the loop it is in, outermost loop first; ``when`` is the time or moment of the rows, if
+    it is another than that of the explanation (``"time 3"``, ``"alt(3)"``). Where ``known`` is false the rows are not
     kept, and only some of their columns are known.
     """
 
@@ -51,6 +52,7 @@ class Support:
     inputs: tuple[int, ...]
     known: bool = True
     rounds: tuple[int, ...] = ()
+    when: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Explanation:
                     "number": s.number,
                     "label": s.label,
                     "rounds": list(s.rounds),
+                    "when": s.when,
                     "known": s.known,
                     "columns": s.rows.schema.names,
                     "rows": [list(row) for row in s.rows.to_pylist()],
@@ -198,6 +201,7 @@ def _when(time: tuple[int, ...], since: int) -> str:
 def _support_line(support: Support) -> str:
     rows, names = support.rows, support.rows.schema.names
     at = f" in round {', '.join(map(str, support.rounds))}" if support.rounds else ""
+    at += f" at {support.when}" * bool(support.when)
     if not support.known:
         return f"{support.label}{at}: rows that are not stored"
     if rows.count == 1:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Mapping, Sequence
 from collections.abc import Collection as Some
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,7 @@ from altneu.plan.physical import Plan
 from altneu.plan.rewrite.transform import replaced
 from altneu.provenance.narrow import narrow
 from altneu.runtime.inputs import Inputs
+from altneu.runtime.inspections import Inspections
 from altneu.runtime.read import At
 from altneu.runtime.state import StateTable
 from altneu.trace.batch import Batch, Layout, find_in
@@ -71,6 +72,51 @@ def agreeing(updates: Updates, wanted: Rows) -> Updates:
     return updates.filter(agree(updates, wanted)) if len(wanted.schema) or not wanted.count else updates
 
 
+def asked_of(
+    wanted: Sequence[tuple[ir.Node, Rows]], is_end: Callable[[ir.Node], bool]
+) -> list[tuple[ir.Node, list[Rows]]]:
+    """For the collections at which a plan ends, what rows of theirs agree with that matter for wanted ones above.
+
+    A loop may make anything of what it reads, and so may feedback.
+    """
+    demands: dict[str, dict[tuple[str, ...], Rows]] = {}
+    ends: list[tuple[ir.Node, list[Rows]]] = []
+
+    def demand(node: ir.Node, rows: Rows) -> None:
+        by_columns = demands.setdefault(node.fingerprint, {})
+        names = tuple(rows.schema.names)
+        known = by_columns.get(names)
+        by_columns[names] = rows if known is None or not names else distinct(Rows.concat([known, rows], rows.schema))
+
+    for node, rows in wanted:
+        demand(node, rows)
+    for node in reversed(list(ir.walk(*(node for node, _ in wanted)))):
+        asked = list(demands.get(node.fingerprint, {}).values())
+        if asked and is_end(node):
+            ends.append((node, asked))
+            continue
+        looped = isinstance(node, ir.Result | ir.Loop | ir.Recurred | ir.Recurrence)
+        for rows in asked:
+            narrowed = [EVERYTHING] * len(node.inputs) if looped else narrow(node, rows)
+            for below, some in zip(node.inputs, narrowed, strict=True):
+                demand(below, some)
+    return ends
+
+
+def any_of(parts: Sequence[Updates], asked: Sequence[Rows]) -> Updates:
+    """The updates that agree with any of what is asked, once, when ``parts`` are those that agree with each."""
+    new = []
+    for i, updates in enumerate(parts):
+        known = [agree(updates, rows) for rows in asked[:i]]
+        new.append(updates.filter(~np.logical_or.reduce(known)) if known else updates)
+    return Updates.concat(new, parts[0].schema, len(parts[0].times))
+
+
+def is_before(node: ir.Node, integrate: ir.Integrate) -> bool:
+    """Whether a collection below ``integrate`` is outside the moments that this leads out of."""
+    return ir.moments(node).get(integrate.level, 0) < integrate.depth
+
+
 Place = tuple[str, tuple[str, ...], bytes]
 Search = Generator[tuple[ir.Node, Rows], tuple[Updates | None], Updates | None]
 
@@ -86,7 +132,8 @@ class Finder:
     """Rows of a session's collections at a time.
 
     Shape:  ``plan`` is the session's, ``existing`` names the arrangements that have state and ``filled`` the sources
-            that ever had rows; ``at`` is a time, coordinate by coordinate.
+            that ever had rows; ``at`` is a time, coordinate by coordinate. History is ``complete`` if none of it is
+            compacted.
     """
 
     plan: Plan
@@ -94,13 +141,18 @@ class Finder:
     existing: Some[str]
     filled: Some[str]
     at: At
+    complete: bool
     _results: dict[Place, tuple[Updates | None]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, engine: Engine, at: At) -> Finder:
         """The finder of a session's rows at a time."""
         journal = engine.journal
-        return cls(engine.plan, engine.table, journal.existing(), journal.filled, at)
+        return cls(engine.plan, engine.table, journal.existing(), journal.filled, at, journal.since <= 0)
+
+    def as_of(self, at: At) -> Finder:
+        """The finder of rows at another time."""
+        return replace(self, at=at, _results={})
 
     @cached_property
     def _arrangements(self) -> Mapping[str, list[str]]:
@@ -149,8 +201,10 @@ class Finder:
             return self._read(names, wanted)
         if isinstance(node, ir.Source):
             return None if node.name in self.filled else Updates.empty(node.schema, 2 if node.coordinates else 1)
-        if ir.moments(node) or isinstance(node, ir.Integrate | ir.Variable | ir.EnterAt):
+        if ir.moments(node) or isinstance(node, ir.Variable | ir.EnterAt):
             return None
+        if isinstance(node, ir.Integrate):
+            return (yield from self._integrated(node, wanted))
         looped = isinstance(node, ir.Result)
         inputs = list(ir.read_from_outside(node.loop)) if isinstance(node, ir.Result) else list(node.inputs)
         narrowed = [EVERYTHING] * len(inputs) if looped else narrow(node, wanted)
@@ -162,6 +216,21 @@ class Finder:
         if len(known) < len(inputs):
             return None
         return agreeing(evaluated(node, inputs, known, self.at), wanted)
+
+    def _integrated(self, node: ir.Integrate, wanted: Rows) -> Search:
+        """What is between ``differentiate`` and ``integrate``, of what comes in."""
+        if not self.complete or node.level >= 0:
+            return None
+        ends, known = asked_of([(node.input, wanted)], lambda n: is_before(n, node)), []
+        for below, asked in ends:
+            parts = []
+            for rows in asked:
+                (updates,) = yield below, rows
+                if updates is None:
+                    return None
+                parts.append(updates)
+            known.append(any_of(parts, asked))
+        return agreeing(evaluated(node, [below for below, _ in ends], known, self.at), wanted)
 
     def _read(self, names: Sequence[str], wanted: Rows) -> Updates:
         """From the arrangement that is looked up by most of the columns that are known."""
@@ -202,6 +271,20 @@ def evaluated(node: ir.Node, inputs: Sequence[ir.Node], updates_of: Sequence[Upd
     return scratch.contents(replaced(node, sources), at)
 
 
+class _Unseen(Inspections):
+    """Inspections that show nothing."""
+
+    def add(self, plan: Plan, inspected: Mapping[int, list[Updates]]) -> None:
+        """Take nothing."""
+
+
+def unseen() -> Engine:
+    """A session in memory, to compute something again: functions for ``inspect`` have seen it, and are not called."""
+    engine = Engine(retain="all")
+    engine.inspections = _Unseen(engine.lattice)
+    return engine
+
+
 class Scratch:
     """A session in memory for one computation."""
 
@@ -218,7 +301,7 @@ class Scratch:
         """The updates of a collection of these sources, up to a time; rows that fail are none."""
         commanded = {n.fingerprint: n.plain for n in ir.walk(node) if isinstance(n, ir.Source) and n.commanded_by}
         node = replaced(node, commanded)
-        with Engine(retain="all") as engine:
+        with unseen() as engine:
             engine.maintain("#", Collection(node))
             engine.wait_again(self.inputs)
             engine.advance(at[0] + 1)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +15,8 @@ from altneu.engine.engine import Engine
 from altneu.errors import PlanError
 from altneu.plan import ir
 from altneu.plan.rewrite.transform import transform
-from altneu.provenance.finding import EVERYTHING, Finder, counted
-from altneu.runtime.inputs import Inputs
+from altneu.provenance.finding import EVERYTHING, Finder, counted, unseen
+from altneu.provenance.following import Part, Place, insert, together, under
 from altneu.trace.update import Updates
 
 _NOT_FOLLOWED = (
@@ -27,19 +26,7 @@ _NOT_FOLLOWED = (
 VARIABLE, OUTSIDE, ENTERING = "#variable", "#outside", "#entering"
 
 
-class RoundTracer(Protocol):
-    """What a loop needs of the tracer that follows rows through it (``tracing.Tracer``, which stands above)."""
-
-    finder: Finder
-
-    def note(self, text: str) -> None:
-        """Add a note to the explanation."""
-
-    def follow_in_round(self, finder: Finder, at: int, wanted: Sequence[tuple[ir.Node, Rows]]) -> Mapping[str, Rows]:
-        """The rows of each source that rows of a round rest on; ``finder`` finds rows of that round."""
-
-
-def unrolled(tracer: RoundTracer, node: ir.Result, rows: Rows) -> Iterator[tuple[ir.Node, Rows]]:
+def unrolled(place: Place, node: ir.Result, rows: Rows) -> Iterator[Part]:
     """The rows of the collections from outside that rows of a loop's result rest on.
 
     The loop is run again in a session whose times are its rounds: its variables are sources there, its bodies views.
@@ -48,17 +35,18 @@ def unrolled(tracer: RoundTracer, node: ir.Result, rows: Rows) -> Iterator[tuple
     Cost:   that of the loop from the beginning.
     """
     outside = list(ir.read_from_outside(node.loop))
-    contents = [tracer.finder.find(below, EVERYTHING) for below in outside]
+    contents = [place.finder.find(below, EVERYTHING) for below in outside]
     if any(updates is None for updates in contents) or _is_about_time(node.loop):
-        tracer.note(_NOT_FOLLOWED)
+        place.note(_NOT_FOLLOWED)
         for below, updates in zip(outside, contents, strict=True):
-            yield below, EVERYTHING if updates is None else counted(updates).rows
+            yield below, EVERYTHING if updates is None else counted(updates).rows, place.finder.at
         return
     known = {n.fingerprint: counted(u) for n, u in zip(outside, contents, strict=True) if u is not None}
-    with Engine(retain="all") as engine:
+    with unseen() as engine:
         unrolling = _Unrolling(node.loop, engine, known)
         last = unrolling.run()
-        yield from unrolling.follow(tracer, node.index, rows, last)
+        for below, some in unrolling.follow(place, node.index, rows, last):
+            yield below, some, place.finder.at
 
 
 def _is_about_time(loop: ir.Loop) -> bool:
@@ -91,7 +79,7 @@ class _Unrolling:
     bodies: list[ir.Node] = field(default_factory=list)  # of those sources
 
     def run(self) -> int:
-        """Run all rounds; the last one."""
+        """Run all rounds; the last one, in which the bodies make the results."""
         self.bodies = [transform(body, self._replaced) for body in self.loop.bodies]
         for i, body in enumerate(self.bodies):
             self.engine.maintain(f"body {i}", Collection(body))
@@ -105,10 +93,12 @@ class _Unrolling:
             changes = [self._change(i, at) for i in range(len(self.bodies))]
             stopped = self.loop.stops and at == self.loop.max_rounds - 1
             for i, change in enumerate(changes):
-                self._insert(f"{VARIABLE} {i}", change, at + 1)
-            if stopped or (at >= self.latest and not any(map(len, changes))):
-                self.engine.advance(at + 2)
-                return at + 1
+                self._insert(f"{VARIABLE} {i}", change, at + self.loop.step(i))
+                if len(change):
+                    self.latest = max(self.latest, at + self.loop.step(i))
+            if stopped or at >= self.latest:
+                self.engine.advance(at + 1 + max(map(self.loop.step, range(len(changes)))))
+                return at
         raise PlanError(f"the loop over {', '.join(self.loop.names)} does not end within {self.loop.max_rounds} rounds")
 
     def _variable(self, i: int) -> ir.Source:
@@ -137,23 +127,20 @@ class _Unrolling:
         return ir.Source(name, node.schema, keep=True)
 
     def _insert(self, name: str, updates: Updates, at: int | None = None) -> None:
-        if not len(updates) or name not in self.engine.sources:
-            return
         times = updates.times[:1] if at is None else np.full((1, len(updates)), at)
-        inserted = Updates(_under(self.engine.source(name).schema, updates).rows, times, updates.diffs)
-        self.engine.wait_again(self.engine.waiting().and_more(Inputs({name: [inserted]})))
+        insert(self.engine, name, Updates(updates.rows, times, updates.diffs))
 
     def _change(self, i: int, at: int) -> Updates:
         """The change of a variable from this round to the next."""
         schema = self.loop.variable(i).schema
-        change = counted(_under(schema, self.engine.last_changes(f"body {i}")))
+        change = counted(under(schema, self.engine.last_changes(f"body {i}")))
         if at:
             return change
-        initial = _under(schema, self.known[self.loop.initial[i].fingerprint])
+        initial = under(schema, self.known[self.loop.initial[i].fingerprint])
         negated = Updates(initial.rows, initial.times, -initial.diffs)
         return counted(Updates.concat([change, negated], schema, 1))
 
-    def follow(self, tracer: RoundTracer, index: int, rows: Rows, last: int) -> Iterator[tuple[ir.Node, Rows]]:
+    def follow(self, place: Place, index: int, rows: Rows, last: int) -> Iterator[tuple[ir.Node, Rows]]:
         """Rows of a variable in the last round, back to the rows from outside."""
         pending: dict[tuple[int, int], list[Rows]] = {}  # by round and variable
         leaves: dict[str, tuple[ir.Node, list[Rows]]] = {}
@@ -163,21 +150,20 @@ class _Unrolling:
                 if since == 0:
                     leaves.setdefault(f"{VARIABLE} {i}", (self.loop.initial[i], []))[1].append(part)
                 else:
-                    pending.setdefault((since - 1, i), []).append(part)
+                    pending.setdefault((since - self.loop.step(i), i), []).append(part)
 
-        want(index, rows, last)
+        want(index, rows, last + self.loop.step(index))
         while pending:
             at = max(r for r, _ in pending)
-            roots = [(self.bodies[i], _together(pending.pop((at, i)))) for r, i in list(pending) if r == at]
-            wanted = [(root, Rows(root.schema, some.columns, some.count)) for root, some in roots]
-            for name, some in tracer.follow_in_round(Finder.of(self.engine, (at,)), at, wanted).items():
+            ready = [i for r, i in pending if r == at]
+            wanted = [(self.bodies[i], together(pending.pop((at, i)), self.bodies[i].schema)) for i in ready]
+            for (name, _), some in place.follow_in(Finder.of(self.engine, (at,)), wanted, round_=at).items():
                 if name.startswith(VARIABLE):
                     want(int(name.removeprefix(f"{VARIABLE} ")), some, at)
                 else:
                     leaves.setdefault(name, (self.sources[name], []))[1].append(some)
         for below, parts in leaves.values():
-            rows = _together(parts)
-            yield below, Rows(below.schema, rows.columns, rows.count)
+            yield below, together(parts, below.schema)
 
     def _by_since(self, i: int, rows: Rows, at: int) -> Iterator[tuple[int, Rows]]:
         """Rows of a variable in a round, by the round since which they have been there as often."""
@@ -191,12 +177,3 @@ class _Unrolling:
         since = np.array([last.get(h, 0) for h in own.tolist()], np.int64)
         for t in np.unique(since).tolist():
             yield t, wanted.filter(since == t)
-
-
-def _under(schema: pa.Schema, updates: Updates) -> Updates:
-    """The same updates under a schema that allows more nulls."""
-    return updates.with_rows(Rows(schema, updates.rows.columns, updates.rows.count))
-
-
-def _together(parts: list[Rows]) -> Rows:
-    return Rows.concat(parts, parts[0].schema) if parts else Rows.empty(pa.schema([]))

@@ -14,7 +14,7 @@ from altneu.trace.update import Updates
 
 
 class Inspections:
-    """Updates of inspected collections, of times of the session or moments, retained until they can be shown in order.
+    """Updates of inspected collections, with the times of the scopes they are in, retained until they can be shown.
 
     A step shows its updates in order of time. Of an advance in several steps the first may see updates of times that
     only a later one closes: they wait for it, so that the order is that of one step.
@@ -22,7 +22,7 @@ class Inspections:
 
     def __init__(self, lattice: Lattice) -> None:
         self.lattice = lattice
-        self._waiting: dict[str, tuple[InspectOp, FutureRuns]] = {}  # by logical node, which a later plan has too
+        self._waiting: dict[tuple[str, str], tuple[InspectOp, FutureRuns]] = {}  # by a name that a later plan has too
 
     @property
     def is_waiting(self) -> bool:
@@ -35,9 +35,10 @@ class Inspections:
             node = plan.nodes[number]
             assert isinstance(node.operation, InspectOp)
             lattice = plan.lattice_of(number)
-            _, runs = self._waiting.get(node.logical, (None, FutureRuns(node.schema, lattice)))
+            name = node.identity.partition("-")[0], node.operation.function.digest
+            _, runs = self._waiting.get(name, (None, FutureRuns(node.schema, lattice)))
             more = Updates.concat(parts, node.schema, lattice.width)
-            self._waiting[node.logical] = node.operation, runs.add(more)
+            self._waiting[name] = node.operation, runs.add(more)
 
     def show(self, upper: Antichain, closed: int) -> None:
         """Call the functions with the updates before ``upper``; ``closed`` is the time up to which all is committed.
@@ -45,12 +46,12 @@ class Inspections:
         What a function raises gets a note; the updates that it was to be shown are not shown again.
         """
         shown: list[tuple[InspectOp, Updates, Lattice]] = []
-        for logical, (operation, runs) in [*self._waiting.items()]:
+        for name, (operation, runs) in [*self._waiting.items()]:
             lattice = runs.lattice
             due, rest = runs.take(upper if lattice is self.lattice else lifted_frontier(upper, lattice))
-            self._waiting[logical] = operation, rest
+            self._waiting[name] = operation, rest
             if not len(rest):
-                del self._waiting[logical]
+                del self._waiting[name]
             together = Updates.concat(due, runs.schema, lattice.width)
             shown.append((operation, together if len(due) < 2 else Run.of(together, lattice).whole, lattice))
         for operation, updates, lattice in shown:

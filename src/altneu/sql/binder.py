@@ -178,14 +178,16 @@ class Binder:
 
 
 def _of_moments(verb: str, relation: Relation) -> Answer:
-    """All rows of a query, differentiated, integrated or delayed.
+    """All rows of a query, differentiated, integrated, delayed or shown with their moments in a further column.
 
     Raises:
         PlanError: the query reads the one around it; or it was not differentiated, and is to be integrated.
     """
     if relation.carried:
         raise PlanError(f"not supported: {verb.upper()} of a query that reads columns of the query around it")
-    return Answer(relation.with_node(getattr(Collection(relation.node), verb)().node))
+    node: ir.Node = getattr(Collection(relation.node), verb)().node
+    added = [name for name in node.schema.names if name not in relation.node.schema.names]
+    return Answer(replace(relation, node=node, fields=(*relation.fields, *(Field("", n, n) for n in added))))
 
 
 def _less(left: Collection, right: Collection) -> Collection:

@@ -22,7 +22,7 @@ SYSTEM_TIME = "system_time"
 """The function in the ON of ``JOIN b FOR SYSTEM_TIME AS OF a.at``: of what the left row's time is."""
 CALCULUS = "calculus"
 """The key of a query's ``meta`` for ``DIFFERENTIATE (t)`` and the like in FROM."""
-CALCULUS_VERBS = ("differentiate", "integrate", "delay_to_neu")
+CALCULUS_VERBS = ("differentiate", "integrate", "delay_to_neu", "moments")
 _ARRIVAL = ("proctime", "update_time")
 
 _Base: Any = SparkExpressions.Parser
@@ -75,7 +75,7 @@ class SparkQueries(SparkExpressions):
             return join
 
         def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-            """As sqlglot, with ``DIFFERENTIATE (t)``, ``INTEGRATE (SELECT ...)`` and ``DELAY_TO_NEU (t)``."""
+            """As sqlglot, with ``DIFFERENTIATE (t)``, ``INTEGRATE (SELECT ...)`` and the like."""
             table: exp.Expr | None = super()._parse_table(*args, **kwargs)
             call = table.this if isinstance(table, exp.Table) else None
             if table is None or not isinstance(call, exp.Anonymous) or call.name.lower() not in CALCULUS_VERBS:

@@ -171,13 +171,14 @@ class View(Contents):
 
         ``row`` is a tuple of all columns, or a dictionary of enough of them to identify the row. altneu follows the
         plan back through the arrangements: for a sum to all rows of the group, for a minimum to those that have it,
-        through a loop round by round. The rows of a source are listed with their times if they are stored: by a source
-        declared with ``keep=True``, or by a join or reduce with whole rows; else by what they have in common.
+        through a loop round by round, through ``integrate`` and feedback to earlier times. The rows of a source are
+        listed with their times if they are stored: by a source declared with ``keep=True``, or by a join or reduce with
+        whole rows; else by what they have in common.
 
-        Cost:   lookups if arrangements have the needed keys, else a pass over the state; a loop is run again. Nothing
-                is stored or committed.
+        Cost:   lookups if arrangements have the needed keys, else a pass over the state; a loop is run again,
+                and so is what rests on earlier times. Nothing is stored or committed.
         Law:    the query over the input rows alone has the row as often, which is computed and said
-                (``Explanation.sufficient``; tests/provenance/test_explain_row.py).
+                (``Explanation.sufficient``; tests/provenance/test_explain_row.py and test_over_time.py).
         Source: Chothia et al., Explaining Outputs in Modern Data Analytics, VLDB 2016.
 
         Raises:

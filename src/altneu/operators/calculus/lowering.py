@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from altneu.operators.calculus.node import Differentiate, Integrate, ToNeu
-from altneu.operators.calculus.operation import DifferentiateOp, ToNeuOp
+from altneu.operators.calculus.node import Differentiate, Integrate, TellMoment, ToNeu
+from altneu.operators.calculus.operation import DifferentiateOp, TellMomentOp, ToNeuOp
 from altneu.operators.lowering import Lowered, Lowering, Port
 
 
@@ -25,6 +25,15 @@ def lower_to_neu(to: Lowering, node: ToNeu) -> Lowered:
     below = to.entered(below, scope)
     number = to.add(ToNeuOp(), (below.port,), node.schema, label="delay to neu", scope=scope)
     return replace(below, port=Port(number))
+
+
+def lower_tell_moment(to: Lowering, node: TellMoment) -> Lowered:
+    """In the scope of the moments."""
+    below = to.lower(node.input)
+    scope = to.moment_scope(below, node.level, node.depth)
+    below = to.entered(below, scope)
+    number = to.add(TellMomentOp(), (below.port,), node.schema, label=node.title, scope=scope)
+    return Lowered(Port(number), below.spread, below.settled)
 
 
 def lower_integrate(to: Lowering, node: Integrate) -> Lowered:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from altneu.operators.node import Columns, Node, Unary, same_columns
+
+MOMENT_NAMES = ("alt", "neu")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +89,52 @@ class Differentiate(_Entering, tag="Differentiate"):
 @dataclass(frozen=True, eq=False)
 class ToNeu(_Entering, tag="ToNeu"):
     """A collection in a scope of moments, each change at the later moment of its time."""
+
+
+@dataclass(frozen=True, eq=False)
+class TellMoment(Moments, tag="TellMoment"):
+    """Each change with a column that says its moment, all at the earlier one, so that none is forgotten."""
+
+    column: str = "moment"
+
+    def _schema(self) -> pa.Schema:
+        """The columns, then that of the moment."""
+        return pa.schema([*self.input.schema, pa.field(self.column, pa.string(), nullable=False)])
+
+    def describe(self) -> str:
+        """Which scope, and what the column is called."""
+        return f"{self.level}.{self.depth} {self.column}"
+
+    @property
+    def title(self) -> str:
+        """The column."""
+        return f"moments as {self.column}"
+
+    def lineage(self, i: int) -> Mapping[str, str]:
+        """All columns but that of the moment."""
+        return {n: n for n in self.input.schema.names}
+
+    def reads(self, i: int, needed: Columns) -> Columns:
+        """What is needed of the others."""
+        return needed - {self.column}
+
+    def at_least(self, needed: Columns) -> Columns:
+        """The column of the moment, which is always made, and one other: rows without columns are none."""
+        own = needed - {self.column} or frozenset(self.input.schema.names[:1])
+        return own | {self.column}
+
+    def shown(self, i: int) -> Mapping[str, str]:
+        """All columns of the input."""
+        return {n: n for n in self.input.schema.names}
+
+    def is_consolidated(self, inputs: Sequence[bool]) -> bool:
+        """As the input: what is at another moment is another row."""
+        return inputs[0]
+
+    @property
+    def is_by_arrival(self) -> bool:
+        """When a change was is what it says."""
+        return True
 
 
 @dataclass(frozen=True, eq=False)

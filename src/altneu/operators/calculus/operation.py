@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+import pyarrow as pa
+
 from altneu.operators.base import Here, Outputs, RowByRow
+from altneu.operators.calculus.node import MOMENT_NAMES
 from altneu.order import AltNeu, Lattice, difference
 from altneu.trace.update import Updates
 
@@ -36,6 +40,24 @@ class ToNeuOp(RowByRow, tag="ToNeuOp", kind="moments"):
         """The updates, later."""
         updates, moments = here.one(), _moments(here.lattice)
         return [None if updates is None else replace(updates, times=moments.neu(moments.unwrap(updates.times)))]
+
+
+@dataclass(frozen=True)
+class TellMomentOp(RowByRow, tag="TellMomentOp", kind="moments"):
+    """Each update with the name of its moment in a further column, at the earlier moment of its time."""
+
+    is_by_arrival = True
+    at_each_time = False
+
+    def step(self, here: Here) -> Outputs:
+        """The updates with their moments."""
+        updates, moments = here.one(), _moments(here.lattice)
+        if updates is None:
+            return [None]
+        names = np.where(moments.is_neu(updates.times), *MOMENT_NAMES[::-1])
+        rows = updates.rows.widened(here.schema, [pa.array(names, pa.string())])
+        earlier = moments.alt(moments.unwrap(updates.times))
+        return [Updates(rows, earlier, updates.diffs)]
 
 
 @dataclass(frozen=True)

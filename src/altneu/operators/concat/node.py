@@ -168,8 +168,4 @@ class Inspect(Named, tag="Inspect"):
 
     is_by_arrival = False
     reads_times = False
-
-    @property
-    def arrival_verb(self) -> str | None:
-        """Its verb."""
-        return "inspect"
+    arrival_verb = None

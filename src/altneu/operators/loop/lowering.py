@@ -55,7 +55,8 @@ def _lowered(to: Lowering, loop: Loop, name: str) -> tuple[Lowered, ...]:
 def _variable(to: Lowering, loop: Loop, i: int, first: Lowered, feed: str, scope: int) -> Lowered:
     """The initial rows of a variable, and what the rounds fed back."""
     schema, label = loop.variable(i).schema, loop.names[i]
-    back = to.add(FeedbackOp(feed), (), schema, label=f"{label} of the round before", scope=scope)
+    when = "the round before" if loop.step(i) == 1 else f"{loop.step(i)} rounds before"
+    back = to.add(FeedbackOp(feed), (), schema, label=f"{label} of {when}", scope=scope)
     at = to.add(ConcatOp(), (first.port, Port(back)), schema, label=f"variable {label}", scope=scope)
     return Lowered(Port(at), None)
 
@@ -66,5 +67,5 @@ def _feed(to: Lowering, loop: Loop, i: int, feed: str, first: Lowered, result: L
     removed = to.add(LinearOp(BoundLogic((Negate(),))), (first.port,), schema, label="negate")
     change = to.add(ConcatOp(), (result.port, Port(removed)), schema, label=f"change of {label}")
     layout = Layout(schema, tuple(schema.names), to.lattice_in(scope))
-    operation = FeedOp(feed, layout, loop.max_rounds if loop.stops else None)
+    operation = FeedOp(feed, layout, loop.max_rounds if loop.stops else None, loop.step(i))
     to.add(operation, (Port(change),), schema, exchange=layout.key, label=f"next {label}")

@@ -61,6 +61,8 @@ _FIRST_MAX_ROUNDS = 10_000
 class Loop(AtEachTime, Whole, tag="Loop"):
     """Variables that begin as ``initial`` and become, all at once and round after round, what ``bodies`` make of them.
 
+    A variable is in each round what its body made some rounds before, by ``steps``; where these are not given, one.
+
     No collection itself: ``Result`` is what a variable comes to. ``max_rounds`` bounds the rounds; with ``stops`` the
     variables then are what they are, else a loop that needs more fails. ``unread`` numbers variables that no
     body reads, so that nothing of them is fed back; ``hoisted`` are EXPLAIN's notes on those that were taken out.
@@ -73,6 +75,7 @@ class Loop(AtEachTime, Whole, tag="Loop"):
     max_rounds: int
     stops: bool = False
     unread: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
     hoisted: tuple[str, ...] = ()
 
     is_sum = False
@@ -86,6 +89,10 @@ class Loop(AtEachTime, Whole, tag="Loop"):
         """That of the first variable."""
         return self.variable(0).schema
 
+    def step(self, index: int) -> int:
+        """After how many rounds a variable is what its body made."""
+        return self.steps[index] if self.steps else 1
+
     def variable(self, index: int) -> Variable:
         """A variable as the bodies read it."""
         return Variable(self.level, index, open_schema(self.initial[index].schema))
@@ -93,7 +100,8 @@ class Loop(AtEachTime, Whole, tag="Loop"):
     def describe(self) -> str:
         """Names and bounds; the default bound is written as it was when the first stores were made."""
         limit = _FIRST_MAX_ROUNDS if self.max_rounds == MAX_ROUNDS and not self.stops else self.max_rounds
-        return f"{self.names} {self.level} {limit} {self.stops}" + f" {self.unread}" * bool(self.unread)
+        unread, steps = f" {self.unread}" * bool(self.unread), f" by {self.steps}" * bool(self.steps)
+        return f"{self.names} {self.level} {limit} {self.stops}{unread}{steps}"
 
     def free(self, below: frozenset[int]) -> frozenset[int]:
         """Its own variables are part of it."""

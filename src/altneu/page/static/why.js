@@ -49,7 +49,8 @@ function way(operators) {
     seen.add(number);
     const rows = operator.rows.slice(0, 3).map((row) => row.map(shown).join(", ")).join(" · ");
     const rounds = operator.rounds.length ? ` in round ${operator.rounds.join(", ")}` : "";
-    return el("li", {}, el("span", { class: "strong" }, operator.label), rounds, el("span", { class: "soft" }, ` ${plural(operator.total, "row")}${rows ? `: ${rows}${operator.total > 3 ? " …" : ""}` : ""}`),
+    const when = operator.when ? ` at ${operator.when}` : "";
+    return el("li", {}, el("span", { class: "strong" }, operator.label), rounds, when, el("span", { class: "soft" }, ` ${plural(operator.total, "row")}${rows ? `: ${rows}${operator.total > 3 ? " …" : ""}` : ""}`),
       !again && operator.inputs.length ? el("ul", {}, operator.inputs.map(item)) : null);
   };
   return el("ul", { class: "way" }, operators.filter((operator) => !read.has(operator.number)).map((operator) => item(operator.number)));

@@ -12,6 +12,7 @@ from altneu.plan.ir import (
     Constant,
     Differentiate,
     EnterAt,
+    Inspect,
     Loop,
     Node,
     Result,
@@ -105,6 +106,8 @@ def _is_after(loop: Loop, i: int) -> bool:
     body = loop.bodies[i]
     if any(isinstance(n, Differentiate | ToNeu) and n.level == loop.level for n in _inside(loop, body)):
         return False
+    if any(isinstance(n, Inspect) for n in _inside(loop, body)):  # it shows the rounds
+        return False
     others = {j: Constant((), loop.variable(j).schema) for j in range(len(loop.names)) if j != i}
     return not loop.stops or loop.level not in free_levels(_of_results(loop, i, others))
 
@@ -120,7 +123,7 @@ def _without(loop: Loop, parts: _Parts) -> Loop:
             return Variable(loop.level, place[old.index], old.schema)
         body = _opened(loop, old.index, loop.bodies[old.index])
         same = loop.initial[old.index].fingerprint == loop.bodies[old.index].fingerprint
-        return body if same else EnterAt(body, Literal(1, T.LONG), loop.level)
+        return body if same else EnterAt(body, Literal(loop.step(old.index), T.LONG), loop.level)
 
     notes = [f"{loop.names[i]} (reads no variable)" for i in parts.constant]
     notes += [f"{loop.names[i]} (no variable reads it)" for i in parts.after]
@@ -132,6 +135,7 @@ def _without(loop: Loop, parts: _Parts) -> Loop:
         initial=tuple(loop.initial[i] for i in parts.kept),
         bodies=tuple(_rebuilt(loop.bodies[i], loop.level, change, {}) for i in parts.kept),
         unread=tuple(place[i] for i in parts.unread),
+        steps=tuple(loop.steps[i] for i in parts.kept) if loop.steps else (),
         hoisted=(*loop.hoisted, *notes),
     )
 
