@@ -28,7 +28,18 @@ HEADS = {
     "collection": an.Collection,
 }
 PLACES = [an.Collection, an.Session, Grouping, an.algorithms, weights, an.Relations, Changes, an, View]
-OTHERWISE = {"min", "max", "EXPLAIN ANALYZE", "CREATE INDEX", "WITH MUTUALLY RECURSIVE", "/metrics", "a * 2**32 + b"}
+OTHERWISE = {
+    "min",
+    "max",
+    "a",
+    "b",
+    "GROUP BY",
+    "EXPLAIN ANALYZE",
+    "CREATE INDEX",
+    "WITH MUTUALLY RECURSIVE",
+    "/metrics",
+    "a * 2**32 + b",
+}
 """What no Python name stands for."""
 
 

@@ -161,6 +161,7 @@ def histories(seed, cases=4):
 
 # Where a step is dear, one of each kind: what holds updates, keeps moments, folds them, goes round.
 FEW = [
+    "moments of matches",
     "linear",
     "failing",
     "as of",
