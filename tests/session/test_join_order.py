@@ -9,6 +9,7 @@ import pytest
 
 import altneu as an
 from altneu import sql
+from altneu.errors import SourceFailedError
 from altneu.plan.rewrite import join_order
 
 TABLES = {
@@ -130,6 +131,50 @@ def test_what_follows_a_view_goes_on_where_it_is_planned_anew(declared, tmp_path
         assert ALONG_KEYS in session.explain("per_region")
         assert CYCLIC not in session.explain("per_region")
     assert sorted((row for row, diff in seen for _ in range(diff)), key=repr) == shown
+
+
+def test_what_is_between_the_joins_comes_after_them(monkeypatch):
+    monkeypatch.setattr(join_order, "TELLING_ROWS", 1)
+    source = {name: an.source(name, columns) for name, columns in TABLES.items()}
+    pairs = source["suppliers"].join(source["customers"], on="nation").select("s", "c", "nation", near="nation * 2 + s")
+    bought = pairs.filter("near % 3 <> 1").join(source["orders"], on="c").select("s", "o", "near", due="day + near")
+    lines = bought.join(source["lines"], on=["s", "o"]).select("o", "near", "due", "price")
+    rows = tables(400)
+    with an.Session() as session, an.Session() as other:
+        view, expected = session.maintain("v", lines), other.maintain("v", lines, joins="binary")
+        assert CYCLIC in session.explain("v")
+        load(session, rows)
+        load(other, rows)
+        assert ALONG_KEYS in session.explain("v")
+        assert sorted_rows(view) == sorted_rows(expected) != []
+        for each in (session, other):
+            each.retract("customers", rows["customers"].slice(0, 2))
+            each.advance()
+        assert sorted_rows(view) == sorted_rows(expected)
+
+
+def test_a_view_that_is_maintained_anew_is_planned_as_is_asked_then():
+    with an.Session() as session:
+        session.maintain("v", collection())
+        session.drop("v")
+        session.maintain("v", collection(), joins="delta")
+        load(session, tables(12_000))
+        assert "| delta join, as requested" in session.explain("v")
+
+
+def test_rows_that_cannot_be_counted_are_told_by_the_step(spark, tmp_path):
+    rows = tables(60)
+    with an.Session(spark) as session:
+        view = session.maintain("v", collection())
+        for name, table in rows.items():
+            pq.write_table(table, tmp_path / f"{name}.parquet")
+            session.insert(name, spark.read.parquet(str(tmp_path / f"{name}.parquet")))
+        (tmp_path / "orders.parquet").rename(tmp_path / "away")
+        with pytest.raises(SourceFailedError):
+            session.advance()
+        (tmp_path / "away").rename(tmp_path / "orders.parquet")
+        session.advance()
+        assert view.to_pylist()
 
 
 def test_few_rows_say_little_and_hubs_much():

@@ -332,6 +332,7 @@ class Engine(Closing):
             self.catalogue.check_sources(collection)
             try:
                 self._add(name, collection, node, choices, strict=strict, contents=contents, retain=retain)
+                self._open_joins.discard(name)
                 if joins == "auto" and open_joins(node):
                     self._open_joins.add(name)
             except HydrationError:
@@ -442,8 +443,11 @@ class Engine(Closing):
             elif read <= self.pending.sources:
                 self._open_joins.discard(name)
                 sizes = sizes or Sizes(SizesOfInputs(self.pending))
-                with self.past.watch(f"choosing how view {name} joins"):
-                    node, choices = self.catalogue.best(name, self.catalogue.collections[name], "auto", sizes)
+                try:
+                    with self.past.watch(f"choosing how view {name} joins"):
+                        node, choices = self.catalogue.best(name, self.catalogue.collections[name], "auto", sizes)
+                except Exception:  # noqa: BLE001, S112  # rows that cannot be counted cannot be read: the step says why
+                    continue
                 if node.fingerprint != self.catalogue.nodes[name].fingerprint:
                     self._plan_anew(name, node, choices)
 
