@@ -235,6 +235,11 @@ READS_THE_GROUP = {
     "collect_set(w)": OF_ITS_GROUP,
     "listagg(w)": OF_ITS_GROUP,
     "string_agg(DISTINCT w, ';')": OF_ITS_GROUP,
+    "first(v) WITHIN GROUP (ORDER BY id, w DESC)": "changes on all rows of its group",
+    "collect_union(array(v))": OF_ITS_GROUP,
+    "bitmap_construct_agg(v)": OF_ITS_GROUP,
+    "bitmap_or_agg(CAST(w AS binary))": OF_ITS_GROUP,
+    "bitmap_and_agg(CAST(w AS binary))": OF_ITS_GROUP,
 }
 READS_LITTLE = [
     *("count(*)", "count(v)", "count(DISTINCT v)", "approx_count_distinct(w)", "sum(v)", "try_sum(v)"),
@@ -247,6 +252,7 @@ READS_LITTLE = [
     *("percentile_cont(0.5) WITHIN GROUP (ORDER BY x)", "percentile_disc(0.5) WITHIN GROUP (ORDER BY x)"),
     *("percentile_approx(x, 0.5)", "approx_percentile(x, 0.5)", "count_if(v > 1)", "bool_and(v > 1)", "every(v > 1)"),
     *("count(v, w)", "count(DISTINCT v, w)", "median(DISTINCT x)", "percentile(DISTINCT x, array(0.1, 0.9))"),
+    *("first(v) WITHIN GROUP (ORDER BY id)", "last(v, true) WITHIN GROUP (ORDER BY id DESC)"),
     *("mode(w)", "mode() WITHIN GROUP (ORDER BY v DESC)"),
     *("bool_or(v > 1)", "any(v > 1)", "some(v > 1)", "bit_and(v)", "bit_or(v)", "bit_xor(v)"),
 ]

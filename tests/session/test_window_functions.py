@@ -203,3 +203,29 @@ def test_a_verb_without_a_window_is_refused():
         ROWS.window()
     with pytest.raises(PlanError, match="two columns are called 'i'"):
         ROWS.window(i="rank() over (order by l)")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("first(v) WITHIN GROUP (ORDER BY v DESC) OVER (PARTITION BY g)", [3, 3, 3]),
+        ("first(v) WITHIN GROUP (ORDER BY v DESC) OVER (PARTITION BY g ORDER BY v)", [1, 2, 3]),
+        ("last(v, true) WITHIN GROUP (ORDER BY v DESC, g) OVER (PARTITION BY g)", [1, 1, 1]),
+        ("last(v) OVER (PARTITION BY g ORDER BY v)", [1, 2, 3]),
+    ],
+)
+def test_the_first_of_an_order_is_of_that_order_and_not_of_the_windows(call, expected):
+    rows = an.source("rows", "g int, v int")
+    with an.Session() as session:
+        view = session.maintain("view", rows.window(result=call))
+        session.insert("rows", [(1, 2), (1, 1)])
+        session.advance()
+        session.insert("rows", [(1, 3)])
+        session.advance()
+        assert [result for _, _, result in sorted(view.to_pylist())] == expected
+
+
+@pytest.mark.parametrize("call", ["rank()", "lag(v)", "nth_value(v, 2)", "any_value(v)"])
+def test_within_group_is_refused_where_the_order_is_that_of_the_window(call):
+    with pytest.raises(PlanError, match="WITHIN GROUP"):
+        an.source("rows", "g int, v int").window(result=f"{call} WITHIN GROUP (ORDER BY v) OVER (ORDER BY v)")

@@ -224,12 +224,17 @@ def _picked(it: Written) -> Expr:
     _ordered(it, value)
     for key in it.order:
         _ordered(it, key.expr)
-    row = call("named_struct", [literal("value"), value])
-    if ignore.value:
-        row = call("case", [call("isnotnull", [value]), row])
     backwards = it.name.startswith("last")
     keys = tuple((key.descending != backwards, key.nulls_first != backwards) for key in it.order)
-    listed = it.call("collect_list", (row, *(key.expr for key in it.order)), T.list_type(row.type), *keys, backwards)
+    descending = keys[0][0]
+    # An order of structs, in which nulls are least, is one of which only the first rows need to be read.
+    is_plain = set(keys) == {(descending, not descending)}
+    fields = [part for i, key in enumerate(it.order) for part in (literal(f"key{i}"), key.expr)] if is_plain else []
+    row = call("named_struct", [*fields, literal("value"), value])
+    if ignore.value:
+        row = call("case", [call("isnotnull", [value]), row])
+    beside, options = ((), (descending,) * descending) if is_plain else ([k.expr for k in it.order], (*keys, backwards))
+    listed = it.call("collect_list", (row, *beside), T.list_type(row.type), *options)
     return get_field(call("get", [call("slice", [listed, literal(1), literal(1)]), literal(0)]), "value")
 
 

@@ -195,17 +195,20 @@ class _Call:
     def result(self) -> Expr:
         """What stands in the window's place: a column with its result, or an expression of such columns."""
         name = self.name
+        if self.ordered is not None and name not in AGGREGATES:
+            raise UnsupportedFunctionError(f"{name}() has its order in OVER (… ORDER BY …); leave WITHIN GROUP out")
         if name in _RANKING:
             return self._ranking()
         if name in _OFFSETS:
             return self._offset()
-        if name in _NAMES:
+        if name in _NAMES and self.ordered is None:
             return self._picked()
         if name not in AGGREGATES:
             known = ", ".join([*_RANKING, *_OFFSETS, *_NAMES])
             raise UnsupportedFunctionError(f"{name}() is not a window function; those are the aggregates and {known}")
         if self.ignore_nulls:
-            raise UnsupportedFunctionError(f"{name}() ignores nulls already; leave IGNORE NULLS out")
+            instead = f"write {name}(x, true)" if name in _NAMES else "it ignores nulls already"
+            raise UnsupportedFunctionError(f"{name}() takes no IGNORE NULLS here; leave it out: {instead}")
         frame = self._frame()
         return aggregate_expr(
             self.function,

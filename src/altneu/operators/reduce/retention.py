@@ -137,7 +137,7 @@ class _Sums:
         before = {row: count for row, count in self.held[group, rest].items() if count}
         now = {row: before.get(row, 0) + changes.get(row, 0) for row in (*before, *changes)}
         now = {row: count for row, count in now.items() if count}
-        if len(now) > 1 or any(count != 1 for count in now.values()):
+        if now:  # also one row alone, which may be zero
             now = self._sum(group, now)
         for row in dict.fromkeys((*before, *now)):
             if amount := now.get(row, 0) - before.get(row, 0):
