@@ -45,7 +45,7 @@ def run_sinks(created: list[Sink]) -> None:
 
 
 def run(folder: Path, say: Say, *, kill: int = 0, clock: float = 0, max_bytes: int | str = "1g") -> None:
-    """Follow the table to its end, with its sinks after each step; die on the way where that is asked for."""
+    """Follow the table to its end, and run the sinks after each step; `kill` or `clock` ends the process on the way."""
     state = folder / "state"
     if clock:  # the system ends it, in the middle of whatever it does
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

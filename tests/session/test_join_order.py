@@ -9,8 +9,10 @@ import pytest
 
 import altneu as an
 from altneu import sql
+from altneu.engine.sizes import SizesOfInputs
 from altneu.errors import SourceFailedError
 from altneu.plan.rewrite import join_order
+from altneu.runtime.inputs import Inputs
 
 TABLES = {
     "customers": "c bigint NOT NULL, nation int",
@@ -133,6 +135,37 @@ def test_what_follows_a_view_goes_on_where_it_is_planned_anew(declared, tmp_path
     assert sorted((row for row, diff in seen for _ in range(diff)), key=repr) == shown
 
 
+@pytest.mark.parametrize("lines", [12_000, 120_000])
+def test_each_key_of_the_smaller_sides_is_counted_once_and_none_of_the_largest(lines, monkeypatch):
+    asked, own = [], SizesOfInputs._repeats
+    monkeypatch.setattr(
+        SizesOfInputs, "_repeats", lambda self, of, columns: asked.append((of.name, columns)) or own(self, of, columns)
+    )
+    with an.Session() as session:
+        session.maintain("v", collection())
+        load(session, tables(lines))
+        assert ALONG_KEYS in session.explain("v")
+        first = len(asked)
+        load(session, tables(40))
+    assert len(asked) == len({*asked}) == first <= 10
+    assert "lines" not in {name for name, _ in asked}
+
+
+def test_keys_that_arrow_does_not_group_by_are_not_known(monkeypatch):
+    monkeypatch.setattr(join_order, "TELLING_ROWS", 1)
+    a, b, c = (
+        an.source(name, f"{x} array<int>, {y} array<int>")
+        for name, x, y in (("a", "x", "y"), ("b", "y", "z"), ("c", "x", "z"))
+    )
+    with an.Session() as session:
+        view = session.maintain("v", a.join(b, on="y").join(c, on=["x", "z"]))
+        for name in "abc":
+            session.insert(name, [([1], [1]), ([2], [2])])
+        session.advance()
+        assert CYCLIC in session.explain("v")
+        assert len(view.to_pylist()) == 2
+
+
 def test_what_is_between_the_joins_comes_after_them(monkeypatch):
     monkeypatch.setattr(join_order, "TELLING_ROWS", 1)
     source = {name: an.source(name, columns) for name, columns in TABLES.items()}
@@ -160,6 +193,14 @@ def test_a_view_that_is_maintained_anew_is_planned_as_is_asked_then():
         session.maintain("v", collection(), joins="delta")
         load(session, tables(12_000))
         assert "| delta join, as requested" in session.explain("v")
+
+
+def test_keys_are_counted_as_the_source_has_them(spark):
+    source = an.source("t", "k bigint")
+    frame = spark.createDataFrame([("1",), ("01",), (" 1 ",), ("2",), (None,), (None,)], "k string")
+    inputs = Inputs(frames={"t": [(frame, None)]})
+    sizes = SizesOfInputs(inputs)
+    assert (sizes.rows(source.node), sizes.repeats(source.node, ("k",))) == (6, 3)
 
 
 def test_rows_that_cannot_be_counted_are_told_by_the_step(spark, tmp_path):

@@ -443,11 +443,8 @@ class Engine(Closing):
             elif read <= self.pending.sources:
                 self._open_joins.discard(name)
                 sizes = sizes or Sizes(SizesOfInputs(self.pending))
-                try:
-                    with self.past.watch(f"choosing how view {name} joins"):
-                        node, choices = self.catalogue.best(name, self.catalogue.collections[name], "auto", sizes)
-                except Exception:  # noqa: BLE001, S112  # rows that cannot be counted cannot be read: the step says why
-                    continue
+                with self.past.watch(f"choosing how view {name} joins"):
+                    node, choices = self.catalogue.best(name, self.catalogue.collections[name], "auto", sizes)
                 if node.fingerprint != self.catalogue.nodes[name].fingerprint:
                     self._plan_anew(name, node, choices)
 

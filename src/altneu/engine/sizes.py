@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,8 @@ class SizesOfInputs:
     Of a DataFrame Spark counts the rows, and groups them by a key where that is asked. Nothing is known of one whose
     rows Spark moves between tasks before it has them: it would be computed twice.
 
-    Cost:   no job but for what is asked; a count of Parquet files reads no rows, a key reads its columns.
+    Cost:   each question is asked once. Of a DataFrame it is a job of Spark's: a count of Parquet files reads no rows,
+            how often a key is repeated reads the key's columns.
     """
 
     def __init__(self, inputs: Inputs) -> None:
@@ -40,20 +42,17 @@ class SizesOfInputs:
         return self._known[at]
 
     def _rows(self, source: Source) -> int | None:
-        frames = self._frames(source)
-        if source.name not in self._inputs.sources or frames is None:
-            return None
-        counts = [frame.count() for frame in frames]
-        return sum(counts) + sum(map(len, self._updates(source)))
+        in_frames = self._of_frames(source, lambda frame: int(frame.count()))
+        return None if in_frames is None else in_frames + sum(map(len, self._updates(source)))
 
     def _repeats(self, source: Source, columns: tuple[str, ...]) -> int | None:
-        frames = self._frames(source)
-        if source.name not in self._inputs.sources or frames is None:
-            return None
-        most = sum(most_repeated(frame, columns) for frame in frames)
+        fields = [source.schema.field(name) for name in columns]
+        if any(pa.types.is_nested(f.type) for f in fields):
+            return None  # Arrow does not group by such values
+        most = self._of_frames(source, lambda frame: most_repeated(frame, fields))
         pieces = [pa.table(dict(zip(u.schema.names, u.rows.columns, strict=True))) for u in self._updates(source)]
         tables = [piece.select(columns).drop_null() for piece in pieces]
-        if tables:
+        if most is not None and tables:
             counts = pa.concat_tables(tables).group_by([*columns]).aggregate([([], "count_all")])["count_all"]
             most += pc.max(counts).as_py() or 0
         return most
@@ -61,6 +60,14 @@ class SizesOfInputs:
     def _updates(self, source: Source) -> Any:
         return self._inputs.updates.get(source.name, ())
 
-    def _frames(self, source: Source) -> list[Any] | None:
+    def _of_frames(self, source: Source, asked: Callable[[Any], int]) -> int | None:
+        """What Spark answers of each DataFrame of a source, added up."""
+        if source.name not in self._inputs.sources:
+            return None
         frames = [frame for frame, _ in self._inputs.frames.get(source.name, ())]
-        return None if any(map(is_dear, frames)) else frames
+        if any(map(is_dear, frames)):
+            return None
+        try:
+            return sum(map(asked, frames))
+        except Exception:  # noqa: BLE001  # the step reads the same rows, and says why they cannot be read
+            return None

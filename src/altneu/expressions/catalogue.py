@@ -117,7 +117,7 @@ NON_DETERMINISTIC = {
 }
 """Functions that could give another value for the same row, with what to use instead."""
 
-_SKETCH = "which keeps a sketch; count(DISTINCT x), percentile(x, p) and top_k are exact"
+_SKETCH = "count(DISTINCT x), percentile(x, p) and top_k are exact"
 _SKETCHES = _names(
     """
 approx_top_k approx_top_k_accumulate approx_top_k_combine approx_top_k_estimate count_min_sketch hll_sketch_agg
@@ -175,47 +175,47 @@ INSTEAD = {
 """Aggregates that are refused where nothing beside them says what they are, with what to write."""
 
 REFUSED = {
-    **dict.fromkeys(_SKETCHES, f"it is of a sketch, {_SKETCH}"),
-    **dict.fromkeys(_XML, "there is no XML; read it in the source"),
+    **dict.fromkeys(_SKETCHES, f"sketches are not supported; {_SKETCH}"),
+    **dict.fromkeys(_XML, "XML is not supported; parse it before rows are inserted"),
     **dict.fromkeys(
         ("from_avro", "schema_of_avro", "to_avro", "from_protobuf", "to_protobuf"),
-        "there is no Avro and no Protobuf; decode the bytes before they come into a source",
+        "Avro and Protobuf are not supported; decode the bytes before rows are inserted",
     ),
     **dict.fromkeys(
-        ("st_asbinary", "st_geogfromwkb", "st_geomfromwkb", "st_setsrid", "st_srid"), "there is no geometry"
+        ("st_asbinary", "st_geogfromwkb", "st_geomfromwkb", "st_setsrid", "st_srid"), "geometry is not supported"
     ),
-    **dict.fromkeys(_VARIANTS, "there is no VARIANT; get_json_object and from_json read JSON in a text"),
-    **dict.fromkeys(_TIMES, "there is no TIME; use a timestamp or an interval"),
     **dict.fromkeys(("timestamp_nanos", "unix_nanos"), "timestamps are in microseconds; use unix_micros"),
     **dict.fromkeys(
-        ("aes_decrypt", "aes_encrypt", "try_aes_decrypt"), "there is no cipher, whose key a plan would have"
+        ("aes_decrypt", "aes_encrypt", "try_aes_decrypt"),
+        "the key would be stored with the query; encrypt or decrypt before rows are inserted",
     ),
-    **dict.fromkeys(_OF_JAVA, "it calls Java; use a function of Python (map)"),
-    **dict.fromkeys(_OF_A_SESSION, "it tells of a Spark session, and not of rows"),
-    "collate": "texts are compared by their bytes; use lower(s) or ilike",
+    **dict.fromkeys(_OF_JAVA, "it calls Java; use a Python function (map)"),
+    **dict.fromkeys(_OF_A_SESSION, "it describes a Spark session, not rows"),
     "histogram_numeric": "its bins depend on the order in which rows arrive; use percentile(x, array(0.1, 0.2, …)), or "
     "count(*) grouped by floor(x / width)",
-    **dict.fromkeys(
-        ("make_interval", "try_make_interval"),
-        "an interval is of months or of microseconds, and not of both; use make_ym_interval or make_dt_interval",
-    ),
-    "sentences": "its rules are those of Java's library; use split, or a function of Python (map)",
+    "sentences": "it follows rules of Java's library; use split, or a Python function (map)",
     **dict.fromkeys(
         ("vector_avg", "vector_sum"), "a sum of floats depends on their order; use sum or avg of each element"
     ),
-    "measure": "it is of metric views; use the aggregate itself",
-    "session_window": "sessions change with each row between them; use altneu.windows.session_windows",
-    "window_time": "use window.end - interval 1 microsecond",
+    "measure": "it reads metric views; use the aggregate itself",
 }
-"""Functions that are refused whatever they are given, by design, with the reason."""
+"""Functions that are refused by design, with the reason."""
 
+_NOT_YET = "it is not implemented yet"
 LACKING = {
+    **dict.fromkeys(_VARIANTS, f"{_NOT_YET}, nor is VARIANT; get_json_object and from_json read JSON"),
+    **dict.fromkeys(_TIMES, f"{_NOT_YET}, nor is TIME; use a timestamp or an interval"),
+    **dict.fromkeys(("from_csv", "schema_of_csv", "to_csv"), f"{_NOT_YET}; use split(s, ',') and concat_ws(',', …)"),
     **dict.fromkeys(
-        ("from_csv", "schema_of_csv", "to_csv"), "nobody has written it yet; split(s, ',') takes lines apart"
+        ("make_interval", "try_make_interval"),
+        f"{_NOT_YET}: an interval has either months or microseconds; use make_ym_interval or make_dt_interval",
     ),
-    "counter_diff": "nobody has written it yet; use x - lag(x) OVER (…)",
+    "collate": f"{_NOT_YET}: texts are compared by their bytes; use lower(s) or ilike",
+    "counter_diff": f"{_NOT_YET}; use x - lag(x) OVER (…)",
+    "session_window": f"{_NOT_YET}; use altneu.windows.session_windows",
+    "window_time": f"{_NOT_YET}; use window.end - interval 1 microsecond",
 }
-"""Functions that could be there, with what there is instead."""
+"""Functions that are not implemented yet, with what to use instead."""
 
 ELSEWHERE = frozenset(
     _names(
@@ -232,7 +232,7 @@ def refusal(name: str) -> str | None:
     """Why a function of Spark is refused; None if it is not.
 
     >>> refusal("st_srid"), refusal("abs")
-    ('there is no geometry', None)
+    ('geometry is not supported', None)
     """
     if name in NON_DETERMINISTIC:
         return f"it gives another value when a row is retracted; {NON_DETERMINISTIC[name]}"

@@ -48,7 +48,7 @@ _ELSEWHERE = (
     ("nullifzero(a), zeroifnull(a)", "NULL where a is 0, else a; 0 where a is NULL, else a."),
     ("assert_true(a[, message])", "NULL; the row becomes an error row if a is not true."),
     ("typeof(a)", "The name of the type."),
-    ("collation(s), current_timezone()", "`SYSTEM.BUILTIN.UTF8_BINARY`, and `UTC`: there are no others."),
+    ("collation(s), current_timezone()", "Always `SYSTEM.BUILTIN.UTF8_BINARY`, and `UTC`."),
     (
         (
             "boolean(a), tinyint(a), smallint(a), int(a), bigint(a), float(a), double(a), decimal(a), string(a), "
@@ -149,12 +149,14 @@ def _catalogue() -> str:
     known = catalogue.supported()
     rows = "\n".join(f"| {', '.join(f'`{n}`' for n in names)} | {reason} |" for reason, names in reasons.items())
     shown = ", ".join(f"`{n}`" for n in known if n.isidentifier())
-    refused = len(catalogue.SPARK) - len(known)
+    lacking = sum(name in catalogue.LACKING for name in catalogue.SPARK)
+    refused = len(catalogue.SPARK) - len(known) - lacking
     return (
         f"## Spark's list\n\nOf the {len(catalogue.SPARK)} functions and operators that "
-        f"`spark.catalog.listFunctions()` names in Spark 4.3, altneu supports {len(known)} and refuses {refused}, each "
-        "with its reason; a test compares the list with Spark's. `SHOW FUNCTIONS LIKE 'map%'` lists functions.\n\n"
-        f"| refused | why |\n|---|---|\n{rows}\n\nSupported, beside the operators: {shown}.\n"
+        f"`spark.catalog.listFunctions()` names in Spark 4.3, altneu supports {len(known)}, refuses {refused} by "
+        f"design and does not have {lacking} yet. The table says why, and what to use instead; a test compares the "
+        "list with Spark's. `SHOW FUNCTIONS LIKE 'map%'` lists functions.\n\n"
+        f"| not supported | why |\n|---|---|\n{rows}\n\nSupported, beside the operators: {shown}.\n"
     )
 
 

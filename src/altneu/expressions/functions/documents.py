@@ -110,7 +110,7 @@ def _found(value: Any, steps: Sequence[Any], style: str, out: list[str], text: C
 
 @scalar("get_json_object(s string, path string) -> string?")
 def get_json_object(call: Call, s: pa.Array, path: pa.Array) -> Out:
-    """What a path such as `$.a[0].b` or `$.a[*].b` finds in a document, as a text; NULL if it is no document."""
+    """The value at a path such as `$.a[0].b` or `$.a[*].b`, as text; NULL if there is none, or s is no JSON."""
 
     def found(text: str, steps_text: str) -> str | None:
         steps = _path(steps_text)

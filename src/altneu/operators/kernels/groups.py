@@ -162,6 +162,42 @@ def is_quiet(given: Arranged | Groups) -> bool:
     return not (given.new.count if isinstance(given, Arranged) else given.new_group.size)
 
 
+class WithOld(NamedTuple):
+    """The new updates of some keys and, before them, ``first_new`` updates that these keys have already.
+
+    ``group`` is the place of each update's key in ``keys``.
+    """
+
+    keys: Rows
+    values: Rows
+    group: Ints
+    times: Ints
+    diffs: Ints
+    first_new: int
+
+
+def with_old(arranged: Arranged) -> WithOld:
+    """All updates of the keys that have new ones.
+
+    Cost:   one lookup of these keys in the old batches.
+    """
+    hashes, keys = arranged.new.distinct_keys()
+    values, _, times, diffs = arranged.new.updates_by_key()
+    group = number_new(arranged)
+    there = [batch for batch in arranged.old if len(batch)]
+    old = find_in(there, hashes, keys) if there else None
+    if old is None or not len(old):
+        return WithOld(keys, values, group, times, diffs, 0)
+    return WithOld(
+        keys,
+        Rows.concat([old.values, values], arranged.layout.value_schema),
+        np.concatenate([old.probe, group]),
+        np.concatenate([old.times, times], axis=1),
+        np.concatenate([old.diffs, diffs]),
+        len(old),
+    )
+
+
 def number_new(arranged: Arranged) -> Ints:
     """The group of each new update, in batch order; groups are those of ``distinct_keys``."""
     blocks = arranged.new.blocks

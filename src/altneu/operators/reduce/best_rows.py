@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from altneu.columnar.ranking import Order, Words, dense, order_text, order_words, whole_order
-from altneu.columnar.rows import Ints, Rows
+from altneu.columnar.rows import Ints
 from altneu.compiled import compiled
 from altneu.operators.arrange.retention import EVERY_UPDATE
 from altneu.operators.base import Here
 from altneu.operators.kernels.grouping import group_rows
-from altneu.operators.kernels.groups import number_new
+from altneu.operators.kernels.groups import with_old
 from altneu.operators.node import Key
 from altneu.order import Antichain, parted
-from altneu.trace.batch import Arranged, Batch, Layout, find_in
+from altneu.trace.batch import Arranged, Batch, Layout
 from altneu.trace.update import Updates
 
 _MANY = 1024  # rows of a step
@@ -104,14 +104,7 @@ def best_rows(arranged: Arranged, orders: Sequence[Sequence[Order]]) -> Batch:
             divided into steps (tests/operators/test_best_rows.py).
     """
     layout, lattice = arranged.layout, arranged.layout.lattice
-    hashes, keys = arranged.new.distinct_keys()
-    values, _, times, diffs = arranged.new.updates_by_key()
-    group, first_new = number_new(arranged), 0
-    there = [batch for batch in arranged.old if len(batch)]
-    if there and len(old := find_in(there, hashes, keys)):
-        values, first_new = Rows.concat([old.values, values], layout.value_schema), len(old)
-        group, times = np.concatenate([old.probe, group]), np.concatenate([old.times, times], axis=1)
-        diffs = np.concatenate([old.diffs, diffs])
+    keys, values, group, times, diffs, first_new = with_old(arranged)
     count = len(group)
     is_new, comes = np.arange(count) >= first_new, np.flatnonzero(diffs > 0)
     stays, newly, overtaken = np.zeros(count, np.bool_), np.zeros(count, np.bool_), diffs > 0

@@ -13,11 +13,11 @@ from altneu.columnar.rows import Rows, record_type
 from altneu.operators.arrange.retention import EVERY_UPDATE, EveryUpdate
 from altneu.operators.base import Here
 from altneu.operators.kernels.grouping import group_rows
-from altneu.operators.kernels.groups import number_new
+from altneu.operators.kernels.groups import with_old
 from altneu.operators.node import Key
 from altneu.operators.reduce.python_reduce import PythonSpec, call_function
 from altneu.order import Antichain, parted, placed
-from altneu.trace.batch import Arranged, Batch, Layout, find_in
+from altneu.trace.batch import Arranged, Batch, Layout
 from altneu.trace.update import Updates
 
 
@@ -88,14 +88,7 @@ def added_up(arranged: Arranged, spec: PythonSpec) -> Batch:
             into steps (tests/oracle/test_weights.py).
     """
     layout, new = arranged.layout, arranged.new
-    hashes, keys = new.distinct_keys()
-    values, _, times, diffs = new.updates_by_key()
-    group, first_new = number_new(arranged), 0
-    there = [batch for batch in arranged.old if len(batch)]
-    if there and len(old := find_in(there, hashes, keys)):
-        values, first_new = Rows.concat([old.values, values], layout.value_schema), len(old)
-        group, times = np.concatenate([old.probe, group]), np.concatenate([old.times, times], axis=1)
-        diffs = np.concatenate([old.diffs, diffs])
+    keys, values, group, times, diffs, first_new = with_old(arranged)
     number, first = group_rows(values, group.reshape(1, -1))
     sums = _Sums(spec, keys, values.take(first))
     moments = list(zip(group.tolist(), map(tuple, times[1:].T.tolist()), times[0].tolist(), strict=True))

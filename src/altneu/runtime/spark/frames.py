@@ -241,13 +241,17 @@ def is_dear(frame: DataFrame) -> bool:
     return (expected is None or expected > _SMALL_BYTES) and is_shuffled(frame)
 
 
-def most_repeated(frame: DataFrame, columns: Collection[str]) -> int:
-    """The most rows of a DataFrame that are equal in some columns, none of which is null; Spark counts, in one job."""
+def most_repeated(frame: DataFrame, columns: Collection[pa.Field]) -> int:
+    """The most rows of a DataFrame that are equal in some columns, none of which is null; Spark counts, in one job.
+
+    Values are compared as the source has them, to whose types they are cast: texts may be equal as numbers.
+    """
     from pyspark.sql import functions as sf
 
-    keys = [sf.col(quote_name(name)) for name in columns]
-    there = frame.select(*keys).where(reduce(and_, [key.isNotNull() for key in keys]))
-    ((most,),) = there.groupBy(*keys).count().agg(sf.max("count")).collect()
+    keys = [sf.col(quote_name(f.name)).cast(spark_type(f.type)).alias(f.name) for f in columns]
+    names = [sf.col(quote_name(f.name)) for f in columns]
+    there = frame.select(*keys).where(reduce(and_, [name.isNotNull() for name in names]))
+    ((most,),) = there.groupBy(*names).count().agg(sf.max("count")).collect()
     return most or 0
 
 
