@@ -89,6 +89,17 @@ class Layout:
         return pa.schema([self.schema.field(name) for name in self.values])
 
     @lazy
+    def only_value(self) -> np.dtype[Any] | None:
+        """Where the value is one column of whole numbers, dates or times, and the order is its: how it lies in memory.
+
+        There the word of a value that is not null tells the value. None elsewhere.
+        """
+        types = self.value_schema.types
+        if not self.order or types[1:] or not (pa.types.is_signed_integer(types[0]) or pa.types.is_temporal(types[0])):
+            return None
+        return np.dtype(f"i{types[0].bit_width // 8}")
+
+    @lazy
     def _places(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Positions in the schema of the key and the value columns, and of every schema column in key + values."""
         both = self.key + self.values
@@ -493,6 +504,13 @@ class Batch:
         if self.blocks and not self.blocks[1:]:
             return self.blocks[0].table
         return np.concatenate([b.table for b in self.blocks]) if self.blocks else np.empty((0, 4), np.int64)
+
+    @lazy
+    def addresses(self) -> Ints:
+        """Where the control columns of the blocks are, as (blocks, columns, 3): see ``Block.addresses``."""
+        if self.blocks and not self.blocks[1:]:
+            return self.blocks[0].addresses[None]
+        return np.array([b.addresses for b in self.blocks], np.int64).reshape(-1, 2 + self.layout.lattice.width, 3)
 
     @property
     def nbytes(self) -> int:

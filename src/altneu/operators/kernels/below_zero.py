@@ -15,6 +15,7 @@ from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.kernels.groups import number_new
 from altneu.operators.kernels.in_order import in_order
 from altneu.operators.kernels.located import Located
+from altneu.operators.kernels.small_groups import none_is_below
 from altneu.order import parted, placed
 from altneu.trace.batch import Arranged, Batch, Layout, Matches, find_in, matches_of
 from altneu.trace.update import Updates
@@ -41,12 +42,14 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
     layout = given.layout
     if not len(given.new):
         return Updates.empty(layout.key_schema, layout.lattice.width)
+    known = [batch for batch in known if batch.count]
+    if not known and none_is_below(given):
+        return Updates.empty(layout.key_schema, layout.lattice.width)
     hashes, keys = given.new.distinct_keys()
     number = number_new(given)
     values, words, times, diffs = given.new.updates_by_key()
     suspect = np.zeros(keys.count, np.bool_)
     suspect[number[diffs < 0]] = True
-    known = [batch for batch in known if batch.count]
     if known:
         suspect[find_in(known, hashes, keys).probe] = True
     some = suspect[number].nonzero()[0]

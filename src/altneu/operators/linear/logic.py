@@ -40,6 +40,7 @@ from altneu.operators.linear import function_steps, temporal
 from altneu.operators.linear.block import Expressions, run_block
 from altneu.operators.linear.emit import emit
 from altneu.operators.linear.expansion import Expansion
+from altneu.operators.linear.words import MOST_ROWS, run_program
 from altneu.order import Lattice, difference
 from altneu.trace.update import Updates, consolidate
 
@@ -65,6 +66,8 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
     if logic.negates:
         return Updates(rows, updates.times, difference.negate(updates.diffs)), no_errors(width)
     if logic.is_expressions and updates.diffs.size <= CHUNK:
+        if updates.diffs.size <= MOST_ROWS and (made := run_program(logic, updates)) is not None:
+            return made, no_errors(width)
         failures = Failures(kept=logic.has_errors)
         try:
             oks = run_block(logic.steps, Spans(updates), failures).closed()

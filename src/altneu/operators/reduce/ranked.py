@@ -26,6 +26,7 @@ from altneu.operators.kernels.contents import Contents, contents
 from altneu.operators.kernels.exact_sum import ANYTHING, DECIMAL
 from altneu.operators.kernels.grouping import group_rows, order_within_groups
 from altneu.operators.kernels.groups import Groups, ReduceOutput, is_quiet, output, require_total, touched
+from altneu.operators.kernels.small_groups import extreme_in_round
 from altneu.operators.reduce.accumulate import valid_of, words_of
 from altneu.operators.reduce.aggregates import check_names, column_of, number_kind, output_fields
 from altneu.operators.reduce.calls import Aggregate
@@ -35,7 +36,7 @@ from altneu.operators.reduce.ranked_sweep import sweep
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.order import Epoch
 from altneu.trace.batch import Arranged
-from altneu.trace.update import consolidate
+from altneu.trace.update import Updates, consolidate
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,12 @@ class GeneralSpec(ReduceSpec):
         """The values of each group, ranked; of lists that have at most so many elements these."""
         result = reduce_general(given, self, operator)
         return _cut(result, self) if any(one.most for one in self.aggregates) else result
+
+    def of_few(self, given: Arranged, rounds: tuple[int, ...], again: Updates) -> ReduceOutput | None:
+        """One extreme of the only other column, from the words of an arrangement in its order."""
+        if len(self.greatest) != 1:
+            return None
+        return extreme_in_round(given, rounds, again, self.schema, greatest=self.greatest[0])
 
     @cached_property
     def schema(self) -> pa.Schema:

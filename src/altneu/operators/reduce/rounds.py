@@ -112,6 +112,10 @@ def _reduced(
     operator: str,
     needed: FirstRows | None,
 ) -> ReduceOutput:
+    if needed is None or not any(batch.count for batch in arranged.old) or not DeadRows.of(arranged).gaps:
+        result = spec.of_few(arranged, rounds, again)
+        if result is not None:
+            return result
     outer, _ = outside(arranged.layout.lattice)
     if not arranged.layout.lattice.is_columnwise or outer.width > 2:
         return reduce_at_any(arranged, rounds, again, spec, operator)

@@ -11,6 +11,7 @@ from altneu.operators.base import Kind
 from altneu.operators.kernels.groups import Groups, ReduceOutput
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.trace.batch import Arranged
+from altneu.trace.update import Updates
 
 
 class ReduceSpec(ABC):
@@ -32,6 +33,10 @@ class ReduceSpec(ABC):
 
         Law:    at every time the output accumulates to the function of what the input accumulates to (tests/operators).
         """
+
+    def of_few(self, given: Arranged, rounds: tuple[int, ...], again: Updates) -> ReduceOutput | None:
+        """What ``reduce_in_round`` makes of few small groups, read as wholes; None where it is to be asked itself."""
+        return None
 
     @property
     def sums(self) -> Accumulator | None:

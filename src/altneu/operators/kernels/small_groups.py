@@ -1,0 +1,354 @@
+"""Small groups of whole numbers, read where they lie: one call of a kernel for all that a small step asks of them.
+
+Where the rows of an arrangement have one column beside the key, a whole number by which they are ordered, the word of a
+row is its value; and where the hash of a key tells the key, hashes and words are all that there is to know of a row.
+They are in contiguous memory, whose addresses a block knows, so that nothing needs to be gathered, built or compared
+before the answer is known. What a kernel here does not answer (large groups, nulls, counts below zero, several epochs)
+is left to those that answer everything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from altneu.columnar.columns import load64, load_narrow
+from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
+from altneu.columnar.lookup import LAST_WORD, ONE, first_at, word_stretch
+from altneu.columnar.ranking import SIGN
+from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
+from altneu.operators.kernels.groups import ReduceOutput, no_errors
+from altneu.order import outside
+from altneu.trace.batch import Arranged, Layout
+from altneu.trace.update import Updates
+
+MOST_NEW = 512  # updates that are looked at so
+MOST_ROWS = 64  # updates of a group that is read
+AHEAD_ROUNDS = 8  # later rounds of a group that are looked at ahead
+_LARGEST_DIFF = 1 << 40  # the sum of ``MOST_ROWS`` such diffs fits
+_NEVER = np.iinfo(np.int64).max
+_NO_HASHES = np.empty(0, np.uint64)
+
+
+def is_told_by_words(layout: Layout) -> bool:
+    """Whether hashes of keys and words of values say all of the rows of a layout, but for nulls."""
+    return layout.only_value is not None and is_injective(layout.key_schema)
+
+
+def none_is_below(given: Arranged) -> bool:
+    """Whether for certain none of the new rows' counts is, or was, below zero at any time of the step.
+
+    Cost:   O(log n) for each new update of a key that has a retraction.
+    Law:    if so, ``below_zero`` finds no change (tests/operators/test_small_groups.py).
+    """
+    if not 0 < given.new.count <= MOST_NEW or given.layout.lattice.width > 2 or not is_told_by_words(given.layout):
+        return False
+    table, addresses, old = _lines(given)
+    answer: bool = _none_is_below(table, addresses, old)
+    return answer
+
+
+def extreme_in_round(
+    given: Arranged, rounds: tuple[int, ...], again: Updates, schema: pa.Schema, *, greatest: bool
+) -> ReduceOutput | None:
+    """Bring the least (``greatest``: the greatest) value of each touched group up to date, at a round of one loop.
+
+    None where more is needed than this has: more than one epoch, groups of more than ``MOST_ROWS`` updates, nulls,
+    counts below zero.
+
+    Shape:  all as for ``reduce_in_round``; rows of ``schema`` out: the key's columns and the value.
+    Cost:   O(log n) for each touched group, and its rows once for each of at most ``AHEAD_ROUNDS`` later rounds.
+    Law:    what ``reduce_in_round`` makes of the groups otherwise (tests/operators/test_small_groups.py).
+    """
+    layout = given.layout
+    outer, depth = outside(layout.lattice)
+    count = given.new.count
+    if depth != 1 or outer.width != 1 or not 0 < count + len(again) <= MOST_NEW or not is_told_by_words(layout):
+        return None
+    table, addresses, old = _lines(given)
+    hashes, epoch = _NO_HASHES, _NEVER
+    if len(again):
+        hashes, epochs = hash_rows(again.rows), again.times[0].tolist()
+        epoch = epochs[0]
+        if epochs.count(epoch) < len(epochs):
+            return None
+    found, made, asked = _extremes(table, addresses, old, hashes, epoch, rounds[0], layout.order[0][1], greatest)
+    if not found:
+        return None
+    return _told(given, again, schema, made, asked, rounds[0])
+
+
+def _told(given: Arranged, again: Updates, schema: pa.Schema, made: Ints, asked: Ints, at: int) -> ReduceOutput:
+    """What the kernel found, as rows."""
+    layout = given.layout
+    source, code, diff, epoch = made
+    if source.size:
+        keys = _keys(given, again, source)
+        value = pa.py_buffer(code.astype(layout.only_value))
+        column = pa.Array.from_buffers(schema.types[-1], source.size, [None, value])
+        times = np.empty((2, source.size), np.int64)
+        times[0], times[1] = epoch, at
+        oks = Updates(Rows(schema, (*keys.columns, column), source.size), times, diff)
+    else:
+        oks = Updates.empty(schema, 2)
+    if asked.shape[1]:
+        keys = _keys(given, again, asked[0])
+        pended = Updates(keys, asked[1:], np.ones(keys.count, np.int64))
+    else:
+        pended = Updates.empty(layout.key_schema, 2)
+    return ReduceOutput(oks, no_errors(2), pended)
+
+
+def _keys(given: Arranged, again: Updates, source: Ints) -> Rows:
+    """Keys by position among the new updates and, behind them, those that are looked at again."""
+    parts = [block.keys for block in given.new.blocks]
+    if len(again):
+        parts.append(again.rows)
+    return Rows.concat(parts, given.layout.key_schema).take(source)
+
+
+def _lines(given: Arranged) -> tuple[Ints, Ints, int]:
+    """For kernels: the lines of all blocks, as ``Batch.table`` and ``Batch.addresses``; those before this are old."""
+    batches = [batch for batch in given.all if batch.blocks]
+    blocks = sum([len(batch.blocks) for batch in batches])
+    new = len(given.new.blocks)
+    if not batches[1:]:
+        return batches[0].table, batches[0].addresses, blocks - new
+    table = np.concatenate([batch.table for batch in batches])
+    return table, np.concatenate([batch.addresses for batch in batches]), blocks - new
+
+
+@compiled(inline="always")
+def _word(addresses: Ints, block: int, column: int, row: int) -> int:
+    """A word of a block's control columns."""
+    return load_narrow(addresses[block, column, 0], addresses[block, column, 1], addresses[block, column, 2], row)
+
+
+@compiled()
+def _run_of(table: Ints, block: int, target: np.uint64) -> tuple[int, int]:
+    """Where in a block the rows with a key hash begin and end."""
+    size, first, last = table[block, 1], np.uint64(table[block, 2]), np.uint64(table[block, 3])
+    if target < first or target > last:
+        return 0, 0
+    if first == last:  # all have this hash
+        return 0, size
+    address = table[block, 0]
+    start = first_at(address, 0, size, target)
+    if start == size or load64(address + 8 * start) != target:
+        return 0, 0
+    return start, size if target == LAST_WORD else first_at(address, start, size, target + ONE)
+
+
+@compiled()
+def _key_hash(table: Ints, block: int, row: int) -> np.uint64:
+    """The key hash of a row."""
+    if table[block, 2] == table[block, 3]:
+        return np.uint64(table[block, 2])
+    return np.uint64(load64(table[block, 0] + 8 * row))
+
+
+@compiled()
+def _may_be_null(word: np.uint64) -> bool:
+    """Whether a null may have a word."""
+    return word == np.uint64(0) or word == LAST_WORD
+
+
+@compiled()
+def _none_is_below(table: Ints, addresses: Ints, old: int) -> bool:
+    times, diffs = np.empty((2, MOST_ROWS), np.int64), np.empty(MOST_ROWS, np.int64)
+    is_new = np.empty(MOST_ROWS, np.bool_)
+    for block in range(old, len(table)):
+        size, first = table[block, 1], 0
+        while first < size:
+            key, last, retracts = _key_hash(table, block, first), first, False
+            while last < size and _key_hash(table, block, last) == key:
+                retracts |= _word(addresses, block, 1, last) < 0
+                last += 1
+            if retracts or len(table) > old + 1:  # of several blocks a key may be in two
+                if key == NULL_HASH:
+                    return False
+                row = first
+                while row < last:
+                    word = np.uint64(_word(addresses, block, 0, row))
+                    many = _gathered(table, addresses, old, key, word, times, diffs, is_new)
+                    if many < 0 or _is_ever_below(times, diffs, is_new, many):
+                        return False
+                    while row < last and np.uint64(_word(addresses, block, 0, row)) == word:
+                        row += 1
+            first = last
+    return True
+
+
+@compiled()
+def _gathered(
+    table: Ints, addresses: Ints, old: int, key: np.uint64, word: np.uint64, times: Ints, diffs: Ints, is_new: Any
+) -> int:
+    """Put the updates of a row into arrays, by their second coordinate; how many, -1 if they are not few."""
+    count = 0
+    if _may_be_null(word):
+        return -1
+    for block in range(len(table)):
+        start, stop = _run_of(table, block, key)
+        if start == stop:
+            continue
+        start, stop = word_stretch(addresses[:, 0], block, start, stop, word, word)
+        for row in range(start, stop):
+            diff = _word(addresses, block, 1, row)
+            if count == MOST_ROWS or abs(diff) > _LARGEST_DIFF:
+                return -1
+            inner = _word(addresses, block, 3, row) if addresses.shape[1] > 3 else 0
+            to = count
+            while to > 0 and times[1, to - 1] > inner:
+                times[0, to], times[1, to], diffs[to], is_new[to] = (
+                    times[0, to - 1],
+                    times[1, to - 1],
+                    diffs[to - 1],
+                    is_new[to - 1],
+                )
+                to -= 1
+            times[0, to], times[1, to], diffs[to], is_new[to] = (
+                _word(addresses, block, 2, row),
+                inner,
+                diff,
+                block >= old,
+            )
+            count += 1
+    return count
+
+
+@compiled()
+def _is_ever_below(times: Ints, diffs: Ints, is_new: Any, many: int) -> bool:
+    """Whether sums of updates, by their second coordinate, are below zero anywhere, with what is new or without."""
+    for i in range(many):
+        for with_new in (False, True):
+            total = 0
+            for j in range(many):
+                if times[0, j] <= times[0, i] and (with_new or not is_new[j]):
+                    total += diffs[j]
+                if total < 0 and (j + 1 == many or times[1, j + 1] != times[1, j]):
+                    return True
+    return False
+
+
+@compiled()
+def _extremes(  # noqa: C901, PLR0912, PLR0915  # one loop over groups; what it needs is read once
+    table: Ints,
+    addresses: Ints,
+    old: int,
+    again: Hashes,
+    epoch: int,
+    at: int,
+    descending: bool,
+    greatest: bool,
+) -> tuple[bool, Ints, Ints]:
+    """If it is answered; changes at the round, lines (key, value, diff, epoch), and ahead (key, epoch, round)."""
+    count = 0
+    for block in range(old, len(table)):
+        count += table[block, 1]
+    hashes, at_new = np.empty(count + len(again), np.uint64), 0
+    for block in range(old, len(table)):
+        for row in range(table[block, 1]):
+            hashes[at_new] = _key_hash(table, block, row)
+            at_new += 1
+            if epoch == _NEVER:
+                epoch = _word(addresses, block, 2, row)
+    hashes[count:] = again
+    order = np.argsort(hashes, kind="mergesort")
+    made, asked = np.empty((4, 4 * len(hashes)), np.int64), np.empty((3, len(hashes)), np.int64)
+    nothing, made_count, asked_count = (False, made[:, :0].copy(), asked[:, :0].copy()), 0, 0
+    rows = np.empty((4, MOST_ROWS), np.int64)  # value, round, diff, whether it is of this epoch
+    values, signs = np.empty(4, np.int64), np.empty(4, np.int64)
+    first = 0
+    while first < len(order):
+        key = hashes[order[first]]
+        if key == NULL_HASH:
+            return nothing
+        many = 0
+        for block in range(len(table)):
+            start, stop = _run_of(table, block, key)
+            for row in range(start, stop):
+                word, diff = np.uint64(_word(addresses, block, 0, row)), _word(addresses, block, 1, row)
+                then = _word(addresses, block, 2, row)
+                if many == MOST_ROWS or abs(diff) > _LARGEST_DIFF or then > epoch or _may_be_null(word):
+                    return nothing
+                if block >= old and then != epoch:
+                    return nothing
+                value = np.int64((~word if descending else word) ^ SIGN)
+                to = many
+                while to > 0 and rows[0, to - 1] > value:
+                    for line in range(4):
+                        rows[line, to] = rows[line, to - 1]
+                    to -= 1
+                rows[0, to], rows[1, to], rows[2, to] = value, _word(addresses, block, 3, row), diff
+                rows[3, to] = then == epoch
+                many += 1
+        later, place = _NEVER, at
+        for ahead in range(AHEAD_ROUNDS + 2):
+            if ahead:
+                following = _NEVER
+                for i in range(many):
+                    if rows[1, i] > place:
+                        following = min(following, rows[1, i])
+                if following == _NEVER:
+                    break
+                place = following
+                if ahead > AHEAD_ROUNDS:
+                    later = place
+                    break
+            changes = _changes_at(rows[:, :many], place, greatest, values, signs)
+            if changes < 0:
+                return nothing
+            if changes and ahead:
+                later = place
+                break
+            for i in range(changes):
+                made[0, made_count], made[1, made_count] = order[first], values[i]
+                made[2, made_count], made[3, made_count] = signs[i], epoch
+                made_count += 1
+        if later != _NEVER:
+            asked[0, asked_count], asked[1, asked_count], asked[2, asked_count] = order[first], epoch, later
+            asked_count += 1
+        while first < len(order) and hashes[order[first]] == key:
+            first += 1
+    return True, made[:, :made_count].copy(), asked[:, :asked_count].copy()
+
+
+@compiled()
+def _changes_at(rows: Ints, place: int, greatest: bool, values: Ints, signs: Ints) -> int:
+    """What changes in the output of a group at a round, as values and diffs; how many, -1 if a count is below zero.
+
+    It is the extreme of all rows up to the round, less that of those before this epoch, less the same of lesser rounds.
+    """
+    found, some = np.zeros(4, np.int64), np.zeros(4, np.bool_)
+    sums, i = np.zeros(4, np.int64), 0
+    while i < rows.shape[1]:
+        value = rows[0, i]
+        sums[:] = 0
+        while i < rows.shape[1] and rows[0, i] == value:
+            for which in range(4):  # with what is new and without, up to the round and before it
+                if (which % 2 == 0 or rows[3, i] == 0) and rows[1, i] <= place - which // 2:
+                    sums[which] += rows[2, i]
+            i += 1
+        for which in range(4):
+            if sums[which] < 0:
+                return -1
+            if sums[which] > 0 and (greatest or not some[which]):
+                found[which], some[which] = value, True
+    count = 0
+    for which in range(4):
+        if not some[which]:
+            continue
+        sign, to = 1 if which in (0, 3) else -1, 0
+        while to < count and values[to] != found[which]:
+            to += 1
+        if to == count:
+            values[to], signs[to], count = found[which], 0, count + 1
+        signs[to] += sign
+    left = 0
+    for i in range(count):
+        if signs[i] != 0:
+            values[left], signs[left], left = values[i], signs[i], left + 1
+    return left
