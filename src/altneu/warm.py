@@ -57,6 +57,7 @@ def _views() -> dict[str, Collection]:
     known = source("known", "k string, n long", time=("system", "event"))
     queue = source("queue", "k long, x string, n long")
     grows = source("grows", "k long, n long", append_only=True)
+    few = queue.select("k", "n").filter("n < 3")
     plain = rows.select("k", "n", "x", "d", "b", "t", "i")
     sums = plain.group_by("k").agg(c="count(*)", s="sum(n)", f="sum(x)", a="avg(d)", e="avg(i)", m="count(x)")
     ranks = plain.group_by("k", "b").agg(
@@ -120,6 +121,10 @@ def _views() -> dict[str, Collection]:
         "best in rounds": grows.iterate(
             lambda c: c.select("k", n="n + 1").filter("n < 9").concat(grows).group_by("k").agg(n="min(n)")
         ),
+        "least in rounds": few.iterate(
+            lambda c: c.select("k", n="n + 1").filter("n < 9").concat(few).group_by("k").agg(n="min(n)")
+        ),
+        "few met": few.join(few.select("k", m="n"), on="k"),
         "greatest": queue.select("k", "n").top_k(1, by="n desc", per="k"),
         "ends": queue.group_by("k").agg(lo="min(n)", hi="max(n)"),  # from the order of the one before, in reverse
         "least": queue.select("k", "n")

@@ -23,6 +23,7 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.linear import BoundLogic
+from altneu.operators.join.few import FEW_PAIRS, few_pairs
 from altneu.operators.join.matched import MatchedRows, Pairs
 from altneu.operators.join.sweep import Matches, sweep
 from altneu.operators.join.wave import wave
@@ -34,7 +35,6 @@ from altneu.trace.update import Updates
 
 Search = Callable[[Sequence[Batch], Hashes, Rows], Iterator[tuple[Block, Ints, Ints]]]
 _ONE = np.arange(2)  # where the only row of a block starts and ends
-FEW_PAIRS = 16  # of a key, that are made rather than looked at for what cancels
 FEW_PROBES = 4096  # that are looked up in all blocks at once
 FEW_ROWS = 1 << 14  # of several blocks, that are brought together before they are matched
 CHUNK = CHUNK_ROWS  # matches known at a time: what does not pass is gone before the next ones come
@@ -154,6 +154,14 @@ class Matcher:
     ) -> Iterator[None]:
         """The same with a halt after some of the matches, at which what they came to may be taken."""
         if not len(block):
+            return
+        few = few_pairs(block, batches, self.spec.lattice, flipped=flipped) if search is None else None
+        if few is not None:
+            self.meter.allow(sum([pairs.diffs.size for pairs in few]))
+            for pairs in few:
+                self._add(pairs)
+            if few:
+                yield
             return
         starts, ends, keys = _probes(block)
         if not len(starts):

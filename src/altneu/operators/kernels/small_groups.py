@@ -122,13 +122,13 @@ def _lines(given: Arranged) -> tuple[Ints, Ints, int]:
 
 
 @compiled(inline="always")
-def _word(addresses: Ints, block: int, column: int, row: int) -> int:
+def word_at(addresses: Ints, block: int, column: int, row: int) -> int:
     """A word of a block's control columns."""
     return load_narrow(addresses[block, column, 0], addresses[block, column, 1], addresses[block, column, 2], row)
 
 
 @compiled()
-def _run_of(table: Ints, block: int, target: np.uint64) -> tuple[int, int]:
+def run_of(table: Ints, block: int, target: np.uint64) -> tuple[int, int]:
     """Where in a block the rows with a key hash begin and end."""
     size, first, last = table[block, 1], np.uint64(table[block, 2]), np.uint64(table[block, 3])
     if target < first or target > last:
@@ -143,7 +143,7 @@ def _run_of(table: Ints, block: int, target: np.uint64) -> tuple[int, int]:
 
 
 @compiled()
-def _key_hash(table: Ints, block: int, row: int) -> np.uint64:
+def key_hash_at(table: Ints, block: int, row: int) -> np.uint64:
     """The key hash of a row."""
     if table[block, 2] == table[block, 3]:
         return np.uint64(table[block, 2])
@@ -163,20 +163,20 @@ def _none_is_below(table: Ints, addresses: Ints, old: int) -> bool:
     for block in range(old, len(table)):
         size, first = table[block, 1], 0
         while first < size:
-            key, last, retracts = _key_hash(table, block, first), first, False
-            while last < size and _key_hash(table, block, last) == key:
-                retracts |= _word(addresses, block, 1, last) < 0
+            key, last, retracts = key_hash_at(table, block, first), first, False
+            while last < size and key_hash_at(table, block, last) == key:
+                retracts |= word_at(addresses, block, 1, last) < 0
                 last += 1
             if retracts or len(table) > old + 1:  # of several blocks a key may be in two
                 if key == NULL_HASH:
                     return False
                 row = first
                 while row < last:
-                    word = np.uint64(_word(addresses, block, 0, row))
+                    word = np.uint64(word_at(addresses, block, 0, row))
                     many = _gathered(table, addresses, old, key, word, times, diffs, is_new)
                     if many < 0 or _is_ever_below(times, diffs, is_new, many):
                         return False
-                    while row < last and np.uint64(_word(addresses, block, 0, row)) == word:
+                    while row < last and np.uint64(word_at(addresses, block, 0, row)) == word:
                         row += 1
             first = last
     return True
@@ -191,15 +191,15 @@ def _gathered(
     if _may_be_null(word):
         return -1
     for block in range(len(table)):
-        start, stop = _run_of(table, block, key)
+        start, stop = run_of(table, block, key)
         if start == stop:
             continue
         start, stop = word_stretch(addresses[:, 0], block, start, stop, word, word)
         for row in range(start, stop):
-            diff = _word(addresses, block, 1, row)
+            diff = word_at(addresses, block, 1, row)
             if count == MOST_ROWS or abs(diff) > _LARGEST_DIFF:
                 return -1
-            inner = _word(addresses, block, 3, row) if addresses.shape[1] > 3 else 0
+            inner = word_at(addresses, block, 3, row) if addresses.shape[1] > 3 else 0
             to = count
             while to > 0 and times[1, to - 1] > inner:
                 times[0, to], times[1, to], diffs[to], is_new[to] = (
@@ -210,7 +210,7 @@ def _gathered(
                 )
                 to -= 1
             times[0, to], times[1, to], diffs[to], is_new[to] = (
-                _word(addresses, block, 2, row),
+                word_at(addresses, block, 2, row),
                 inner,
                 diff,
                 block >= old,
@@ -251,10 +251,10 @@ def _extremes(  # noqa: C901, PLR0912, PLR0915  # one loop over groups; what it 
     hashes, at_new = np.empty(count + len(again), np.uint64), 0
     for block in range(old, len(table)):
         for row in range(table[block, 1]):
-            hashes[at_new] = _key_hash(table, block, row)
+            hashes[at_new] = key_hash_at(table, block, row)
             at_new += 1
             if epoch == _NEVER:
-                epoch = _word(addresses, block, 2, row)
+                epoch = word_at(addresses, block, 2, row)
     hashes[count:] = again
     order = np.argsort(hashes, kind="mergesort")
     made, asked = np.empty((4, 4 * len(hashes)), np.int64), np.empty((3, len(hashes)), np.int64)
@@ -268,10 +268,10 @@ def _extremes(  # noqa: C901, PLR0912, PLR0915  # one loop over groups; what it 
             return nothing
         many = 0
         for block in range(len(table)):
-            start, stop = _run_of(table, block, key)
+            start, stop = run_of(table, block, key)
             for row in range(start, stop):
-                word, diff = np.uint64(_word(addresses, block, 0, row)), _word(addresses, block, 1, row)
-                then = _word(addresses, block, 2, row)
+                word, diff = np.uint64(word_at(addresses, block, 0, row)), word_at(addresses, block, 1, row)
+                then = word_at(addresses, block, 2, row)
                 if many == MOST_ROWS or abs(diff) > _LARGEST_DIFF or then > epoch or _may_be_null(word):
                     return nothing
                 if block >= old and then != epoch:
@@ -282,7 +282,7 @@ def _extremes(  # noqa: C901, PLR0912, PLR0915  # one loop over groups; what it 
                     for line in range(4):
                         rows[line, to] = rows[line, to - 1]
                     to -= 1
-                rows[0, to], rows[1, to], rows[2, to] = value, _word(addresses, block, 3, row), diff
+                rows[0, to], rows[1, to], rows[2, to] = value, word_at(addresses, block, 3, row), diff
                 rows[3, to] = then == epoch
                 many += 1
         later, place = _NEVER, at

@@ -1,0 +1,152 @@
+"""A few updates met with those of equal key in the memory of the blocks: pairs, times and diffs from one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from altneu.columnar.hashing import NULL_HASH, is_injective
+from altneu.columnar.rows import Ints
+from altneu.compiled import compiled
+from altneu.operators.join.matched import Pairs
+from altneu.operators.kernels.small_groups import key_hash_at, run_of, word_at
+from altneu.order import AltNeu, Lattice, Product, Rounds
+from altneu.trace.batch import Batch, Block
+
+FEW_PAIRS = 16  # of a key, that are made rather than looked at for what cancels
+MOST_NEW = 512  # updates that are met so
+MOST_PAIRS = 4096
+MOST_BLOCKS = 3  # with pairs: rows of more are better brought together first
+_LARGEST_DIFF = 1 << 31  # the product of two fits
+
+
+def few_pairs(block: Block, batches: Sequence[Batch], lattice: Lattice, *, flipped: bool) -> list[Pairs] | None:
+    """The pairs of the updates of a block with those of equal key in batches; ``flipped``: it is the right one.
+
+    None where that is to be found out otherwise: keys that their hashes do not tell or that are null, many pairs, or
+    values that repeat, of which some pairs need not be made.
+
+    Cost:   O(log n) for each update and block, and the pairs.
+    Law:    the pairs that ``Matcher`` makes otherwise (tests/operators/test_few_pairs.py).
+    """
+    if block.diffs.size > MOST_NEW or not is_injective(block.layout.key_schema) or not lattice.is_columnwise:
+        return None
+    some = [batch for batch in batches if batch.blocks]
+    if not some:
+        return []
+    if not (is_padded(block.layout.lattice, lattice) and is_padded(some[0].layout.lattice, lattice)):
+        return None
+    table, addresses = some[0].table, some[0].addresses
+    if some[1:]:
+        table, addresses = np.concatenate([b.table for b in some]), np.concatenate([b.addresses for b in some])
+    mine, width = (block.table, block.addresses[None]), lattice.width
+    found, ends, at, times, diffs = _met(*mine, table, addresses, width, lattice.is_total)
+    if not found:
+        return None
+    results, start = [], 0
+    for number, end in ends.tolist():
+        other, cut = _block(some, number), slice(start, end)
+        rows = at[0, cut], at[1, cut]
+        blocks = block, other
+        if flipped:
+            rows, blocks = rows[::-1], blocks[::-1]
+        results.append(Pairs(blocks, rows, times[:, cut], diffs[cut]))
+        start = end
+    return results
+
+
+def _block(batches: Sequence[Batch], number: int) -> Block:
+    """The block of a number, all blocks of batches numbered through."""
+    for batch in batches:
+        if number < len(batch.blocks):
+            return batch.blocks[number]
+        number -= len(batch.blocks)
+    raise IndexError(number)
+
+
+@lru_cache(maxsize=64)
+def is_padded(below: Lattice, above: Lattice) -> bool:
+    """Whether times of a scope, as they are in a scope further in, only have zeros behind them (``lifted``)."""
+    if below is above or below == above:
+        return True
+    if isinstance(above, AltNeu):
+        return False
+    if isinstance(above, Rounds):
+        return (isinstance(below, Rounds) and below.outer == above.outer) or is_padded(below, above.outer)
+    return isinstance(above, Product) and is_padded(below, above.factors[0])
+
+
+@compiled()
+def _met(
+    mine: Ints, mine_at: Ints, theirs: Ints, theirs_at: Ints, width: int, is_total: bool
+) -> tuple[bool, Ints, Ints, Ints, Ints]:
+    """If they are few; lines (block, where its pairs end), of each pair the rows in both blocks, times and diffs."""
+    found, hits, total = _hits(mine, mine_at, theirs, theirs_at, is_total)
+    ends, used, count = np.empty((MOST_BLOCKS, 2), np.int64), 0, 0
+    at, times, diffs = np.empty((2, total), np.int64), np.empty((width, total), np.int64), np.empty(total, np.int64)
+    for h in range(len(hits)):
+        block, first, last, start, stop = hits[h]
+        if used and ends[used - 1, 0] == block:
+            used -= 1
+        elif used == MOST_BLOCKS:
+            return False, ends, at, times, diffs
+        for i in range(first, last):
+            for j in range(start, stop):
+                diff, other = word_at(mine_at, 0, 1, i), word_at(theirs_at, block, 1, j)
+                found &= abs(diff) < _LARGEST_DIFF and abs(other) < _LARGEST_DIFF
+                at[0, count], at[1, count], diffs[count] = i, j, diff * other
+                for line in range(width):
+                    times[line, count] = max(_time(mine_at, 0, line, i), _time(theirs_at, block, line, j))
+                count += 1
+        ends[used, 0], ends[used, 1] = block, count
+        used += 1
+    return found, ends[:used], at, times, diffs
+
+
+@compiled()
+def _hits(mine: Ints, mine_at: Ints, theirs: Ints, theirs_at: Ints, is_total: bool) -> tuple[bool, Ints, int]:
+    """Runs of equal key, lines (block, my rows from and up to, theirs from and up to), by block; how many pairs."""
+    hits, count, total = np.empty((16, 5), np.int64), 0, 0
+    for block in range(len(theirs)):
+        first, last = 0, 0
+        while first < mine[0, 1]:
+            key = key_hash_at(mine, 0, first)
+            while last < mine[0, 1] and key_hash_at(mine, 0, last) == key:
+                last += 1
+            start, stop = run_of(theirs, block, key)
+            many = (last - first) * (stop - start)
+            total += many
+            looked_at = many > 1 and (is_total or many > FEW_PAIRS)
+            if (
+                key == NULL_HASH
+                or total > MOST_PAIRS
+                or (looked_at and (_repeats(mine_at, 0, first, last) or _repeats(theirs_at, block, start, stop)))
+            ):
+                return False, hits[:0], 0
+            if many:
+                if count == len(hits):
+                    more = np.empty((2 * count, 5), np.int64)
+                    more[:count] = hits
+                    hits = more
+                hits[count, 0], hits[count, 1], hits[count, 2] = block, first, last
+                hits[count, 3], hits[count, 4] = start, stop
+                count += 1
+            first = last
+    return True, hits[:count], total
+
+
+@compiled(inline="always")
+def _time(addresses: Ints, block: int, line: int, row: int) -> int:
+    """A coordinate of a row's time, 0 where its scope has none."""
+    return word_at(addresses, block, 2 + line, row) if line + 2 < addresses.shape[1] else 0
+
+
+@compiled()
+def _repeats(addresses: Ints, block: int, start: int, stop: int) -> bool:
+    """Whether a value may come twice in a run of a key."""
+    for row in range(start + 1, stop):
+        if word_at(addresses, block, 0, row) == word_at(addresses, block, 0, row - 1):
+            return True
+    return False

@@ -1,0 +1,115 @@
+"""Few updates of a join met by one kernel: the pairs are those that are made of many."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from altneu.columnar.rows import Rows
+from altneu.operators.join import few, pairs
+from altneu.operators.join.pairs import JoinSpec, TooManyMatches, join
+from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds, lifted
+from altneu.trace import batch as batches
+from altneu.trace.batch import Arranged, Batch, Description, Layout
+from altneu.trace.update import Updates
+
+E = Epoch()
+PLANE = Product(E, E)
+LEFT = pa.schema([("k", pa.int32()), ("a", pa.string())])
+RIGHT = pa.schema([("k", pa.int32()), ("b", pa.string())])
+OUTPUTS = (("k", 0, "k"), ("a", 0, "a"), ("b", 1, "b"))
+JOINED = pa.schema([("k", pa.int32()), ("a", pa.string()), ("b", pa.string())])
+LATTICES = {
+    "E": (E, E),
+    "AltNeu(E)": (AltNeu(E), AltNeu(E)),
+    "AltNeu(E) with E": (AltNeu(E), E),
+    "Rounds(E, 1) with E": (Rounds(E, 1), E),
+    "Rounds(E, 2) with Rounds(E, 1)": (Rounds(E, 2), Rounds(E, 1)),
+    "Product(E, E)": (PLANE, PLANE),
+    "Rounds(Product(E, E), 1) with Product(E, E)": (Rounds(PLANE, 1), PLANE),
+    "AltNeu(Product(E, E))": (AltNeu(PLANE), AltNeu(PLANE)),
+}
+
+
+def batch_of(rng, schema, lattice, count, *, keys, far):
+    listed = [(rng.choice(keys), rng.choice("xyz")) for _ in range(count)]
+    times = np.array([[rng.randrange(4) for _ in range(count)] for _ in range(lattice.width)], np.int64)
+    if isinstance(lattice, AltNeu) and lattice.width > 1:
+        times[-1] %= 2
+    diffs = np.array([rng.choice([1, -1, 3, *([1 << 31] if far else [])]) for _ in range(count)], np.int64)
+    bounds = [Antichain.minimum(lattice), Antichain.of(lattice), Antichain.minimum(lattice)]
+    updates = Updates(Rows.from_pylist(listed, schema), times.reshape(lattice.width, count), diffs)
+    return Batch.build(updates, Layout(schema, ("k",), lattice), Description(*bounds))
+
+
+def arranged(rng, schema, lattice, *, size, packed, **options):
+    old = [batch_of(rng, schema, lattice, rng.randrange(1, size), **options) for _ in range(rng.randrange(4))]
+    new = batch_of(rng, schema, lattice, rng.randrange(6), **options)
+    old = [batch.packed() if packed else batch for batch in old if batch.count]
+    return Arranged(Layout(schema, ("k",), lattice), tuple(old), new)
+
+
+def counted(updates):
+    total = Counter()
+    for row, time, n in zip(updates.rows.to_pylist(), updates.times.T.tolist(), updates.diffs.tolist(), strict=True):
+        total[row, tuple(time)] += n
+    return {what: n for what, n in total.items() if n}
+
+
+@pytest.mark.parametrize("kind", ["usual", "nulls", "hub", "far", "packed"])
+@pytest.mark.parametrize("name", LATTICES)
+def test_few_pairs_are_those_that_are_made_of_many(name, kind, monkeypatch):
+    lattice, other = LATTICES[name]
+    rng, answered = random.Random(f"{name}{kind}"), 0
+    spec = JoinSpec(JOINED, OUTPUTS, lattice)
+    keys = [*range(2 if kind == "hub" else 12), *([None] if kind == "nulls" else [])]
+    monkeypatch.setattr(batches, "PACKED_ROWS", 1)
+    real = few.few_pairs
+
+    def asked(*given, **named):
+        nonlocal answered
+        result = real(*given, **named)
+        answered += result is not None
+        return result
+
+    for _ in range(30):
+        options = {"keys": keys, "size": 60 if kind == "hub" else 20, "packed": kind == "packed", "far": kind == "far"}
+        left, right = arranged(rng, LEFT, lattice, **options), arranged(rng, RIGHT, other, **options)
+        if rng.random() < 0.5:
+            monkeypatch.setattr(pairs, "few_pairs", asked)
+            made, _ = join(left, right, spec)
+            monkeypatch.setattr(pairs, "few_pairs", lambda *_, **__: None)
+            wanted, _ = join(left, right, spec)
+        else:  # the outer side on the left
+            turned = JoinSpec(JOINED, tuple((n, 1 - side, column) for n, side, column in OUTPUTS), lattice)
+            monkeypatch.setattr(pairs, "few_pairs", asked)
+            made, _ = join(right, left, turned)
+            monkeypatch.setattr(pairs, "few_pairs", lambda *_, **__: None)
+            wanted, _ = join(right, left, turned)
+        assert counted(made) == counted(wanted)
+    assert answered > 0 or not lattice.is_columnwise
+
+
+@pytest.mark.parametrize("name", LATTICES)
+def test_times_are_padded_only_where_lifting_pads_them(name):
+    lattice, other = LATTICES[name]
+    times = np.arange(3 * other.width, dtype=np.int64).reshape(other.width, 3)
+    padded = np.concatenate([times, np.zeros((lattice.width - other.width, 3), np.int64)])
+    assert not few.is_padded(other, lattice) or (lifted(times, other, lattice) == padded).all()
+
+
+def test_a_budget_holds_for_few_pairs_too():
+    rng = random.Random(0)
+    options = {"keys": [1], "size": 2, "packed": False, "far": False}
+    left, right = (
+        Arranged(one.layout, (), one.new)
+        for one in (arranged(rng, LEFT, E, **options), arranged(random.Random(4), RIGHT, E, **options))
+    )
+    assert left.new.count
+    assert right.new.count
+    with pytest.raises(TooManyMatches):
+        join(left, right, JoinSpec(JOINED, OUTPUTS, E), budget=0)
