@@ -46,8 +46,8 @@ def batch_of(rng, schema, lattice, count, *, keys, far):
     return Batch.build(updates, Layout(schema, ("k",), lattice), Description(*bounds))
 
 
-def arranged(rng, schema, lattice, *, size, packed, **options):
-    old = [batch_of(rng, schema, lattice, rng.randrange(1, size), **options) for _ in range(rng.randrange(4))]
+def arranged(rng, schema, lattice, *, size, packed, most=4, **options):
+    old = [batch_of(rng, schema, lattice, rng.randrange(1, size), **options) for _ in range(rng.randrange(most))]
     new = batch_of(rng, schema, lattice, rng.randrange(6), **options)
     old = [batch.packed() if packed else batch for batch in old if batch.count]
     return Arranged(Layout(schema, ("k",), lattice), tuple(old), new)
@@ -60,7 +60,7 @@ def counted(updates):
     return {what: n for what, n in total.items() if n}
 
 
-@pytest.mark.parametrize("kind", ["usual", "nulls", "hub", "far", "packed"])
+@pytest.mark.parametrize("kind", ["usual", "nulls", "hub", "far", "packed", "many"])
 @pytest.mark.parametrize("name", LATTICES)
 def test_few_pairs_are_those_that_are_made_of_many(name, kind, monkeypatch):
     lattice, other = LATTICES[name]
@@ -77,7 +77,13 @@ def test_few_pairs_are_those_that_are_made_of_many(name, kind, monkeypatch):
         return result
 
     for _ in range(30):
-        options = {"keys": keys, "size": 60 if kind == "hub" else 20, "packed": kind == "packed", "far": kind == "far"}
+        options = {
+            "keys": keys,
+            "size": 60 if kind == "hub" else 20,
+            "most": 7 if kind == "many" else 4,
+            "packed": kind == "packed",
+            "far": kind == "far",
+        }
         left, right = arranged(rng, LEFT, lattice, **options), arranged(rng, RIGHT, other, **options)
         if rng.random() < 0.5:
             monkeypatch.setattr(pairs, "few_pairs", asked)

@@ -28,11 +28,15 @@ def number(rng, depth):
         return rng.choice(NUMBERS)
     if rng.random() < 0.1:
         return f"(- {number(rng, depth - 1)})"
+    if rng.random() < 0.1:
+        return f"{rng.choice(['least', 'greatest'])}({number(rng, depth - 1)}, {number(rng, depth - 1)}, n)"
     return f"({number(rng, depth - 1)} {rng.choice(['+', '-', '*', '%', 'div'])} {number(rng, depth - 1)})"
 
 
 def truth(rng, depth):
     if depth == 0 or rng.random() < 0.4:
+        if rng.random() < 0.1:
+            return f"({number(rng, depth)} is {rng.choice(['null', 'not null'])})"
         if rng.random() < 0.1:
             return f"(d {rng.choice(['<', '='])} date'1970-01-02')"
         return f"({number(rng, depth)} {rng.choice(['=', '!=', '<', '<=', '>', '>=', '<=>'])} {number(rng, depth)})"
@@ -95,7 +99,7 @@ def test_a_program_makes_what_expressions_make(nulls, far, monkeypatch):
 
 
 def test_what_is_not_of_whole_numbers_has_no_program():
-    for text in ("length(x) = 1", "n / 2 > 1", "coalesce(n, i) = 1", "n is null", "n = null", "x = '1'"):
+    for text in ("length(x) = 1", "n / 2 > 1", "coalesce(n, i) = 1", "x is null", "n = null", "x = '1'"):
         assert program_of(BoundLogic((Filter(parse(text, SCHEMA)),)), SCHEMA) is None
     assert program_of(BoundLogic((Project((("n", parse("n", SCHEMA)),)),)), SCHEMA) is None
     assert program_of(BoundLogic((Filter(parse("n % 2 = 0", SCHEMA)),)), SCHEMA) is not None

@@ -40,6 +40,7 @@ CHANGE: Bound = "the change"
 GROUPS: Bound = "the groups touched"
 EVERYTHING: Bound = "everything"
 COSTS: dict[Bound, str] = {CHANGE: "|change|", GROUPS: "rows of the groups touched", EVERYTHING: "n"}
+_FEW = 64  # updates whose times are looked at one by one
 BY_KEY = "|change| log n"  # what is new is looked up, or merged
 
 
@@ -111,6 +112,14 @@ class Region:
                     arrived.append(part.filter(due))
                     later.append(part.filter(~due))
             return arrived, later
+        if (
+            least is not None
+            and lattice.__class__ is Rounds
+            and lattice.outer is self.upper.lattice
+            and len(self.rounds) == lattice.depth
+            and all([_is_at(part, least, self.rounds) for part in parts])  # noqa: C419  # a generator takes longer
+        ):
+            return parts, later
         upper = self.upper
         if fixed(lattice).is_total:
             upper = lifted_frontier(upper, fixed(lattice))
@@ -133,6 +142,14 @@ class Region:
         times = updates.times.copy()
         times[1] = np.maximum(times[1], self.events)
         return replace(updates, times=times)
+
+
+def _is_at(part: Updates, least: int, rounds: tuple[int, ...]) -> bool:
+    """Whether all updates, which are few, are before an epoch and at some rounds."""
+    if not 0 < part.diffs.size <= _FEW:
+        return False
+    epochs, *others = part.times.tolist()
+    return max(epochs) < least and all([set(line) == {at} for line, at in zip(others, rounds, strict=True)])  # noqa: C419
 
 
 @lru_cache(maxsize=16)

@@ -159,6 +159,8 @@ class Spine:
         stays = since.less_equal_frontier(lower)
         for i in range(len(nodes) - 1, -1, -1):
             node = nodes[i]
+            if node.__class__ is not Merge and node.rows_at_most < least:  # type: ignore[union-attr]
+                continue
             if _described(node).upper.less_equal_frontier(lower):
                 break
             if isinstance(node, Batch):

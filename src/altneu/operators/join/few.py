@@ -7,18 +7,19 @@ from functools import lru_cache
 
 import numpy as np
 
+from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import NULL_HASH, is_injective
-from altneu.columnar.rows import Ints
+from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
-from altneu.operators.join.matched import Pairs
-from altneu.operators.kernels.small_groups import key_hash_at, run_of, word_at
+from altneu.operators.join.matched import Found, Pairs, Side
+from altneu.operators.kernels.small_groups import key_hash_at, lines_of, run_of, word_at
 from altneu.order import AltNeu, Lattice, Product, Rounds
 from altneu.trace.batch import Batch, Block
 
 FEW_PAIRS = 16  # of a key, that are made rather than looked at for what cancels
 MOST_NEW = 512  # updates that are met so
 MOST_PAIRS = 4096
-MOST_BLOCKS = 3  # with pairs: rows of more are better brought together first
+MOST_BLOCKS = 3  # with pairs: rows of more are brought together first, as each takes calls of its own
 _LARGEST_DIFF = 1 << 31  # the product of two fits
 
 
@@ -38,23 +39,28 @@ def few_pairs(block: Block, batches: Sequence[Batch], lattice: Lattice, *, flipp
         return []
     if not (is_padded(block.layout.lattice, lattice) and is_padded(some[0].layout.lattice, lattice)):
         return None
-    table, addresses = some[0].table, some[0].addresses
-    if some[1:]:
-        table, addresses = np.concatenate([b.table for b in some]), np.concatenate([b.addresses for b in some])
-    mine, width = (block.table, block.addresses[None]), lattice.width
-    found, ends, at, times, diffs = _met(*mine, table, addresses, width, lattice.is_total)
+    lines = block.table, block.addresses[None], *lines_of(some)
+    found, ends, at, times, diffs = _met(*lines, lattice.width, lattice.is_total)
     if not found:
         return None
-    results, start = [], 0
-    for number, end in ends.tolist():
-        other, cut = _block(some, number), slice(start, end)
-        rows = at[0, cut], at[1, cut]
-        blocks = block, other
-        if flipped:
-            rows, blocks = rows[::-1], blocks[::-1]
-        results.append(Pairs(blocks, rows, times[:, cut], diffs[cut]))
-        start = end
+    used, bounds = [_block(some, number) for number in ends[:, 0].tolist()], [0, *ends[:, 1].tolist()]
+    others: Sequence[Side] = used
+    if len(used) > MOST_BLOCKS:
+        others, bounds = [_together(block, used, bounds, at)], [0, diffs.size]
+        at = np.stack([at[0], np.arange(diffs.size)])
+    results = []
+    for other, start, end in zip(others, bounds[:-1], bounds[1:], strict=True):
+        mine, theirs = at[0, start:end], at[1, start:end]
+        blocks, rows = ((other, block), (theirs, mine)) if flipped else ((block, other), (mine, theirs))
+        results.append(Pairs(blocks, rows, times[:, start:end], diffs[start:end]))
     return results
+
+
+def _together(block: Block, used: Sequence[Block], bounds: Sequence[int], at: Ints) -> Found:
+    """The rows of several blocks that pairs have; those of each block end at the next of ``bounds``."""
+    layout, stack = used[0].layout, Stack([b.values for b in used], used[0].layout.value_schema)
+    rows = at[1] + np.repeat(stack.starts[:-1], np.diff(bounds))
+    return Found(Rows(layout.key_schema, block.keys.take(at[0]).columns, rows.size), stack.take(rows))
 
 
 def _block(batches: Sequence[Batch], number: int) -> Block:
@@ -84,14 +90,12 @@ def _met(
 ) -> tuple[bool, Ints, Ints, Ints, Ints]:
     """If they are few; lines (block, where its pairs end), of each pair the rows in both blocks, times and diffs."""
     found, hits, total = _hits(mine, mine_at, theirs, theirs_at, is_total)
-    ends, used, count = np.empty((MOST_BLOCKS, 2), np.int64), 0, 0
+    ends, used, count = np.empty((len(hits), 2), np.int64), 0, 0
     at, times, diffs = np.empty((2, total), np.int64), np.empty((width, total), np.int64), np.empty(total, np.int64)
     for h in range(len(hits)):
         block, first, last, start, stop = hits[h]
         if used and ends[used - 1, 0] == block:
             used -= 1
-        elif used == MOST_BLOCKS:
-            return False, ends, at, times, diffs
         for i in range(first, last):
             for j in range(start, stop):
                 diff, other = word_at(mine_at, 0, 1, i), word_at(theirs_at, block, 1, j)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,26 @@ import pyarrow as pa
 
 from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints, Rows, positions_of, taken
-from altneu.trace.batch import Block
+
+
+class Side(Protocol):
+    """What matched rows read of a block: keys and values."""
+
+    @property
+    def keys(self) -> Rows:
+        """The columns of the key."""
+
+    @property
+    def values(self) -> Rows:
+        """The other columns."""
+
+
+@immutable(frozen=True, slots=True)
+class Found:
+    """Rows of several blocks, brought together."""
+
+    keys: Rows
+    values: Rows
 
 
 @immutable(frozen=True, slots=True)
@@ -25,7 +45,7 @@ class Pairs:
     Shape:  ``at`` holds n positions in either block; ``times`` int64 ``(width, n)``; ``diffs`` int64 ``(n,)``.
     """
 
-    blocks: tuple[Block, Block]
+    blocks: tuple[Side, Side]
     at: tuple[Ints, Ints]
     times: Ints
     diffs: Ints
@@ -44,18 +64,18 @@ class MatchedRows(Rows):
     __slots__ = ("_added", "_at", "_blocks", "_cut", "_made", "_outputs", "_starts")
 
     _outputs: Mapping[str, tuple[int, str]]
-    _blocks: Sequence[tuple[Block, Block]]
+    _blocks: Sequence[tuple[Side, Side]]
     _starts: Ints
     _at: tuple[Ints, Ints]
     _added: Mapping[str, pa.Array]
     _made: dict[str, pa.Array]
-    _cut: dict[int, list[tuple[Block, pa.Array]]]  # what _positions found
+    _cut: dict[int, list[tuple[Side, pa.Array]]]  # what _positions found
 
     def __init__(
         self,
         schema: pa.Schema,
         outputs: Mapping[str, tuple[int, str]],
-        blocks: Sequence[tuple[Block, Block]],
+        blocks: Sequence[tuple[Side, Side]],
         starts: Ints,
         at: tuple[Ints, Ints],
         added: Mapping[str, pa.Array],
@@ -104,7 +124,7 @@ class MatchedRows(Rows):
         parts = [_side_of(block, name).gathered(name, at) for block, at in self._positions(side)]
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
-    def _positions(self, side: int) -> list[tuple[Block, pa.Array]]:
+    def _positions(self, side: int) -> list[tuple[Side, pa.Array]]:
         """The blocks of a side that have rows here, and the positions of these; at least one block."""
         result = self._cut.get(side)
         if result is None:
@@ -150,6 +170,6 @@ class MatchedRows(Rows):
         return Rows(self.schema, self.columns, self.count)
 
 
-def _side_of(block: Block, name: str) -> Rows:
+def _side_of(block: Side, name: str) -> Rows:
     """Which of a block's rows have a column: its keys or its values."""
     return block.keys if block.keys.schema.get_field_index(name) >= 0 else block.values

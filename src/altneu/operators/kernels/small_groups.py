@@ -9,6 +9,7 @@ is left to those that answer everything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,15 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.operators.kernels.groups import ReduceOutput, no_errors
 from altneu.order import outside
-from altneu.trace.batch import Arranged, Layout
+from altneu.trace.batch import Arranged, Batch, Layout
 from altneu.trace.update import Updates
 
-MOST_NEW = 512  # updates that are looked at so
+MOST_NEW = 4096  # updates that are looked at so
 MOST_ROWS = 64  # updates of a group that is read
 AHEAD_ROUNDS = 8  # later rounds of a group that are looked at ahead
 _LARGEST_DIFF = 1 << 40  # the sum of ``MOST_ROWS`` such diffs fits
 _NEVER = np.iinfo(np.int64).max
+_LINES = "#lines"
 _NO_HASHES = np.empty(0, np.uint64)
 
 
@@ -111,14 +113,22 @@ def _keys(given: Arranged, again: Updates, source: Ints) -> Rows:
 
 
 def _lines(given: Arranged) -> tuple[Ints, Ints, int]:
-    """For kernels: the lines of all blocks, as ``Batch.table`` and ``Batch.addresses``; those before this are old."""
-    batches = [batch for batch in given.all if batch.blocks]
-    blocks = sum([len(batch.blocks) for batch in batches])
-    new = len(given.new.blocks)
+    """For kernels: the lines of all blocks, as ``Batch.table`` and ``Batch.addresses``; those before this are old.
+
+    They are remembered, as several operations may read an arrangement in a step.
+    """
+    known: tuple[Ints, Ints, int] | None = given.__dict__.get(_LINES)
+    if known is None:
+        table, addresses = lines_of([batch for batch in given.all if batch.blocks])
+        known = given.__dict__[_LINES] = table, addresses, len(table) - len(given.new.blocks)
+    return known
+
+
+def lines_of(batches: Sequence[Batch]) -> tuple[Ints, Ints]:
+    """The lines of all blocks of batches that have any, as ``Batch.table`` and ``Batch.addresses``."""
     if not batches[1:]:
-        return batches[0].table, batches[0].addresses, blocks - new
-    table = np.concatenate([batch.table for batch in batches])
-    return table, np.concatenate([batch.addresses for batch in batches]), blocks - new
+        return batches[0].table, batches[0].addresses
+    return np.concatenate([b.table for b in batches]), np.concatenate([b.addresses for b in batches])
 
 
 @compiled(inline="always")

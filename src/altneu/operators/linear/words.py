@@ -28,10 +28,12 @@ from altneu.trace.update import Updates
 MOST_ROWS = 1024  # of more, nodes are as quick one by one
 _MOST_KNOWN = 4096
 _WORDS = frozenset(t.id for t in (*INTEGRAL, T.DATE, T.TIMESTAMP))
-(_LOAD, _CONSTANT, _PLUS, _MINUS, _TIMES, _REMAINDER, _QUOTIENT, _EQUAL, _LESS, _AND, _OR, _NOT, _FILTER) = range(13)
+_LOAD, _CONSTANT, _FILTER, _PLUS, _MINUS, _TIMES, _REMAINDER, _QUOTIENT = range(8)
+_EQUAL, _LESS, _AND, _OR, _NOT, _LEAST, _GREATEST = range(8, 15)
 _ARITHMETIC = {"+": _PLUS, "-": _MINUS, "*": _TIMES, "%": _REMAINDER, "div": _QUOTIENT}
 _COMPARED = {"=": _EQUAL, "<=>": _EQUAL, "<": _LESS}
 _TRUTHS = {"and": _AND, "or": _OR}
+_EXTREMES = {"least": _LEAST, "greatest": _GREATEST}
 _NEGATED = {"!=": "=", "<=": ">", ">=": "<"}
 
 
@@ -157,6 +159,14 @@ class _Translation:
                 return self.put(_MINUS, self.put(_CONSTANT, 0), self.computed(args[0], columns), call.type.bit_width)
             if name == "cast" and len(args) == 1 and args[0].type.bit_width <= call.type.bit_width:
                 return self.computed(args[0], columns)
+        if name in _EXTREMES and all(a.type == call.type and a.type.id in _WORDS for a in args):
+            first, *others = [self.computed(a, columns) for a in args]
+            for other in others:
+                first = self.put(_EXTREMES[name], first, other)
+            return first
+        if name in ("isnull", "isnotnull") and args[0].type.id in _WORDS:
+            self.computed(args[0], columns)  # a column that has a null is not evaluated so
+            return self.put(_CONSTANT, int(name == "isnotnull"))
         if call.type == T.BOOLEAN and all(a.type.id in _WORDS for a in args):
             if name in _NEGATED:
                 return self.put(_NOT, self._compared(_NEGATED[name], args, columns))
@@ -240,16 +250,8 @@ def _run(code: Ints, registers: int, inputs: Ints, count: int, made: Ints) -> tu
                 words[to, i], fits = _calculated(what, words[a, i], words[b, i])
                 if alive[i] and not (fits and (bits == 64 or words[to, i] >> (bits - 1) in (0, -1))):
                     return False, np.empty(0, np.int64), words[:0]
-            elif what == _EQUAL:
-                words[to, i] = words[a, i] == words[b, i]
-            elif what == _LESS:
-                words[to, i] = words[a, i] < words[b, i]
-            elif what == _AND:
-                words[to, i] = words[a, i] & words[b, i]
-            elif what == _OR:
-                words[to, i] = words[a, i] | words[b, i]
             else:
-                words[to, i] = 1 - words[a, i]
+                words[to, i] = _combined(what, words[a, i], words[b, i])
     index = np.flatnonzero(alive)
     result = np.empty((len(made), len(index)), np.int64)
     for m in range(len(made)):
@@ -268,6 +270,18 @@ def _loaded(address: int, width: int, row: int) -> int:
     if width == 2:
         return load_int16(address + 2 * row)
     return load_int8(address + row)
+
+
+@compiled(inline="always")
+def _combined(what: int, x: int, y: int) -> int:
+    """A comparison, what truths come to, or the lesser or greater of two: what every row has."""
+    if what == _EQUAL:
+        return x == y
+    if what == _LESS:
+        return x < y
+    if what == _NOT:
+        return 1 - x
+    return min(x, y) if what in (_AND, _LEAST) else max(x, y)
 
 
 @compiled()
