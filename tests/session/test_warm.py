@@ -146,14 +146,14 @@ def fresh():
 
 def test_the_first_calls_need_kernels(fresh):
     used = {
-        "join.pairs._expand",
+        "join.few._met",
         "json.scan.scan",
         "json.parts.copy_texts",
         "json.parts.find_items",
         "linear.series._find_cuts",
     }
     assert {f"altneu.operators.{name}" for name in used} <= {name.partition("(")[0] for name in fresh["cold"]["new"]}
-    assert "altneu.operators.join.pairs._expand" in fresh["cold"]["never"]
+    assert "altneu.operators.join.few._met" in fresh["cold"]["never"]
 
 
 def test_after_warming_none_of_them_is_new(fresh):
