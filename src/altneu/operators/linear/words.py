@@ -147,7 +147,8 @@ class _Translation:
             if value is None or not (expression.type.id in _WORDS or expression.type == T.BOOLEAN):
                 raise _NotWords
             return self.put(_CONSTANT, int(value))
-        assert isinstance(expression, Call)
+        if not isinstance(expression, Call):
+            raise _NotWords
         return self._called(expression, columns)
 
     def _called(self, call: Call, columns: dict[str, str | int]) -> int:
