@@ -179,9 +179,9 @@ def rollback(p: Any) -> Transaction:
 
 
 def advance(p: Any) -> Advance:
-    """``ADVANCE [TO time] [EVENT time]``."""
+    """``ADVANCE [TO time] [EVENT time | EVENT (time, …)]``."""
     to = p.whole("a time") if p.word("TO") else None
-    return Advance(to, p.whole("an event time") if p.word("EVENT") else None)
+    return Advance(to, p.event() if p.word("EVENT") else None)
 
 
 def refresh(p: Any) -> Refresh:

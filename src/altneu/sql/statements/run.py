@@ -235,14 +235,13 @@ class Statements:
     def _advance(self, statement: Advance) -> Result:
         self._outside("ADVANCE")
         closed = self._engine.closed
-        about = next(iter(closed.own), 0)
-        again = statement.event is None or statement.event <= about
+        event = None if statement.event is None else _at_least(statement.event, closed.own)
+        again = event is None or not any(event) or event == closed.own
         if statement.to is not None and statement.to <= closed.lower and again:  # a script that is run again
             return self._message(f"ADVANCE: times before {closed.lower} are closed already")
         to = statement.to if statement.to is None else max(statement.to, closed.lower)
-        event = statement.event if statement.event is None else max(statement.event, about)
         step = self._engine.advance(to, event)
-        further = "" if event is None else f", and event times before {event}"
+        further = "" if event is None else f", and event times before {event if event[1:] else event[0]}"
         return self._message(f"ADVANCE: times before {step.upper}{further} are closed")
 
     # definitions ----------------------------------------------------------------------------------------------------
@@ -485,6 +484,12 @@ def _settles(statement: Statement) -> bool:
 def _is_of_now(at: Time) -> bool:
     """Whether a query asks for the last closed time."""
     return at is None or (isinstance(at, tuple) and at[0] is None)
+
+
+def _at_least(event: int | tuple[int, ...], closed: tuple[int, ...]) -> tuple[int, ...]:
+    """Up to where event times are to be closed, or where they are closed further; as given if it is not so many."""
+    own = event if isinstance(event, tuple) else (event,)
+    return tuple(map(max, own, closed)) if len(own) == len(closed) else own
 
 
 def _all_of(name: str, where: exp.Expr | None) -> exp.Select:

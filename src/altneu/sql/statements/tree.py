@@ -144,10 +144,10 @@ class Drop(Statement):
 
 @dataclass(frozen=True)
 class Select(Statement):
-    """A query that is answered once; ``at`` is the time of ``AS OF``, two of them where a view has two times."""
+    """A query that is answered once; ``at`` is the time of ``AS OF``, a tuple where a view has several."""
 
     query: exp.Expr
-    at: int | tuple[int | None, int | None] | None = None
+    at: int | tuple[int | None, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -229,10 +229,10 @@ class Transaction(Statement):
 
 @dataclass(frozen=True)
 class Advance(Statement):
-    """``ADVANCE [TO time] [EVENT time]``."""
+    """``ADVANCE [TO time] [EVENT time | EVENT (time, …)]``."""
 
     to: int | None = None
-    event: int | None = None
+    event: int | tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
