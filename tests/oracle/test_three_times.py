@@ -179,6 +179,10 @@ def test_how_times_are_given_and_shown(tmp_path):
         }
         assert rows == {(0, 3, 1): [2], (0, 2, 2): [3], (1, 0, 0): [4], (1, 9, 9): [2, 3, 4], 1: [2, 3, 4]}
         assert sorted(v for *_, v in view.to_pylist(at=(None, None, 1))) == [2, 4]
+        assert str(view.explain_row((0, 1, 3))).startswith(
+            '{"trial": 0, "k": 1, "v": 3} is in view a at time (1, last, last)'
+        )
+        assert "at time (1, 0, 0)" in str(view.explain_row((0, 1, 4), at=(1, 0, 0)))
         session.advance(event=(1, 1))
         with pytest.raises(an.errors.BeforeFrontierError, match="event time 0 is closed"):
             session.insert("a", [(0, 1, 2)], time=(5, 0))
