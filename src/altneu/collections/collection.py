@@ -17,11 +17,12 @@ from altneu.collections.asof import (
     absent,
     as_of,
     refuse_maps,
-    refuse_moments,
     times_of,
 )
 from altneu.collections.grouping import Grouping, check_names, order_beside, user_schema
 from altneu.collections.joining import JoinKind, equijoin, having, of_pair, padded, without
+from altneu.collections.moments import refuse_moments
+from altneu.collections.remembering import linear
 from altneu.collections.timed import with_update_time, without_update_time
 from altneu.collections.verbs import LinearVerbs, Verb, column_of
 from altneu.collections.windowing import with_windows
@@ -123,7 +124,7 @@ class Collection(LinearVerbs):
     def _linear(self, logic: BoundLogic) -> Collection:
         if not logic.keeps_times:
             self._refuse_moments("a filter or function of time", "does not commute with it")
-        return Collection(ir.Linear(self.node, logic)) if logic else self
+        return Collection(linear(self.node, logic)) if logic else self
 
     def _project(self, outputs: Iterable[tuple[str, Expr]]) -> Collection:
         return self._linear(BoundLogic((Project(tuple(outputs)),)))

@@ -22,6 +22,7 @@ from altneu.sql.statements.defining import TEMPORARY, Definer
 from altneu.sql.statements.feeding import Feeds
 from altneu.sql.statements.ordered import ordered
 from altneu.sql.statements.parser import parse
+from altneu.sql.statements.registering import Registration
 from altneu.sql.statements.result import Result
 from altneu.sql.statements.shown import show
 from altneu.sql.statements.subscribed import Subscribed
@@ -29,6 +30,7 @@ from altneu.sql.statements.templates import Templates
 from altneu.sql.statements.tree import (
     FOLLOWED,
     Advance,
+    CreateFunction,
     CreateIndex,
     CreateSink,
     CreateSource,
@@ -74,6 +76,7 @@ class Statements:
         self.known = Definitions(engine)
         self.feeds = Feeds(engine, streams, self.known)
         self.definer = Definer(engine, streams, self.known, self.feeds)
+        self.udf = Registration(engine, self.known)
         self.templates = Templates(engine, self.known, self.definer.shown)
         self._open = False  # between BEGIN and COMMIT
         self._failed: str | None = None  # the error there, after which only ROLLBACK or COMMIT is accepted
@@ -520,7 +523,7 @@ class _Table:
 _DO = (
     _Table()
     .add(Statements._advance, Advance)
-    .add(Statements._create, CreateIndex, CreateSink, CreateSource, CreateView)
+    .add(Statements._create, CreateFunction, CreateIndex, CreateSink, CreateSource, CreateView)
     .add(Statements._delete, Delete)
     .add(Statements._drop, Drop)
     .add(Statements._explain, Explain)

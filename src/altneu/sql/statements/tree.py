@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from altneu.explain import Form
 
-Kind = Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK"]
+Kind = Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK", "FUNCTION"]
 Options = Mapping[str, Any]
 
 
@@ -129,6 +129,20 @@ class CreateSink(Creation):
     key: tuple[str, ...] = ()
     connection: Options = field(default_factory=dict)
     options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CreateFunction(Creation):
+    """``CREATE FUNCTION name(parameters) RETURNS type RETURN expression | LANGUAGE PYTHON AS $$ … $$``.
+
+    Its ``name`` ends in ``()``, so that a table may have the name as well. ``parameters`` have a name, a type as DDL,
+    and perhaps a default. ``body`` is an expression, or a text in Python. A ``temporary`` one is not stored.
+    """
+
+    parameters: tuple[tuple[str, str, exp.Expr | None], ...]
+    returns: str | None
+    body: exp.Expr | str
+    temporary: bool = False
 
 
 @dataclass(frozen=True)

@@ -207,6 +207,20 @@ class Words:
             self.expected(what)
         return tree
 
+    def type(self, what: str) -> str:
+        """A type, as it was written."""
+        first = self._parser._curr
+        if not first or self._parser._parse_types() is None:
+            self.expected(what, first)
+        return self.text_from(first)
+
+    def code(self, what: str) -> str:
+        """A text between ``$$`` and ``$$``, or in quotes."""
+        token = self._parser._curr
+        if not self._parser._match(TokenType.RAW_STRING) and not self._parser._match(TokenType.STRING):
+            self.expected(what)
+        return str(token.text)
+
     def condition(self) -> exp.Expr | None:
         """The condition after WHERE, if there is one."""
         if not self._parser._match(TokenType.WHERE):
