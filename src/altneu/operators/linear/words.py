@@ -22,6 +22,7 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.expr import Call, Column, Expr, Literal
+from altneu.expressions.registry import FUNCTIONS
 from altneu.linear import BoundLogic, Extend, Filter, Project
 from altneu.trace.update import Updates
 
@@ -153,6 +154,8 @@ class _Translation:
 
     def _called(self, call: Call, columns: dict[str, str | int]) -> int:
         name, args = call.name, call.args
+        if FUNCTIONS.get(name) is not call.function:  # but one of a user's, of whatever name
+            raise _NotWords
         if call.type in INTEGRAL and all(a.type in INTEGRAL for a in args):
             if name in _ARITHMETIC:
                 return self._of_two(_ARITHMETIC[name], args, columns, call.type.bit_width)
