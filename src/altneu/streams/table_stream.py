@@ -85,6 +85,7 @@ class TableStream(Stream):
                     f"{what}={column!r} of source {self.name!r} must be a column of the table with whole numbers, "
                     f"got {'none of this name' if kind is None else named(kind)}; without Spark it is no expression"
                 )
+        self._refuse_extra(there.names, source.schema.names, self._numbers)
 
     # life -----------------------------------------------------------------------------------------------------------
 
@@ -157,7 +158,7 @@ class TableStream(Stream):
         return again
 
     def _difference(self, rows: Any) -> Inputs:
-        return difference(self.engine, self.name, rows, 1 if self.source.commanded_by else DIFF)
+        return difference(self.engine, self.name, rows, 1 if self.source.commanded_by else DIFF, "ignore")
 
     # versions ---------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from sqlglot.tokens import TokenType
 from altneu.collections.collection import Collection
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
+from altneu.plan import ir
 from altneu.runtime.stored import StoredDefinition
 from altneu.sql.statements.parser import SparkStatements, parse
 from altneu.sql.statements.tree import CreateIndex, Creation, Kind
@@ -30,7 +31,9 @@ class Defined:
     """One definition.
 
     ``columns`` are those of a source, ``raw`` those of its rows as they come, as they were found when it was made.
-    ``indexes`` are those that there were of what it reads: they are a part of what it means. ``collection`` is what the
+    ``indexes`` are those that there were of what it reads, and ``versions`` the places of the columns that its sources
+    had among all that they have had: they are a part of what it means. ``altered`` are the ALTER statements that a
+    source has had, of which a script that runs again has repeated ``repeated``. ``collection`` is what the
     name means in a query, ``late`` are a stream's late rows; ``view`` is what is maintained for it, if anything;
     ``attached`` the subscription of a sink; ``fed`` says that what a batch source has was inserted; ``error`` why it
     could not be restored.
@@ -44,6 +47,9 @@ class Defined:
     raw: str = ""
     depends: tuple[str, ...] = ()
     indexes: Indexes | None = None
+    versions: dict[str, int] | None = None
+    altered: tuple[str, ...] = ()
+    repeated: int = 0
     collection: Collection | None = None
     late: Collection | None = None
     view: str | None = None
@@ -64,6 +70,10 @@ class Defined:
             encoded["columns"], encoded["raw"] = self.columns, self.raw
         if self.indexes:
             encoded["indexes"] = self.indexes
+        if self.versions:
+            encoded["versions"] = self.versions
+        if self.altered:
+            encoded["altered"] = list(self.altered)
         return encoded
 
     @classmethod
@@ -73,7 +83,8 @@ class Defined:
         assert isinstance(statement, Creation)
         columns, raw = encoded.get("columns", ""), encoded.get("raw", "")
         defined = cls(encoded["name"], encoded["kind"], statement, encoded["order"], columns, raw)
-        defined.indexes = dict(encoded.get("indexes", {}))
+        defined.indexes, defined.versions = dict(encoded.get("indexes", {})), dict(encoded.get("versions", {}))
+        defined.altered = tuple(encoded.get("altered", ()))
         return defined
 
 
@@ -89,6 +100,7 @@ class Definitions(Mapping[str, Collection]):
         self.version = 0  # another one whenever a definition is added or removed
         self._read: set[str] = set()
         self._indexes: Indexes | None = None  # those that count, if not all
+        self._versions: Mapping[str, int] | None = None  # the columns of sources that count, if not the present ones
 
     def get_defined(self, name: str) -> Defined | None:
         """A definition by name."""
@@ -135,14 +147,29 @@ class Definitions(Mapping[str, Collection]):
 
     # what names mean ------------------------------------------------------------------------------------------------
 
-    def reading(self, indexes: Indexes | None = None) -> Definitions:
-        """The same names, recording those that are read from now on: ``names_read``, ``indexes_read``.
+    def reading(self, indexes: Indexes | None = None, versions: Mapping[str, int] | None = None) -> Definitions:
+        """The same names, recording what is read from now on: ``names_read``, ``indexes_read``, ``versions_read``.
 
-        With ``indexes`` no others count.
+        With ``indexes`` no others count; with ``versions`` sources have the columns of then, the first unless it says.
         """
         other = Definitions(self._engine)
-        other.all, other._indexes = self.all, indexes
+        other.all, other._indexes, other._versions = self.all, indexes, versions
         return other
+
+    @property
+    def versions_read(self) -> dict[str, int]:
+        """Of the sources that were read since ``reading`` which of their columns, if not the first."""
+        known = self._engine.catalogue.versions
+        read = {n: self.all[n].name for n in self.names_read if n in self.all}
+        places = {n: len(known[name].all) - 1 for n, name in read.items() if name in known}
+        return {name: place for name, place in places.items() if place}
+
+    def _as_of_then(self, defined: Defined, collection: Collection) -> Collection:
+        """A source with the columns that count."""
+        node, known = collection.node, self._engine.catalogue.versions.get(defined.name)
+        if self._versions is None or known is None or not isinstance(node, ir.Source):
+            return collection
+        return Collection(known.as_of(known.all[self._versions.get(defined.name.lower(), 0)], node))
 
     @property
     def indexes_read(self) -> Indexes:
@@ -205,7 +232,7 @@ class Definitions(Mapping[str, Collection]):
         elif defined.collection is None:
             raise StatementError(f"{defined.name!r} is a {defined.kind}, which has no rows to read")
         else:
-            collection = defined.collection
+            collection = self._as_of_then(defined, defined.collection)
         self._read.add(name.lower())
         return self._indexed(name, collection)
 

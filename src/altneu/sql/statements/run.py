@@ -16,6 +16,8 @@ from altneu.engine.reading import Time
 from altneu.engine.replace import replace
 from altneu.errors import AltneuError, StatementError
 from altneu.explain import Explained, rendered
+from altneu.expressions.construct import literal
+from altneu.expressions.literals import literal_sql
 from altneu.sql.statements.assigning import assigned
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.defining import TEMPORARY, Definer
@@ -29,6 +31,7 @@ from altneu.sql.statements.templates import Templates
 from altneu.sql.statements.tree import (
     FOLLOWED,
     Advance,
+    Alter,
     CreateIndex,
     CreateSink,
     CreateSource,
@@ -249,9 +252,21 @@ class Statements:
 
     def _create(self, statement: Creation) -> Result:
         self._outside("CREATE")
-        if isinstance(statement, CreateSink):
+        if isinstance(statement, CreateSink) or statement.replace:
             self.settle()
-        return self._message(self.definer.create(statement))
+        message = self.definer.create(statement)
+        if statement.replace:
+            self.settle()  # what is different counts from the next time on
+        return self._message(message)
+
+    def _alter(self, statement: Alter) -> Result:
+        self._outside("ALTER")
+        with self._engine.lock:
+            source = self.known.defined(statement.name, statement.kind)
+        self.feeds.stop(source.name)
+        self.settle()
+        with self._engine.lock:
+            return self._message(self.definer.alter(statement))
 
     def _drop(self, statement: Drop) -> Result:
         self._outside("DROP")
@@ -364,13 +379,22 @@ class Statements:
         target = self._written(statement.name)
         self.settle()
         schema = self._engine.source(target.name).schema
-        rows = peek(self._engine, assigned(self._columns_of(statement.query), schema, statement))
+        defaults = self._defaults(target.name)
+        rows = peek(self._engine, assigned(self._columns_of(statement.query), schema, statement, defaults))
         if statement.overwrite:
             self._replace(target, rows, "INSERT OVERWRITE")
             return self._message(f"INSERT OVERWRITE {rows.num_rows}")
         self._engine.insert(target.name, rows)
         self.settle()
         return self._message(f"INSERT {rows.num_rows}")
+
+    def _defaults(self, name: str) -> dict[str, str]:
+        """The values of columns that INSERT does not name, where they are not null."""
+        versions = self._engine.catalogue.versions.get(name)
+        present = {} if versions is None else versions.present.by_number
+        given = {} if versions is None else versions.defaults
+        values = {f.name: literal(given[n], f.type) for n, f in present.items() if n in given}
+        return {column: literal_sql(value.value, value.type) for column, value in values.items()}
 
     def _truncate(self, statement: Truncate) -> Result:
         target = self._written(statement.name)
@@ -492,7 +516,7 @@ def _all_of(name: str, where: exp.Expr | None) -> exp.Select:
     return query if where is None else query.where(where.copy())
 
 
-_WITH_STREAMS = (Drop, Follow, Refresh, Subscribe)
+_WITH_STREAMS = (Alter, Drop, Follow, Refresh, Subscribe)
 """These may wait for streams, which take their turn with the session's lock."""
 
 
@@ -515,6 +539,7 @@ class _Table:
 _DO = (
     _Table()
     .add(Statements._advance, Advance)
+    .add(Statements._alter, Alter)
     .add(Statements._create, CreateIndex, CreateSink, CreateSource, CreateView)
     .add(Statements._delete, Delete)
     .add(Statements._drop, Drop)

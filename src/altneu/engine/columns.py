@@ -1,0 +1,221 @@
+"""Columns of a source that come and go, or get another name or type: all of it in one commit.
+
+Views that do not read a changed column go on as they are. The kept rows are read once, and stored in the new form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Names
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+import pyarrow as pa
+
+from altneu.collections.collection import Collection
+from altneu.engine.catalogue import described, retained_source, sources_of
+from altneu.engine.engine import Engine
+from altneu.errors import InputError, PlanError
+from altneu.linear import BoundLogic
+from altneu.operators.base import StepMode
+from altneu.operators.source.lowering import commands_name
+from altneu.plan import ir
+from altneu.plan.hydrate import Stored, hydration_plan, missing
+from altneu.plan.physical import Plan
+from altneu.plan.versions import Version, Versions, read_of
+from altneu.runtime import interrupts
+from altneu.runtime.described import versions_to_json
+from altneu.runtime.inputs import Inputs
+from altneu.runtime.stored import StoredSource, StoredView
+
+T = TypeVar("T")
+
+
+def declare(engine: Engine, collection: object) -> None:
+    """Add the columns that sources of a collection are declared with and did not have so far; they are null before.
+
+    Raises:
+        as ``change_columns``.
+    """
+    with engine.lock:
+        engine.check_open()
+        for source in sources_of(collection) if isinstance(collection, Collection) else ():
+            versions = engine.catalogue.versions.get(source.name)
+            if versions is None or versions.find(source.schema) is not None:
+                continue
+            if not engine.catalogue.is_read(source.name):
+                engine.journal.know({source.name: versions_to_json(Versions.of(source.schema))})  # it is another one
+            elif (added := with_columns_of(versions, source.schema)) is not None:
+                change_columns(engine, source.name, added)
+
+
+def with_columns_of(versions: Versions, schema: pa.Schema) -> Versions | None:
+    """Versions with a further one that has these columns, if they are the present ones and more that may be null."""
+    present = versions.present.schema
+    if [f for f in schema if f.name in present.names] != [*present]:
+        return None
+    for place, column in enumerate(schema):
+        if column.name not in present.names:
+            if not column.nullable:
+                return None
+            versions = versions.added(column, at=place)
+    return versions
+
+
+def change_columns(
+    engine: Engine, name: str, versions: Versions, views: Mapping[str, Collection] = MappingProxyType({})
+) -> None:
+    """Give a source other columns from now on, and commit; ``versions`` has these as the present ones.
+
+    ``views`` are those that show the source itself, as what they are from now on; their subscriptions end.
+
+    Cost:   nothing is computed, unless the rows of the source are kept: these are read and written once.
+    Law:    afterwards every view is what it would be if the rows had had the present columns from the start
+            (tests/oracle/test_columns.py).
+
+    Raises:
+        InputError: rows of the source are inserted and wait for a step, or its commands wait for later times, or it is
+            closed, or a set, or what changes is a column of its key or weight.
+        PlanError: a view reads a column that is no longer there, or in another type.
+    """
+    with engine.lock:
+        engine.check_open()
+        source = engine.catalogue.source(name)
+        if source is None:  # its views are still to be maintained, and find what is recorded
+            engine.journal.know({name: versions_to_json(versions)})
+            return
+        before = engine.catalogue.versions_of(source).present
+        _refuse(engine, source, before, versions, views)
+        _change(engine, source, before, versions, views)
+
+
+def _refuse(engine: Engine, source: ir.Source, before: Version, versions: Versions, except_for: Names[str]) -> None:
+    """Refuse what would leave rows without a meaning."""
+    name = source.name
+    engine.refuse_closed(name)
+    if name in engine.pending.sources:
+        raise InputError(
+            f"rows of source {name!r} are inserted and wait, with the columns of before: advance, or "
+            f"session.discard({name!r}), and change the columns then"
+        )
+    now = versions.present.by_number
+    gone = [f.name for n, f in before.by_number.items() if n not in now]
+    fixed = [f.name for n, f in before.by_number.items() if n not in now or now[n].type != f.type]
+    renamed = [f.name for n, f in before.by_number.items() if n in now and now[n].name != f.name]
+    if source.distinct and (gone or len(now) > len(before.numbers)):
+        raise InputError(
+            f"source {name!r} is a set of whole rows, and with other columns other rows are equal: keep its rows with "
+            "keep=True and read source(...).distinct() instead"
+        )
+    special = {*(source.key or ()), *(source.weight.columns if source.weight is not None else ())}
+    if wrong := [c for c in fixed if c in special] or [c for c in renamed if c in special and source.key is None]:
+        what = "key" if source.key else "weight"
+        raise InputError(f"column {wrong[0]!r} is part of the {what} of source {name!r}, which stays as it is")
+    for column in fixed:
+        if views := [v for v in readers_of(engine, name, before.number_of(column)) if v not in except_for]:
+            raise PlanError(
+                f"column {column!r} of source {name!r} is read by the view(s) {', '.join(views)}; drop these first, or "
+                "give them a definition that does not read it"
+            )
+    if source.commanded_by is not None and commands_name(source) in {n for n, _ in engine.table.future}:
+        raise InputError(
+            f"commands to source {name!r} wait for later times, with the columns of before: advance beyond them, and "
+            "change the columns then"
+        )
+
+
+def readers_of(engine: Engine, name: str, number: int) -> list[str]:
+    """The maintained views that read a column of a source, by its number."""
+    versions = engine.catalogue.versions.get(name)
+    found = dict[str, None]()
+    for view, node in engine.catalogue.nodes.items() if versions is not None else ():
+        for source, columns in read_of(node).values():
+            version = versions.find(source.schema) if versions is not None and source.name == name else None
+            if version is not None and number in version.numbers and version.by_number[number].name in columns:
+                found[view] = None
+    return [*found]
+
+
+def _change(
+    engine: Engine, source: ir.Source, was: Version, versions: Versions, shown: Mapping[str, Collection]
+) -> None:
+    journal, catalogue, table = engine.journal, engine.catalogue, engine.table
+    name, before = source.name, journal.versions.get(source.name)
+    kept, new = journal.kept.get(name), versions.as_of(versions.present, source)
+    record = None if kept is None else retained_source(new)
+    told, layouts, old = versions_to_json(versions), table.layouts, engine.plan
+    journal.versions[name] = told  # plans are made with the new columns; put back if nothing comes of it
+    if record is not None:
+        journal.kept[name] = record
+    try:
+        nodes = {view: collection.node for view, collection in shown.items()}
+        plan = catalogue.lowered(engine.shards, more=nodes)
+        table.layouts = {**layouts, **plan.arranged}
+        with journal.undoing():
+            existing = journal.existing() | ({*_states(kept)} if kept is not None else set())
+            if record is not None:
+                existing -= {*_states(record)} - {n for n, _ in (*table.live, *table.stored)}
+            stored = _stored(engine, source, new, versions.logic(was, versions.present))
+            lacking = [n for n in missing(plan, existing) if stored is None or n != stored.waiting]
+            if lacking:
+                part, imported, anew = hydration_plan(
+                    plan, name, existing, journal.filled, catalogue.called(new), stored
+                )
+                region = engine.region(journal.since, journal.lower, journal.since, journal.events)
+                mode = StepMode(engine.shards, imported, hydrating=True, anew=anew)
+                with engine.past.watch(f"changing the columns of {name}"):
+                    journal.take(engine.executor.step(part, table, Inputs(), region, mode))
+            views = {view: _described(engine, view, plan, nodes) for view in catalogue.nodes}
+            views = {view: told for view, told in views.items() if told != journal.views[view]}
+            waiting = (journal.views[view]["arrangements"] for view in catalogue.waiting())
+            needed = {*plan.arrangements, *(name for names in waiting for name in names)}
+            gone = {*old.arrangements, *(_states(kept) if kept is not None else ())} - needed
+            interrupts.check()
+            with interrupts.deferred():
+                journal.commit_versions(name, told, record, views, gone)
+                for view, collection in shown.items():
+                    engine.subscribers.end(view)
+                    catalogue.add(view, collection, collection.node, plan)
+                catalogue.columns_changed(plan)
+                table.layouts = plan.arranged
+                engine.measured.keep(plan)
+    except BaseException:
+        if engine.plan is old:
+            table.layouts = layouts
+            _put_back(journal.versions, name, before)
+            _put_back(journal.kept, name, kept)
+        raise
+
+
+def _states(source: StoredSource) -> list[str]:
+    """The arrangement of a source, and that of the commands to it that wait."""
+    return [source["arrangement"], *([source["commands"]] if "commands" in source else ())]
+
+
+def _stored(engine: Engine, source: ir.Source, new: ir.Source, logic: BoundLogic) -> Stored | None:
+    """Where the rows of the source are, if they are kept; ``logic`` makes present ones of them."""
+    kept = engine.journal.kept.get(source.name)
+    if kept is None and source.commanded_by is None:
+        return None
+    place = retained_source(source)["arrangement"]
+    if new.commanded_by is None:
+        return Stored(source.name, place, engine.plan.layouts[place], logic)
+    into, waiting = retained_source(new)["arrangement"], commands_name(new)
+    return Stored(source.name, place, engine.plan.layouts[place], logic, into, waiting)
+
+
+def _described(engine: Engine, view: str, plan: Plan, shown: Mapping[str, ir.Node]) -> StoredView:
+    """What is stored of a view, in a plan over the present columns; of one that shows a source also what it is."""
+    node = shown.get(view, engine.catalogue.nodes[view])
+    known = engine.journal.views[view]
+    if view in shown:
+        known = {**known, "fingerprint": node.fingerprint, "added": engine.store.next_number}
+    encoded = described(plan, view, node).to_json()
+    return {**known, "arrangements": plan.arrangements_of(view), "kept": encoded}
+
+
+def _put_back(table: dict[str, T], name: str, value: T | None) -> None:
+    if value is None:
+        table.pop(name, None)
+    else:
+        table[name] = value
