@@ -102,7 +102,7 @@ class Life:
 
     def alter(self) -> None:
         rng = self.rng
-        what = rng.choice(["add", "add", "rename", "drop"])
+        what = rng.choice(["add", "add", "rename", "drop", "widen"])
         self.alterations += 1
         if what == "add":
             column = Column(self.made, f"c{self.made}", rng.choice(TYPES), None)
@@ -114,6 +114,12 @@ class Life:
             self.columns.append(column)
             for row in self.rows:
                 row[column.number] = column.default
+        elif what == "widen":
+            column = rng.choice(self.columns)
+            wider = {"INT": ["BIGINT", "DOUBLE"], "BIGINT": ["DECIMAL(22, 1)"]}.get(column.kind, [])
+            if wider:
+                column.kind = rng.choice(wider)
+                self.session.sql(f"ALTER {self.kind} t ALTER COLUMN {column.name} TYPE {column.kind}")
         elif what == "rename":
             column = rng.choice(self.columns)
             to = f"r{self.alterations}"

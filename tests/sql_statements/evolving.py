@@ -39,10 +39,13 @@ STAGES = (
         ),
         "INSERT INTO orders VALUES ('ink', 1, 'main', 'blue')",
     ),
-    ("ALTER TABLE orders DROP COLUMN note", "UPDATE orders SET price = price + 1 WHERE item = 'ink'"),
+    (
+        "ALTER TABLE orders DROP COLUMN note; ALTER TABLE orders ALTER COLUMN price TYPE BIGINT",
+        "UPDATE orders SET price = price + 1 WHERE item = 'ink'",
+    ),
 )
 FINAL = """
-CREATE TABLE orders (item STRING, price INT, place STRING);
+CREATE TABLE orders (item STRING, price BIGINT, place STRING);
 CREATE VIEW cheap AS SELECT item, price FROM orders WHERE price < 8;
 CREATE MATERIALIZED VIEW total AS SELECT item, sum(price) AS total FROM cheap GROUP BY item;
 CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM cheap;

@@ -119,7 +119,7 @@ class Catalogue:
         changes_only: Iterable[str] = (),
         also: Iterable[ir.Source] = (),
         release: Iterable[str] = (),
-        own: Mapping[str, Own] = MappingProxyType({}),
+        own: Mapping[str, Own | None] = MappingProxyType({}),
     ) -> Plan:
         """The plan of all views and stored sources for a number of shards, with one view more or less.
 
@@ -151,11 +151,11 @@ class Catalogue:
         gone = (self._journal.released | set(release)) & self._ready(known)
         return released(plan, gone - self._may_wait(plan, known, more or {}))
 
-    def _own(self, more: Mapping[str, Own]) -> dict[str, Own]:
-        """The contents of views that were redefined."""
+    def _own(self, more: Mapping[str, Own | None]) -> dict[str, Own]:
+        """The contents of views that were redefined, and are not what their plans make from the start (None)."""
         stored = {name: view["own"] for name, view in self._journal.views.items() if "own" in view}
         known = {n: Own(o["origin"], tuple(o["key"]), schema_from_text(o["schema"])) for n, o in stored.items()}
-        return {**known, **more}
+        return {name: contents for name, contents in {**known, **more}.items() if contents is not None}
 
     def redefined(self, arrangements: Iterable[str]) -> int:
         """The time from which on some arrangements have rows of the present plans of views; 0 if they always had."""

@@ -15,6 +15,8 @@ import pyarrow as pa
 from altneu.collections.collection import Collection
 from altneu.engine.catalogue import described, retained_source, sources_of
 from altneu.engine.engine import Engine
+from altneu.engine.redefine import adopt, contents_of, goes_on
+from altneu.engine.redefine import stored as stored_view
 from altneu.errors import InputError, PlanError
 from altneu.linear import BoundLogic
 from altneu.operators.base import StepMode
@@ -67,7 +69,8 @@ def change_columns(
 ) -> None:
     """Give a source other columns from now on, and commit; ``versions`` has these as the present ones.
 
-    ``views`` are those that show the source itself, as what they are from now on; their subscriptions end.
+    ``views`` are those that show the source itself or read what changes, as what they are from now on. Of those that
+    have other columns then, subscriptions end; the others go on, as after ``redefine``.
 
     Cost:   nothing is computed, unless the rows of the source are kept: these are read and written once.
     Law:    afterwards every view is what it would be if the rows had had the present columns from the start
@@ -148,34 +151,42 @@ def _change(
     if record is not None:
         journal.kept[name] = record
     try:
-        nodes = {view: collection.node for view, collection in shown.items()}
-        plan = catalogue.lowered(engine.shards, more=nodes)
+        best = {view: catalogue.best(view, collection, "auto") for view, collection in shown.items()}
+        nodes = {view: node for view, (node, _) in best.items()}
+        own, former = contents_of(engine, {v: node for v, node in nodes.items() if goes_on(engine, v, shown[v])})
+        plan = catalogue.lowered(engine.shards, more=nodes, own={view: own.get(view) for view in nodes})
         table.layouts = {**layouts, **plan.arranged}
         with journal.undoing():
             existing = journal.existing() | ({*_states(kept)} if kept is not None else set())
             if record is not None:
                 existing -= {*_states(record)} - {n for n, _ in (*table.live, *table.stored)}
             stored = _stored(engine, source, new, versions.logic(was, versions.present))
+            for now, past in former.items():
+                adopt(engine, past.arrangement, now, plan.layouts[now])
             lacking = [n for n in missing(plan, existing) if stored is None or n != stored.waiting]
             if lacking:
                 part, imported, anew = hydration_plan(
-                    plan, name, existing, journal.filled, catalogue.called(new), stored
+                    plan, name, existing, journal.filled, catalogue.called(new), stored, former
                 )
                 region = engine.region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(engine.shards, imported, hydrating=True, anew=anew)
                 with engine.past.watch(f"changing the columns of {name}"):
                     journal.take(engine.executor.step(part, table, Inputs(), region, mode))
-            views = {view: _described(engine, view, plan, nodes) for view in catalogue.nodes}
+            views = {view: _described(engine, view, plan) for view in catalogue.nodes if view not in shown}
             views = {view: told for view, told in views.items() if told != journal.views[view]}
+            for view, (node, choices) in best.items():
+                views[view] = stored_view(engine, view, shown[view], node, choices, own.get(view), plan)
             waiting = (journal.views[view]["arrangements"] for view in catalogue.waiting())
             needed = {*plan.arrangements, *(name for names in waiting for name in names)}
             gone = {*old.arrangements, *(_states(kept) if kept is not None else ())} - needed
             interrupts.check()
             with interrupts.deferred():
-                journal.commit_versions(name, told, record, views, gone)
+                called = {past.arrangement: now for now, past in former.items()}
+                journal.commit_versions(name, told, record, views, gone, called)
                 for view, collection in shown.items():
-                    engine.subscribers.end(view)
-                    catalogue.add(view, collection, collection.node, plan)
+                    if view not in own:
+                        engine.subscribers.end(view)
+                    catalogue.add(view, collection, nodes[view], plan)
                 catalogue.columns_changed(plan)
                 table.layouts = plan.arranged
                 engine.measured.keep(plan)
@@ -204,14 +215,10 @@ def _stored(engine: Engine, source: ir.Source, new: ir.Source, logic: BoundLogic
     return Stored(source.name, place, engine.plan.layouts[place], logic, into, waiting)
 
 
-def _described(engine: Engine, view: str, plan: Plan, shown: Mapping[str, ir.Node]) -> StoredView:
-    """What is stored of a view, in a plan over the present columns; of one that shows a source also what it is."""
-    node = shown.get(view, engine.catalogue.nodes[view])
-    known = engine.journal.views[view]
-    if view in shown:
-        known = {**known, "fingerprint": node.fingerprint, "added": engine.store.next_number}
-    encoded = described(plan, view, node).to_json()
-    return {**known, "arrangements": plan.arrangements_of(view), "kept": encoded}
+def _described(engine: Engine, view: str, plan: Plan) -> StoredView:
+    """What is stored of a view, in a plan over the present columns."""
+    encoded = described(plan, view, engine.catalogue.nodes[view]).to_json()
+    return {**engine.journal.views[view], "arrangements": plan.arrangements_of(view), "kept": encoded}
 
 
 def _put_back(table: dict[str, T], name: str, value: T | None) -> None:

@@ -22,7 +22,7 @@ from altneu.runtime import interrupts
 from altneu.runtime.described import Described, schema_to_text
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.journal import ERROR_COLUMNS
-from altneu.runtime.stored import StoredOwn, StoredView
+from altneu.runtime.stored import StoredView
 from altneu.trace.batch import Batch, Layout
 from altneu.trace.spine import Spine
 
@@ -59,6 +59,13 @@ def redefine(engine: Engine, views: Mapping[str, Collection], joins: Joins = "au
         if nodes:
             _redefine(engine, {name: views[name] for name in nodes}, nodes, choices)
         return [*nodes]
+
+
+def goes_on(engine: Engine, name: str, collection: Collection) -> bool:
+    """Whether what a view has can become what a collection is, by changes."""
+    known = _known(engine, name)
+    arranged = isinstance(engine.catalogue.nodes.get(name), ir.ArrangedBy) or isinstance(collection.node, ir.ArrangedBy)
+    return not (known.ports.changes_only or arranged) and alike(known.ports.schema, collection.schema)
 
 
 def _known(engine: Engine, name: str) -> Described:
@@ -108,21 +115,15 @@ def _redefine(
     engine: Engine, collections: Mapping[str, Collection], nodes: Mapping[str, ir.Node], choices: Mapping[str, Choices]
 ) -> None:
     journal, catalogue, table, old = engine.journal, engine.catalogue, engine.table, engine.plan
-    own, former = dict[str, Own](), dict[str, Former]()
-    for name, node in nodes.items():
-        known = _known(engine, name)
-        contents = known.ports.contents
-        layout = known.layouts[contents]
-        own[name] = Own(f"{name}, plan {_number(engine, name)}", layout.key, _wider(layout.schema, node.schema))
-        former[own[name].arrangement] = Former(contents, layout, engine.lower)
+    own, former = contents_of(engine, nodes)
     plan = catalogue.lowered(engine.shards, more={**nodes}, own=own)
     layouts = table.layouts
     table.layouts = {**layouts, **{one.arrangement: one.layout for one in former.values()}, **plan.arranged}
     try:
         with journal.undoing():
             existing = journal.existing()
-            for kept in own.values():
-                _adopt(engine, former[kept.arrangement].arrangement, kept.arrangement, plan.layouts[kept.arrangement])
+            for now, was in former.items():
+                adopt(engine, was.arrangement, now, plan.layouts[now])
             if missing(plan, existing):
                 label, called = ", ".join(nodes), _called(engine, nodes)
                 part, imported, anew = hydration_plan(plan, label, existing, journal.filled, called, former=former)
@@ -130,7 +131,7 @@ def _redefine(
                 mode = StepMode(engine.shards, imported, hydrating=True, anew=anew)
                 with engine.past.watch(f"redefining {label}"):
                     journal.take(engine.executor.step(part, table, Inputs(), region, mode))
-            views = {n: _stored(engine, n, collections[n], nodes[n], choices[n], own[n], plan) for n in nodes}
+            views = {n: stored(engine, n, collections[n], nodes[n], choices[n], own[n], plan) for n in nodes}
             sources = {s: kept for node in nodes.values() for s, kept in catalogue.retained_sources(node).items()}
             names = {one.arrangement: now for now, one in former.items()}
             others = [*catalogue.waiting(), *nodes]
@@ -152,6 +153,18 @@ def _redefine(
         raise
 
 
+def contents_of(engine: Engine, nodes: Mapping[str, ir.Node]) -> tuple[dict[str, Own], dict[str, Former]]:
+    """The arrangements of the contents that views have from now on, and by the names of these what they had."""
+    own, former = dict[str, Own](), dict[str, Former]()
+    for name, node in nodes.items():
+        known = _known(engine, name)
+        contents = known.ports.contents
+        layout = known.layouts[contents]
+        own[name] = Own(f"{name}, plan {_number(engine, name)}", layout.key, _wider(layout.schema, node.schema))
+        former[own[name].arrangement] = Former(contents, layout, engine.lower)
+    return own, former
+
+
 def _number(engine: Engine, name: str) -> int:
     """How many plans a view will have had."""
     known = engine.journal.views[name].get("own")
@@ -167,7 +180,7 @@ def _wider(some: pa.Schema, other: pa.Schema) -> pa.Schema:
     return pa.schema([f.with_nullable(f.nullable or g.nullable) for f, g in zip(some, other, strict=True)])
 
 
-def _adopt(engine: Engine, contents: str, arrangement: str, layout: Layout) -> None:
+def adopt(engine: Engine, contents: str, arrangement: str, layout: Layout) -> None:
     """Begin an arrangement with the history of another; what waits for later times is made by the new plan."""
     table = engine.table
     for shard in table.shards_of(contents):
@@ -187,13 +200,11 @@ def _in_layout(batch: Batch, layout: Layout) -> Batch:
     return Batch.build(updates.with_rows(rows), layout, batch.description)
 
 
-def _stored(
-    engine: Engine, name: str, collection: Collection, node: ir.Node, choices: Choices, own: Own, plan: Plan
+def stored(
+    engine: Engine, name: str, collection: Collection, node: ir.Node, choices: Choices, own: Own | None, plan: Plan
 ) -> StoredView:
-    """What is stored of a view with another plan; it is the same view, with the same history."""
+    """What is stored of a view with another plan; without contents of its ``own`` it is another view of the name."""
     known = engine.journal.views[name]
-    number, schema = _number(engine, name), schema_to_text(own.schema)
-    told = StoredOwn(origin=own.origin, key=[*own.key], schema=schema, number=number, since=engine.lower)
     view: StoredView = {
         **known,
         "fingerprint": node.fingerprint,
@@ -202,7 +213,6 @@ def _stored(
         "kept": described(plan, name, node).to_json(),
         "functions": recorded(collection.node),
         "errors": ERROR_COLUMNS,
-        "own": told,
         "orders": choices.orders,
         "turns": choices.turns,
         "whole_errors": engine.catalogue.whole_errors(node),
@@ -210,4 +220,9 @@ def _stored(
     empty = [key for key in ("orders", "turns", "whole_errors") if not view[key]]
     for key in empty:
         del view[key]  # type: ignore[misc]
+    if own is None:
+        view.pop("own", None)
+        return {**view, "added": engine.store.next_number}
+    number, schema = _number(engine, name), schema_to_text(own.schema)
+    view["own"] = {"origin": own.origin, "key": [*own.key], "schema": schema, "number": number, "since": engine.lower}
     return view

@@ -37,6 +37,11 @@ class Version:
         """The columns by their numbers."""
         return dict(zip(self.numbers, self.schema, strict=True))
 
+    def with_type(self, number: int, kind: pa.DataType) -> Version:
+        """The same columns, one of them in another type."""
+        fields = [f.with_type(kind) if n == number else f for n, f in self.by_number.items()]
+        return Version(pa.schema(fields), self.numbers)
+
     def number_of(self, column: str) -> int:
         """The number of a column.
 
@@ -139,8 +144,8 @@ class Versions:
         fields = [f.with_name(to) if n == number else f for n, f in self.present.by_number.items()]
         return self._next(Version(pa.schema(fields), self.present.numbers))
 
-    def widened(self, name: str, kind: pa.DataType) -> Versions:
-        """With a wider type of a column.
+    def widened(self, name: str, kind: pa.DataType, again: Sequence[int] = ()) -> Versions:
+        """With a wider type of a column, also in copies of the earlier versions that stand at the places ``again``.
 
         Raises:
             UnknownColumnError: there is none of this name.
@@ -152,8 +157,12 @@ class Versions:
                 f"column {name!r} is {type_name(known)}, and {type_name(kind)} does not widen that: some values would "
                 f"change. A type widens {WIDER}. For another type add a column, fill it, and drop this one"
             )
-        fields = [f.with_type(kind) if n == number else f for n, f in self.present.by_number.items()]
-        return self._next(Version(pa.schema(fields), self.present.numbers))
+        versions = [*self.all]
+        for version in [*(self.all[place] for place in again), self.present]:
+            copy = version.with_type(number, kind)
+            if copy not in versions or version is self.present:
+                versions.append(copy)
+        return replace(self, all=tuple(versions))
 
     def was(self, name: str, earlier: str) -> bool:
         """Whether a column of the present version had this name earlier."""

@@ -343,12 +343,15 @@ class Journal:
         kept: StoredSource | None,
         views: Mapping[str, StoredView],
         gone: Collection[str],
+        called: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Commit that a source has other columns from now on, with the states that were filled for that.
 
         ``kept`` is its record if its rows are kept, ``views`` what is known of views from now on; the arrangements
-        ``gone`` go.
+        ``gone`` go, and the contents of views have other names where they are ``called`` so, as in
+        ``commit_redefined``.
         """
+        told = self._outputs_called(called)
         removed = [f"arrangement/{n}/{s}" for a in gone for n, s in self.table.remove(a)]
         removed += [f"new/{a}" for a in gone]
         before = self.versions.get(name)
@@ -358,6 +361,7 @@ class Journal:
                 values: dict[str, object] = {f"schema/{name}": versions}
                 values |= {f"view/{view}": value for view, value in views.items()}
                 values |= {} if kept is None else {f"kept/{name}": kept}
+                values |= {**told, **(self._session(open=True) if called else {})}
                 self._commit(self.lower, values, [k for k in removed if k in self.store.state], {"altered": name})
             else:
                 self._defined()
@@ -368,7 +372,7 @@ class Journal:
         self.views |= views
         if kept is not None:
             self.kept[name] = kept
-        self.commits += 1
+        self.is_open, self.commits = self.is_open or bool(called), self.commits + 1
 
     def commit_redefined(
         self,
@@ -384,8 +388,7 @@ class Journal:
         ``called`` are the names of the arrangements that have the contents of now, by those of before: the changes of
         the last advance are theirs. The arrangements ``gone`` go.
         """
-        state = self.store.state
-        told = {f"new/{now}": state[f"new/{was}"] for was, now in called.items() if f"new/{was}" in state}
+        state, told = self.store.state, self._outputs_called(called)
         removed = [f"arrangement/{n}/{s}" for a in gone for n, s in self.table.remove(a)]
         removed += [f"new/{a}" for a in gone]
         if self.table.durable:
@@ -395,11 +398,16 @@ class Journal:
             self._commit(self.lower, values, [k for k in removed if k in state], {"redefined": sorted(views)})
         else:
             self._defined()
-        if self._new is not None:
-            self._new = {**self._new, **{now: self._new[was] for was, now in called.items() if was in self._new}}
         self.views |= views
         self.kept |= sources
         self.is_open, self.commits = True, self.commits + 1
+
+    def _outputs_called(self, called: Mapping[str, str]) -> dict[str, object]:
+        """The changes of the last advance under other names of their arrangements, as values of a commit."""
+        state = self.store.state
+        if self._new is not None:
+            self._new = {**self._new, **{now: self._new[was] for was, now in called.items() if was in self._new}}
+        return {f"new/{now}": state[f"new/{was}"] for was, now in called.items() if f"new/{was}" in state}
 
     def retain(self, name: str, retain: int | Literal["all"], start: int) -> None:
         """Commit how much history a view retains from now on; it has that from ``start`` on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -25,8 +26,12 @@ from altneu.types import parse_schema, parse_type, type_name
 from altneu.views.peek import peek
 
 
-def altered(engine: Engine, known: Definitions, defined: Defined, statement: Alter) -> Versions | None:
-    """The columns of a source after a change; None where it has them already, as after a script that is run again.
+def altered(
+    engine: Engine, known: Definitions, defined: Defined, statement: Alter
+) -> tuple[Versions, list[Defined]] | None:
+    """The columns of a source after a change, and the definitions that read what has another type then.
+
+    None where it has these columns already.
 
     Raises:
         StatementError: the source cannot have other columns, or a view reads one that goes.
@@ -42,8 +47,43 @@ def altered(engine: Engine, known: Definitions, defined: Defined, statement: Alt
     changed = _changed(engine, versions, statement, f"{defined.kind} {defined.name}")
     if changed is None:
         return None
-    _refuse_readers(known, defined, versions, changed)
-    return changed
+    now = changed.present.by_number
+    gone = {n for n in versions.present.numbers if n not in now}
+    for other, columns in _readers(known, defined, versions, gone):
+        raise StatementError(
+            f"column {columns[0]!r} of {defined.kind} {defined.name} is read by {other.kind} {other.name}; CREATE OR "
+            "REPLACE it without that column, or DROP it first"
+        )
+    wider = {n for n, f in versions.present.by_number.items() if n in now and now[n].type != f.type}
+    again = [other for other, _ in _readers(known, defined, versions, wider)]
+    if again:
+        places = sorted({_place(other, defined) for other in again if defined.name.lower() in other.depends})
+        (number,) = wider
+        name = versions.present.by_number[number].name
+        changed = versions.widened(name, now[number].type, [p for p in places if p < len(versions.all) - 1])
+    return changed, again
+
+
+def _place(reader: Defined, source: Defined) -> int:
+    """Which columns of a source a definition reads, among all that it has had."""
+    return (reader.versions or {}).get(source.name.lower(), 0)
+
+
+def widened_versions(reader: Defined, source: Defined, before: Versions, after: Versions) -> dict[str, int]:
+    """Which columns of its sources a definition reads when a source has a column of a wider type."""
+    versions = dict(reader.versions or {})
+    if source.name.lower() in reader.depends:
+        now, old = after.present.by_number, before.all[_place(reader, source)]
+        copy = old
+        for number in old.numbers:
+            if number in now and number in before.present.numbers:
+                copy = copy.with_type(number, now[number].type) if _widens(before, after, number) else copy
+        versions[source.name.lower()] = after.all.index(copy)
+    return versions
+
+
+def _widens(before: Versions, after: Versions, number: int) -> bool:
+    return before.present.by_number[number].type != after.present.by_number[number].type
 
 
 def _changed(engine: Engine, versions: Versions, statement: Alter, what: str) -> Versions | None:
@@ -102,22 +142,18 @@ def _value(engine: Engine, default: exp.Expr, column: pa.Field) -> Any:
     return table.column("value")[0].as_py()
 
 
-def _refuse_readers(known: Definitions, defined: Defined, before: Versions, after: Versions) -> None:
-    """Refuse to take away a column, or to change its type, while a definition reads it.
-
-    Raises:
-        StatementError: naming what reads it.
-    """
-    now = after.present.by_number
-    gone = {n for n, f in before.present.by_number.items() if n not in now or now[n].type != f.type}
-    for other in known.all.values():
-        if not gone or other is defined or other.collection is None or other.kind in ("SOURCE", "TABLE"):
+def _readers(
+    known: Definitions, defined: Defined, versions: Versions, numbers: set[int]
+) -> Iterator[tuple[Defined, list[str]]]:
+    """The definitions that read some columns of a source, in the order of their creation, with these columns."""
+    for other in sorted(known.all.values(), key=lambda d: d.order) if numbers else ():
+        collection = other.arranged if other.kind == "INDEX" else other.collection
+        if other is defined or collection is None or other.kind in ("SOURCE", "TABLE"):
             continue
-        for source, columns in read_of(optimise(other.collection.node)).values():
-            version = before.find(source.schema) if source.name == defined.name else None
-            read = [] if version is None else [f.name for n, f in version.by_number.items() if n in gone]
-            if wrong := [column for column in read if column in columns]:
-                raise StatementError(
-                    f"column {wrong[0]!r} of {defined.kind} {defined.name} is read by {other.kind} {other.name}; "
-                    f"CREATE OR REPLACE it without that column, or DROP it first"
-                )
+        read = list[str]()
+        for source, columns in read_of(optimise(collection.node)).values():
+            version = versions.find(source.schema) if source.name == defined.name else None
+            if version is not None:
+                read += [f.name for n, f in version.by_number.items() if n in numbers and f.name in columns]
+        if read:
+            yield other, read

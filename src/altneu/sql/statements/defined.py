@@ -12,6 +12,7 @@ from altneu.collections.collection import Collection
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
 from altneu.plan import ir
+from altneu.plan.versions import Versions
 from altneu.runtime.stored import StoredDefinition
 from altneu.sql.statements.parser import SparkStatements, parse
 from altneu.sql.statements.tree import CreateIndex, Creation, Kind
@@ -33,10 +34,10 @@ class Defined:
     ``columns`` are those of a source, ``raw`` those of its rows as they come, as they were found when it was made.
     ``indexes`` are those that there were of what it reads, and ``versions`` the places of the columns that its sources
     had among all that they have had: they are a part of what it means. ``altered`` are the ALTER statements that a
-    source has had, of which a script that runs again has repeated ``repeated``. ``collection`` is what the
-    name means in a query, ``late`` are a stream's late rows; ``view`` is what is maintained for it, if anything;
-    ``attached`` the subscription of a sink; ``fed`` says that what a batch source has was inserted; ``error`` why it
-    could not be restored.
+    source has had, of which a script that runs again has repeated ``repeated``. ``collection`` is what the name means
+    in a query, ``arranged`` what an index arranges, ``late`` are a stream's late rows; ``view`` is what is maintained
+    for it, if anything; ``attached`` the subscription of a sink; ``fed`` says that what a batch source has was
+    inserted; ``error`` why it could not be restored.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Defined:
     altered: tuple[str, ...] = ()
     repeated: int = 0
     collection: Collection | None = None
+    arranged: Collection | None = None
     late: Collection | None = None
     view: str | None = None
     attached: Subscription | None = None
@@ -100,6 +102,7 @@ class Definitions(Mapping[str, Collection]):
         self.version = 0  # another one whenever a definition is added or removed
         self._read: set[str] = set()
         self._indexes: Indexes | None = None  # those that count, if not all
+        self.changed: dict[str, Versions] = {}  # the columns of sources that are about to be committed
         self._versions: Mapping[str, int] | None = None  # the columns of sources that count, if not the present ones
 
     def get_defined(self, name: str) -> Defined | None:
@@ -153,20 +156,21 @@ class Definitions(Mapping[str, Collection]):
         With ``indexes`` no others count; with ``versions`` sources have the columns of then, the first unless it says.
         """
         other = Definitions(self._engine)
-        other.all, other._indexes, other._versions = self.all, indexes, versions
+        other.all, other._indexes, other._versions, other.changed = self.all, indexes, versions, self.changed
         return other
 
     @property
     def versions_read(self) -> dict[str, int]:
         """Of the sources that were read since ``reading`` which of their columns, if not the first."""
-        known = self._engine.catalogue.versions
+        known = {**self._engine.catalogue.versions, **self.changed}
         read = {n: self.all[n].name for n in self.names_read if n in self.all}
         places = {n: len(known[name].all) - 1 for n, name in read.items() if name in known}
         return {name: place for name, place in places.items() if place}
 
     def _as_of_then(self, defined: Defined, collection: Collection) -> Collection:
         """A source with the columns that count."""
-        node, known = collection.node, self._engine.catalogue.versions.get(defined.name)
+        node = collection.node
+        known = self.changed.get(defined.name) or self._engine.catalogue.versions.get(defined.name)
         if self._versions is None or known is None or not isinstance(node, ir.Source):
             return collection
         return Collection(known.as_of(known.all[self._versions.get(defined.name.lower(), 0)], node))
@@ -186,8 +190,10 @@ class Definitions(Mapping[str, Collection]):
         return [list(index.columns) for _, index in sorted(of_name, key=lambda pair: pair[0].order)]
 
     def _indexed(self, name: str, collection: Collection) -> Collection:
+        there = {column.lower() for column in collection.columns}
         for columns in self.indexes_of(name):
-            collection = collection.arrange_by(*columns_named(collection, columns))
+            if there.issuperset(column.lower() for column in columns):  # or they had another name then
+                collection = collection.arrange_by(*columns_named(collection, columns))
         return collection
 
     @property

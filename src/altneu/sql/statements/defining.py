@@ -13,7 +13,8 @@ from altneu.engine.columns import change_columns
 from altneu.engine.engine import Engine
 from altneu.engine.redefine import alike, redefine
 from altneu.errors import AltneuError, StatementError
-from altneu.sql.statements.altering import altered
+from altneu.plan.versions import Versions
+from altneu.sql.statements.altering import altered, widened_versions
 from altneu.sql.statements.defined import Defined, Definitions, columns_named, same
 from altneu.sql.statements.feeding import Feeds
 from altneu.sql.statements.files import check_files
@@ -21,7 +22,7 @@ from altneu.sql.statements.origins import collection_of, columns_of, frame_of, n
 from altneu.sql.statements.targets import sink_of
 from altneu.sql.statements.tree import Alter, CreateIndex, CreateSink, CreateSource, CreateView, Creation, Drop, Kind
 from altneu.streams import Streams, late_rows
-from altneu.types import quote_name, to_ddl
+from altneu.types import parse_schema, quote_name, to_ddl
 from altneu.views.view import View
 
 TEMPORARY = "#"  # views whose names begin so belong to a statement that has ended
@@ -302,7 +303,8 @@ class Definer:
         defined.depends = plain.names_read
         if defined.versions is None:
             defined.versions = plain.versions_read
-        return collection.arrange_by(*columns_named(collection, statement.columns))
+        defined.arranged = collection.arrange_by(*columns_named(collection, statement.columns))
+        return defined.arranged
 
     def maintained(self, name: str, what: str) -> str:
         """The maintained view that a name stands for.
@@ -342,14 +344,17 @@ class Definer:
         if done and same(done[0], statement.text):
             defined.repeated += 1
             return f"{defined.kind} {defined.name} is altered so already"
-        versions = altered(self._engine, self.known, defined, statement)
-        if versions is None:
+        changed = altered(self._engine, self.known, defined, statement)
+        if changed is None:
             return f"{defined.kind} {defined.name} has these columns already"
+        versions, again = changed
         if sinks := [d.name for d in self.known.dependants(defined.name) if d.kind == "SINK"]:
             raise StatementError(
                 f"{defined.kind} {defined.name} has the sink(s) {', '.join(sinks)}, whose target has its columns: DROP "
                 "SINK first, and CREATE it again into a target with the new columns"
             )
+        known, was = dict(self.known.all), self._engine.catalogue.versions.get(defined.name)
+        was = was or Versions.of(parse_schema(defined.columns))
         before = defined.columns, defined.raw, defined.collection, defined.altered
         defined.columns = defined.raw = to_ddl(versions.present.schema)
         defined.altered = (*defined.altered, statement.text)
@@ -357,16 +362,42 @@ class Definer:
             self._bind(defined)
             assert defined.collection is not None
             views = {} if defined.view is None else {defined.view: defined.collection}
-            with self._engine.defining({defined.name.lower(): defined.to_json()}):
+            self.known.changed = {defined.name: versions}
+            for reader in again:
+                views |= self._bind_wider(replace(reader, versions=widened_versions(reader, defined, was, versions)))
+            told = [defined, *(self.known.all[reader.name.lower()] for reader in again)]
+            with self._engine.defining({d.name.lower(): d.to_json() for d in told}):
                 change_columns(self._engine, defined.name, versions, views)
         except BaseException:
             stored = self._engine.definitions[defined.name.lower()]
             if stored.get("columns") != defined.columns:
                 defined.columns, defined.raw, defined.collection, defined.altered = before
+                self.known.all = known
             raise
+        finally:
+            self.known.changed = {}
         defined.repeated = len(defined.altered)
         self.known.put(defined)
         return f"{defined.kind} {defined.name} altered"
+
+    def _bind_wider(self, defined: Defined) -> dict[str, Collection]:
+        """Bind what reads a column that has a wider type; its view, if it is maintained, and what that is then.
+
+        Raises:
+            StatementError: its columns have other types then, and a sink has its rows.
+        """
+        before = self.known.all[defined.name.lower()].collection
+        self.known.all[defined.name.lower()] = defined
+        if defined.kind == "INDEX":
+            return {defined.name: self._indexed(defined)}
+        defined.collection = self._view(defined)
+        sinks = [d.name for d in self.known.dependants(defined.name) if d.kind == "SINK"]
+        if sinks and before is not None and not alike(before.schema, defined.collection.schema):
+            raise StatementError(
+                f"{defined.kind} {defined.name} would have wider columns, which the target of the sink(s) "
+                f"{', '.join(sinks)} does not have: DROP SINK first, and CREATE it again into another target"
+            )
+        return {} if defined.view is None else {defined.view: defined.collection}
 
     # drop -----------------------------------------------------------------------------------------------------------
 

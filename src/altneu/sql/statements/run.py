@@ -266,7 +266,9 @@ class Statements:
         self.feeds.stop(source.name)
         self.settle()
         with self._engine.lock:
-            return self._message(self.definer.alter(statement))
+            message = self.definer.alter(statement)
+        self.settle()  # views whose rows are others count from the next time on
+        return self._message(message)
 
     def _drop(self, statement: Drop) -> Result:
         self._outside("DROP")
