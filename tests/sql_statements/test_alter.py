@@ -5,11 +5,20 @@ from __future__ import annotations
 import signal
 from collections import Counter
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 import altneu as an
-from altneu.errors import AltneuError, HydrationError, SchemaError, StatementError, UnknownColumnError
+from altneu.errors import (
+    AltneuError,
+    HydrationError,
+    SchemaError,
+    StatementError,
+    StreamError,
+    UnknownColumnError,
+)
 from tests.fate import forking
 from tests.sql_statements import evolving
 from tests.sql_statements.cases import ORDERS, rows
@@ -116,6 +125,35 @@ def test_a_script_is_run_again(tmp_path):
         assert session.collections["t"].columns == ["c", "b"]
 
 
+def test_a_type_is_widened_with_what_reads_it(session):
+    session.sql("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 2), (1, 3)")
+    session.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS v FROM t GROUP BY k")
+    session.sql("CREATE MATERIALIZED VIEW whole AS SELECT * FROM t")
+    session.sql("CREATE MATERIALIZED VIEW ks AS SELECT k, count(*) AS n FROM t GROUP BY k")
+    session.sql("ALTER TABLE t RENAME COLUMN v TO w")
+    sums, whole = session.sql("SUBSCRIBE sums"), session.sql("SUBSCRIBE whole")
+    assert len([*sums.to_pylist(), *whole.to_pylist()]) == 3
+    kept = session.store.state["view/ks"]["arrangements"]
+    session.sql("ALTER TABLE t ALTER COLUMN w TYPE BIGINT; INSERT INTO t VALUES (1, 5000000000)")
+    assert session.store.state["view/ks"]["arrangements"] == kept  # it does not read the column
+    assert sorted(row[1:] for row in sums.to_pylist()) == [(-1, 1, 5), (1, 1, 5_000_000_005)]
+    assert whole.to_pylist() == []  # its columns are others, so that it ended
+    assert rows(session, "SHOW COLUMNS FROM whole") == [("k", True, "int"), ("v", True, "bigint")]
+    assert sorted(rows(session, "TABLE whole")) == [(1, 2), (1, 3), (1, 5_000_000_000)]
+    assert rows(session, "TABLE ks") == [(1, 3)]
+    sums.close()
+    session.sql("CREATE SOURCE s (k INT, v INT); CREATE MATERIALIZED VIEW some AS SELECT sum(v) AS v FROM s")
+    session.insert("s", [(1, 2)])
+    session.advance()
+    with pytest.raises(HydrationError, match="backfill"):
+        session.sql("ALTER SOURCE s ALTER COLUMN v TYPE BIGINT")
+    assert rows(session, "SHOW COLUMNS FROM s")[1] == ("v", True, "int")  # nothing has happened
+    session.backfill("s", [(1, 2)])
+    session.sql("ALTER SOURCE s ALTER COLUMN v TYPE BIGINT")
+    session.insert("s", [(1, 5_000_000_000)])
+    assert rows(session, "TABLE some") == [(5_000_000_002,)]
+
+
 def test_rows_that_no_state_has_are_given_again(tmp_path):
     with an.Session(path=tmp_path / "state") as session:
         session.sql("CREATE SOURCE s (k INT, v INT)")
@@ -169,6 +207,33 @@ def test_a_view_is_replaced_and_what_follows_it_goes_on(session, tmp_path):
 def in_files(path):
     files = an.sinks.parquet_files(path)
     return sorted(tuple(row.values()) for file in files for row in pq.ParquetFile(file).read().to_pylist())
+
+
+def test_a_table_of_deltas_changes_its_columns(tmp_path):
+    """The stream stops where the table has other columns, and goes on when the source has them too."""
+    place = str(tmp_path / "table")
+    write_deltalake(place, pa.table({"k": pa.array([1, 2], pa.int32()), "old": [0, 0]}))
+    with an.Session(path=tmp_path / "state") as session:
+        session.sql(f"CREATE SOURCE t FROM DELTA '{place}' KEEP")
+        session.sql("CREATE MATERIALIZED VIEW ks AS SELECT k, count(*) AS n FROM t GROUP BY k")
+        assert sorted(rows(session, "TABLE ks")) == [(1, 1), (2, 1)]
+        more = pa.table({"k": pa.array([3], pa.int32()), "old": [0], "w": [0.5]})
+        write_deltalake(place, more, mode="append", schema_mode="merge")
+        with pytest.raises(StreamError, match=r"(?s)version 1 of .* has 'w', .*ALTER SOURCE"):
+            session.sql("REFRESH t")
+        with pytest.raises(StatementError, match="leave out DEFAULT"):
+            session.sql("ALTER SOURCE t ADD COLUMN w DOUBLE DEFAULT 1")
+        session.sql("ALTER SOURCE t ADD COLUMN w DOUBLE")
+        session.sql("REFRESH t")
+        assert sorted(rows(session, "TABLE t"), key=str) == [(1, 0, None), (2, 0, None), (3, 0, 0.5)]
+        DeltaTable(place).update(updates={"w": "2.0"}, predicate="k = 1")  # retracts the row as the source has it
+        session.sql("REFRESH t")
+        assert sorted(rows(session, "TABLE t"), key=str) == [(1, 0, 2.0), (2, 0, None), (3, 0, 0.5)]
+        assert sorted(rows(session, "TABLE ks")) == [(1, 1), (2, 1), (3, 1)]
+    with an.Session(path=tmp_path / "other") as session:
+        session.sql(f"CREATE SOURCE t (k INT) FROM DELTA '{place}' KEEP; SELECT * FROM t")
+        with pytest.raises(StatementError, match="had the column 'w' already"):
+            session.sql("ALTER SOURCE t ADD COLUMN w DOUBLE")
 
 
 # killed ---------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from altneu.errors import StatementError, UnknownColumnError
 from altneu.plan.rewrite import optimise
 from altneu.plan.versions import Versions, read_of
 from altneu.sql.statements.defined import Defined, Definitions
+from altneu.sql.statements.origins import table_of
 from altneu.sql.statements.tree import (
     AddColumn,
     Alter,
@@ -44,7 +45,7 @@ def altered(
             "taken as they come: CREATE it under another name, and CREATE OR REPLACE the views that read it"
         )
     versions = engine.catalogue.versions.get(defined.name) or Versions.of(parse_schema(defined.columns))
-    changed = _changed(engine, versions, statement, f"{defined.kind} {defined.name}")
+    changed = _changed(engine, defined, versions, statement)
     if changed is None:
         return None
     now = changed.present.by_number
@@ -86,10 +87,10 @@ def _widens(before: Versions, after: Versions, number: int) -> bool:
     return before.present.by_number[number].type != after.present.by_number[number].type
 
 
-def _changed(engine: Engine, versions: Versions, statement: Alter, what: str) -> Versions | None:
+def _changed(engine: Engine, defined: Defined, versions: Versions, statement: Alter) -> Versions | None:
     change, present = statement.change, versions.present.schema
     if isinstance(change, AddColumn):
-        return _added(engine, versions, change, what)
+        return _added(engine, defined, versions, change)
     if isinstance(change, DropColumn):
         name = _named(present, change.name)
         if name is None:
@@ -109,8 +110,11 @@ def _changed(engine: Engine, versions: Versions, statement: Alter, what: str) ->
     return versions.widened(name, kind)
 
 
-def _added(engine: Engine, versions: Versions, change: AddColumn, what: str) -> Versions | None:
+def _added(engine: Engine, defined: Defined, versions: Versions, change: AddColumn) -> Versions | None:
+    what = f"{defined.kind} {defined.name}"
     columns, present = parse_schema(change.columns), versions.present.schema
+    if defined.stated(CreateSource).origin.kind == "delta":
+        _refuse_left_out(engine, defined, columns, change)
     if change.default is not None and len(columns) != 1:
         raise StatementError(f"{what}: a DEFAULT is of one column")
     new = [c for c in columns if _named(present, c.name) is None]
@@ -125,6 +129,29 @@ def _added(engine: Engine, versions: Versions, change: AddColumn, what: str) -> 
         default = None if change.default is None else _value(engine, change.default, column)
         versions = versions.added(column, default)
     return versions if new else None
+
+
+def _refuse_left_out(engine: Engine, defined: Defined, columns: pa.Schema, change: AddColumn) -> None:
+    """Refuse a column that the table had already when its rows were taken, without that column.
+
+    Raises:
+        StatementError: it had, or the rows before would have another value than the table gives them, null.
+    """
+    position = engine.streams_stored.get(defined.name)
+    if position is None or position["query"] is None:
+        return
+    if change.default is not None:
+        raise StatementError(
+            f"rows of SOURCE {defined.name} that were taken have null in a column that its table got later; leave out "
+            "DEFAULT, and use coalesce where the column is read"
+        )
+    there = table_of(defined.stated(CreateSource)).schema(position["batch"]).names
+    if known := [name for name in columns.names if name in there]:
+        raise StatementError(
+            f"the table that SOURCE {defined.name} follows had the column {known[0]!r} already when rows of it were "
+            "taken, and their values are not known: CREATE another SOURCE with that column, and CREATE OR REPLACE the "
+            "views over it"
+        )
 
 
 def _named(schema: pa.Schema, name: str) -> str | None:

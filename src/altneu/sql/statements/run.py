@@ -196,6 +196,10 @@ class Statements:
         self.definer.check()
         if not self._engine.lock.is_mine:  # who waits for streams must not have it
             self.feeds.drain()
+        self._count_pending()
+
+    def _count_pending(self) -> None:
+        """Take a step for rows that wait for one."""
         with self._engine.lock:
             if self._engine.has_pending or (self._engine.has_open and not self._streams.have_times):
                 self._step()
@@ -264,10 +268,11 @@ class Statements:
         with self._engine.lock:
             source = self.known.defined(statement.name, statement.kind)
         self.feeds.stop(source.name)
-        self.settle()
+        self.definer.check()
+        self._count_pending()
         with self._engine.lock:
             message = self.definer.alter(statement)
-        self.settle()  # views whose rows are others count from the next time on
+            self._count_pending()  # views whose rows are others count from the next time on
         return self._message(message)
 
     def _drop(self, statement: Drop) -> Result:

@@ -120,11 +120,12 @@ class Given(Protocol):
         """About how many bytes of files a step reads."""
 
     def open(
-        self, source: str, columns: Sequence[str], check: Callable[[pa.Schema], None], position: int | None
+        self, source: str, columns: Sequence[str], check: Callable[[pa.Schema], pa.Schema], position: int | None
     ) -> Table:
         """Open it, to read some columns from a version on: after ``position``, or where it is to begin.
 
-        ``check`` refuses types that do not fit, of any version that is read.
+        ``check`` refuses types that do not fit, of any version that is read; it returns the columns with those that a
+        version does not have yet, which are null.
         """
 
 
