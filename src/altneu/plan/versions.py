@@ -68,7 +68,7 @@ class Versions:
     >>> now.present.schema.names, len(now.all)
     (['item', 'cost', 'shop'], 4)
     >>> print(now.logic(now.all[0], now.present))
-    select item, CAST(price AS BIGINT) AS cost, 'main' AS shop
+    select item, CAST(price AS bigint) as cost, 'main' as shop
     >>> [now.serving(columns) for columns in ({"item"}, {"shop"}, {"cost"})]
     [0, 1, 3]
     """
