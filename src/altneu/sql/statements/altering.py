@@ -16,6 +16,7 @@ from altneu.plan.versions import Versions, read_of
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.origins import table_of
 from altneu.sql.statements.tree import (
+    TABLES,
     AddColumn,
     Alter,
     CreateSource,
@@ -23,6 +24,7 @@ from altneu.sql.statements.tree import (
     RenameColumn,
     WidenColumn,
 )
+from altneu.streams import Delta
 from altneu.types import parse_schema, parse_type, type_name
 from altneu.views.peek import peek
 
@@ -113,7 +115,7 @@ def _changed(engine: Engine, defined: Defined, versions: Versions, statement: Al
 def _added(engine: Engine, defined: Defined, versions: Versions, change: AddColumn) -> Versions | None:
     what = f"{defined.kind} {defined.name}"
     columns, present = parse_schema(change.columns), versions.present.schema
-    if defined.stated(CreateSource).origin.kind == "delta":
+    if defined.stated(CreateSource).origin.kind in TABLES:
         _refuse_left_out(engine, defined, columns, change)
     if change.default is not None and len(columns) != 1:
         raise StatementError(f"{what}: a DEFAULT is of one column")
@@ -145,12 +147,16 @@ def _refuse_left_out(engine: Engine, defined: Defined, columns: pa.Schema, chang
             f"rows of SOURCE {defined.name} that were taken have null in a column that its table got later; leave out "
             "DEFAULT, and use coalesce where the column is read"
         )
-    there = table_of(defined.stated(CreateSource)).schema(position["batch"]).names
+    statement = defined.stated(CreateSource)
+    if statement.columns is None:  # it had all of them, and stops where one comes
+        return
+    table = table_of(statement)
+    there = table.schema(position["batch"]).names if isinstance(table, Delta) else columns.names
     if known := [name for name in columns.names if name in there]:
         raise StatementError(
-            f"the table that SOURCE {defined.name} follows had the column {known[0]!r} already when rows of it were "
-            "taken, and their values are not known: CREATE another SOURCE with that column, and CREATE OR REPLACE the "
-            "views over it"
+            f"the table that SOURCE {defined.name} follows may have had the column {known[0]!r} when rows of it "
+            "were taken, and their values are not known: CREATE another SOURCE with that column, and CREATE OR "
+            "REPLACE the views over it"
         )
 
 
