@@ -275,7 +275,7 @@ class Session(Closing):
         ('b', 95) 0 1
         0
         """
-        declare(self._engine, collection)
+        declare(self._engine, name, collection)
         if replace and isinstance(collection, Collection):
             redefine(self._engine, {name: collection}, joins)
         self._engine.maintain(
@@ -327,7 +327,7 @@ class Session(Closing):
         """
         check_collection(collection, "arrange")
         arranged = collection.arrange_by(*key, order=order)
-        declare(self._engine, arranged)
+        declare(self._engine, name, arranged)
         self._engine.maintain(name, arranged, joins=joins, trust_functions=trust_functions, retain=retain)
         return Trace(self._engine, name)
 

@@ -342,6 +342,15 @@ class Catalogue:
         fingerprint = self.nodes[name].fingerprint if name in self.nodes else stored["fingerprint"]
         return self._optimised(name, known, joins)[0].fingerprint != fingerprint
 
+    def is_known_with(self, name: str, collection: Collection, versions: Mapping[str, Versions]) -> bool:
+        """Whether a collection is a stored view if its sources had these columns."""
+        before = self._journal.versions
+        self._journal.versions = {**before, **{source: versions_to_json(known) for source, known in versions.items()}}
+        try:
+            return not self.is_other(name, collection, "auto")
+        finally:
+            self._journal.versions = before
+
     def check_contents(self, name: str, *, contents: bool) -> None:
         """Refuse a view whose ``contents`` differ from those that it has already.
 

@@ -22,19 +22,22 @@ from altneu.linear import BoundLogic
 from altneu.operators.base import StepMode
 from altneu.operators.source.lowering import commands_name
 from altneu.plan import ir
-from altneu.plan.hydrate import Stored, hydration_plan, missing
+from altneu.plan.hydrate import Former, Stored, hydration_plan, missing
 from altneu.plan.physical import Plan
 from altneu.plan.versions import Version, Versions, read_of
 from altneu.runtime import interrupts
 from altneu.runtime.described import versions_to_json
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.stored import StoredSource, StoredView
+from altneu.trace.batch import Layout
 
 T = TypeVar("T")
 
 
-def declare(engine: Engine, collection: object) -> None:
+def declare(engine: Engine, name: str, collection: object) -> None:
     """Add the columns that sources of a collection are declared with and did not have so far; they are null before.
+
+    The collection is to be maintained under a name.
 
     Raises:
         as ``change_columns``.
@@ -42,13 +45,33 @@ def declare(engine: Engine, collection: object) -> None:
     with engine.lock:
         engine.check_open()
         for source in sources_of(collection) if isinstance(collection, Collection) else ():
-            versions = engine.catalogue.versions.get(source.name)
+            versions = engine.catalogue.versions.get(source.name) or _unrecorded(engine, name, collection, source)
             if versions is None or versions.find(source.schema) is not None:
                 continue
             if not engine.catalogue.is_read(source.name):
                 engine.journal.know({source.name: versions_to_json(Versions.of(source.schema))})  # it is another one
             elif (added := with_columns_of(versions, source.schema)) is not None:
-                change_columns(engine, source.name, added)
+                change_columns(engine, source.name, added, declared=added.as_of(versions.present, source))
+
+
+def _unrecorded(engine: Engine, name: str, collection: object, source: ir.Source) -> Versions | None:
+    """The columns of a source in a store of an earlier altneu, which recorded them of kept rows alone.
+
+    Others are found by what a stored view is called: it has the plan over the first of the declared columns.
+
+    Cost:   for each column that may have come, a rewriting of the plan, the first time that the store is opened so.
+    """
+    if (known := engine.catalogue.source(source.name)) is not None:
+        return Versions.of(known.schema)
+    stored = engine.journal.views.get(name)
+    if stored is None or not isinstance(collection, Collection) or not engine.catalogue.is_read(source.name):
+        return None
+    for count in range(len(source.schema), 0, -1):
+        versions = Versions.of(pa.schema([*source.schema][:count]))
+        later = with_columns_of(versions, source.schema)
+        if later is not None and engine.catalogue.is_known_with(name, collection, {source.name: later}):
+            return versions
+    return None
 
 
 def with_columns_of(versions: Versions, schema: pa.Schema) -> Versions | None:
@@ -65,12 +88,17 @@ def with_columns_of(versions: Versions, schema: pa.Schema) -> Versions | None:
 
 
 def change_columns(
-    engine: Engine, name: str, versions: Versions, views: Mapping[str, Collection] = MappingProxyType({})
+    engine: Engine,
+    name: str,
+    versions: Versions,
+    views: Mapping[str, Collection] = MappingProxyType({}),
+    declared: ir.Source | None = None,
 ) -> None:
     """Give a source other columns from now on, and commit; ``versions`` has these as the present ones.
 
     ``views`` are those that show the source itself or read what changes, as what they are from now on. Of those that
-    have other columns then, subscriptions end; the others go on, as after ``redefine``.
+    have other columns then, subscriptions end; the others go on, as after ``redefine``. ``declared`` is the source as
+    it was, if no view of it is maintained yet.
 
     Cost:   nothing is computed, unless the rows of the source are kept: these are read and written once.
     Law:    afterwards every view is what it would be if the rows had had the present columns from the start
@@ -84,6 +112,8 @@ def change_columns(
     with engine.lock:
         engine.check_open()
         source = engine.catalogue.source(name)
+        if source is None and declared is not None and declared.commanded_by is not None:
+            source = declared  # views of the store are still to be maintained, and its rows are there
         if source is None:  # its views are still to be maintained, and find what is recorded
             engine.journal.know({name: versions_to_json(versions)})
             return
@@ -154,24 +184,18 @@ def _change(
         best = {view: catalogue.best(view, collection, "auto") for view, collection in shown.items()}
         nodes = {view: node for view, (node, _) in best.items()}
         own, former = contents_of(engine, {v: node for v, node in nodes.items() if goes_on(engine, v, shown[v])})
-        plan = catalogue.lowered(engine.shards, more=nodes, own={view: own.get(view) for view in nodes})
-        table.layouts = {**layouts, **plan.arranged}
+        unread = [new] if new.commanded_by is not None and name not in catalogue.sources else []
+        plan = catalogue.lowered(engine.shards, more=nodes, own={v: own.get(v) for v in nodes}, also=unread)
+        stored = _stored(engine, source, new, versions.logic(was, versions.present))
+        known = {} if stored is None else {stored.arrangement: stored.layout}
+        table.layouts = {**layouts, **known, **plan.arranged}
         with journal.undoing():
             existing = journal.existing() | ({*_states(kept)} if kept is not None else set())
             if record is not None:
                 existing -= {*_states(record)} - {n for n, _ in (*table.live, *table.stored)}
-            stored = _stored(engine, source, new, versions.logic(was, versions.present))
             for now, past in former.items():
                 adopt(engine, past.arrangement, now, plan.layouts[now])
-            lacking = [n for n in missing(plan, existing) if stored is None or n != stored.waiting]
-            if lacking:
-                part, imported, anew = hydration_plan(
-                    plan, name, existing, journal.filled, catalogue.called(new), stored, former
-                )
-                region = engine.region(journal.since, journal.lower, journal.since, journal.events)
-                mode = StepMode(engine.shards, imported, hydrating=True, anew=anew)
-                with engine.past.watch(f"changing the columns of {name}"):
-                    journal.take(engine.executor.step(part, table, Inputs(), region, mode))
+            _fill(engine, new, plan, existing, stored, former)
             views = {view: _described(engine, view, plan) for view in catalogue.nodes if view not in shown}
             views = {view: told for view, told in views.items() if told != journal.views[view]}
             for view, (node, choices) in best.items():
@@ -198,6 +222,25 @@ def _change(
         raise
 
 
+def _fill(
+    engine: Engine,
+    source: ir.Source,
+    plan: Plan,
+    existing: set[str],
+    stored: Stored | None,
+    former: Mapping[str, Former],
+) -> None:
+    """Compute what does not exist yet, from the rows of the source as they are stored."""
+    journal = engine.journal
+    if [name for name in missing(plan, existing) if stored is None or name != stored.waiting]:
+        called = engine.catalogue.called(source)
+        part, imported, anew = hydration_plan(plan, source.name, existing, journal.filled, called, stored, former)
+        region = engine.region(journal.since, journal.lower, journal.since, journal.events)
+        mode = StepMode(engine.shards, imported, hydrating=True, anew=anew)
+        with engine.past.watch(f"changing the columns of {source.name}"):
+            journal.take(engine.executor.step(part, engine.table, Inputs(), region, mode))
+
+
 def _states(source: StoredSource) -> list[str]:
     """The arrangement of a source, and that of the commands to it that wait."""
     return [source["arrangement"], *([source["commands"]] if "commands" in source else ())]
@@ -209,10 +252,12 @@ def _stored(engine: Engine, source: ir.Source, new: ir.Source, logic: BoundLogic
     if kept is None and source.commanded_by is None:
         return None
     place = retained_source(source)["arrangement"]
+    by = source.commanded_by or tuple(source.schema.names)
+    layout = engine.plan.layouts.get(place) or Layout(source.schema, by, engine.lattice)
     if new.commanded_by is None:
-        return Stored(source.name, place, engine.plan.layouts[place], logic)
+        return Stored(source.name, place, layout, logic)
     into, waiting = retained_source(new)["arrangement"], commands_name(new)
-    return Stored(source.name, place, engine.plan.layouts[place], logic, into, waiting)
+    return Stored(source.name, place, layout, logic, into, waiting)
 
 
 def _described(engine: Engine, view: str, plan: Plan) -> StoredView:

@@ -381,10 +381,12 @@ class Engine(Closing):
             else:
                 with interrupts.deferred():
                     arrangements = plan.arrangements_of(name) if self.catalogue.earlier(node) else None
+                    needed = {*self.journal.views[name]["arrangements"]} if arrangements is not None else set[str]()
                     self.journal.describe(name, described(plan, name, node), recorded(collection.node), arrangements)
                     self.journal.keep(self.catalogue.retained_sources(node))
                     self.catalogue.know(collection)
                     self.catalogue.add(name, collection, node, plan)
+                    self.journal.remove(self.journal.unneeded(needed, plan.arrangements))
                 self._retain(name, retain)
         except BaseException:
             if name not in self.catalogue.nodes:

@@ -476,6 +476,12 @@ class Journal:
         if arrangements:
             self._remove(arrangements, [], {"removed": len(arrangements)})
 
+    def unneeded(self, arrangements: Collection[str], needed: Collection[str]) -> set[str]:
+        """Those of some arrangements that hold state and that neither a view nor a plan needs."""
+        others = {name for view in self.views.values() for name in view["arrangements"]}
+        held = {name for name, _ in (*self.table.live, *self.table.stored)} if arrangements else set[str]()
+        return held.intersection(arrangements).difference(others, needed)
+
     @property
     def forgotten(self) -> Collection[str]:
         """The sources of which the next commit tells nothing more."""
