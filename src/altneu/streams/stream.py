@@ -304,7 +304,11 @@ class Stream(ABC):
     def _take_piece(self, rows: Any, done: tuple[str, int, str, int, int], *, snapshot: bool) -> None:
         """Take the rows of a piece in a step; of a ``snapshot`` they are all that the source has from then on."""
         with self.engine.lock:
-            self.engine.source(self.name)  # a view may have been dropped meanwhile, the last that read it
+            present = self.engine.source(self.name)  # a view may have been dropped meanwhile, the last that read it
+            if present.fingerprint != self.source.fingerprint:
+                raise StreamError(
+                    f"the columns of source {self.name!r} have changed: follow the stream again with these"
+                )
             lower, record = self.engine.lower, self.record
             bounds = self._bounds()
             if snapshot:
