@@ -47,7 +47,9 @@ def main(state: str, folder: str, point: str, options: str) -> None:
         elif kind != "after":
             kill_when_written(Path(state, "streams", "n", kind, number))
         frame = Files(spark, Path(folder)).stream()
-        with session.follow(n=frame, available_now=True, on_step=look, **json.loads(options)) as following:
+        with session.follow(
+            n=frame, available_now=True, on_step=look, **{"extra": "ignore", **json.loads(options)}
+        ) as following:
             following.wait()
 
 

@@ -49,7 +49,7 @@ class Files:
 
 
 def follow(session: an.Session, files: Files, name: str = "n", **options: Any) -> Status:
-    """Follow to the end of what is there; the stream's status."""
-    with session.follow({name: files.stream()}, available_now=True, **options) as following:
+    """Follow to the end of what is there, of the columns of the files those of the source; the stream's status."""
+    with session.follow({name: files.stream()}, available_now=True, **{"extra": "ignore", **options}) as following:
         assert following.wait(200), f"{name} goes on for ever"
     return following.status[name]

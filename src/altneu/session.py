@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection, check_collection
 from altneu.collections.source_weights import Diff
-from altneu.collections.sources import InsertTime
+from altneu.collections.sources import Extra, InsertTime
 from altneu.columnar import html
 from altneu.engine.backfill import backfill
 from altneu.engine.close import close_source, is_static
 from altneu.engine.closing import Closing
+from altneu.engine.columns import declare
 from altneu.engine.engine import Engine, Placement
 from altneu.engine.history import Past, Step
 from altneu.engine.merging import merge
 from altneu.engine.reading import OnErrors, Time
-from altneu.engine.replace import replace
+from altneu.engine.redefine import redefine
+from altneu.engine.replace import replace as replace_rows
 from altneu.errors import PlanError, ReadError
 from altneu.errors.extras import require
 from altneu.explain import Explained, Form, rendered
@@ -215,6 +217,7 @@ class Session(Closing):
         trust_functions: bool = False,
         contents: bool = True,
         retain: int | Literal["all"] | None = None,
+        replace: bool = False,
     ) -> View:
         """Maintain a collection under a name: keep it up to date from now on.
 
@@ -250,8 +253,13 @@ class Session(Closing):
         ``at=``, ``changes(since=)``, by readers of the store, and by ``peek`` and SQL's AS OF in queries that read
         only such views.
 
+        With ``replace=True`` a view that has the name, here or in the store, gets this collection if it has another
+        one with the same columns. Its history goes on: the rows that are different come and go at the next time that is
+        closed, and readers, subscriptions and sinks get them as the changes of that time (docs/howto/schemas.md).
+
         Raises:
-            PlanError: the name belongs to another collection, ``joins="delta"`` is not possible, or the view exists
+            PlanError: the name belongs to another collection (with ``replace``, of other columns or times, or without
+                contents), ``joins="delta"`` is not possible, or the view exists
                 with other ``contents``; ``retain`` is neither a whole number of at least 0 nor "all".
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
             StorePlanError: the store holds another plan under this name, other functions or other ``contents``.
@@ -268,6 +276,9 @@ class Session(Closing):
         ('b', 95) 0 1
         0
         """
+        declare(self._engine, name, collection)
+        if replace and isinstance(collection, Collection):
+            redefine(self._engine, {name: collection}, joins)
         self._engine.maintain(
             name,
             collection,
@@ -317,6 +328,7 @@ class Session(Closing):
         """
         check_collection(collection, "arrange")
         arranged = collection.arrange_by(*key, order=order)
+        declare(self._engine, name, arranged)
         self._engine.maintain(name, arranged, joins=joins, trust_functions=trust_functions, retain=retain)
         return Trace(self._engine, name)
 
@@ -387,13 +399,14 @@ class Session(Closing):
                 importer=self._engine.store_id,
             )
 
-    def backfill(self, source: str | Collection, rows: Any, *, diff: Diff = None) -> None:
+    def backfill(self, source: str | Collection, rows: Any, *, diff: Diff = None, extra: Extra = "error") -> None:
         """Give a source's present rows again, and keep them, as if it had ``keep=True`` from the start.
 
-        For a late view that needs rows that no state has: call this, then maintain the view. ``rows`` are as for
-        ``insert``: every row of the source as often as it counts, at the last closed time; ``diff`` is a count or the
-        name of a column. Rows inserted since the last ``advance`` must not be among them. If no view reads the source,
-        pass the collection that ``an.source`` returned. For a source that is kept already, the rows are only checked.
+        For a late view that needs rows that no state has: call this, then maintain the view. ``rows`` and ``extra`` are
+        as for ``insert``: every row of the source as often as it counts, at the last closed time; ``diff`` is a count
+        or the name of a column. Rows inserted since the last ``advance`` must not be among them. If no view reads the
+        source, pass the collection that ``an.source`` returned. For a source that is kept already, the rows are only
+        checked.
 
         They are compared with all state that stateless verbs derive from the source alone: its rows, filtered or with
         fewer columns, and the counts and sums of its groups. Data that no view stores cannot be checked: rows, also
@@ -423,7 +436,7 @@ class Session(Closing):
         ...     sorted(session.maintain("dear", orders.filter("price > 3")).to_pylist())
         [('jam', 5), ('tea', 4)]
         """
-        backfill(self._engine, source, rows, diff)
+        backfill(self._engine, source, rows, diff, extra)
 
     def drop(self, name: str) -> None:
         """Forget a view and the state that only it needs.
@@ -634,15 +647,17 @@ class Session(Closing):
 
     # inputs -----------------------------------------------------------------------------------------------------------
 
-    def insert(self, source: str, data: Any, *, time: InsertTime = None, diff: Diff = None) -> None:
+    def insert(
+        self, source: str, data: Any, *, time: InsertTime = None, diff: Diff = None, extra: Extra = "error"
+    ) -> None:
         """Add rows to a source; they count, and are durable, after the next ``advance`` that passes their time.
 
         ``data``: a Spark DataFrame (of any size: many rows are read by Spark's tasks in the step), an Arrow table, a
-        pandas or Polars frame, or a list of tuples or dictionaries. Columns are matched by name; other columns of a
-        frame are ignored, and missing keys of a dictionary are null. ``time`` is a time or the name of a column
-        (default: the session's ``lower``); ``diff`` a count (default: 1) or the name of a column, negative counts
-        retract. Such a column may belong to the source or be an additional one; in tuples additional ones come last,
-        the time before the diff.
+        pandas or Polars frame, or a list of tuples or dictionaries. Columns are matched by name, and missing keys of a
+        dictionary are null. A column of a frame or a key of a dictionary that the source does not have is refused; with
+        ``extra="ignore"`` it is left out. ``time`` is a time or the name of a column (default: the session's
+        ``lower``); ``diff`` a count (default: 1) or the name of a column, negative counts retract. Such a column may
+        belong to the source or be an additional one; in tuples additional ones come last, the time before the diff.
 
         Rows of a source with a ``weight`` have their weights in its columns; or ``diff`` is their weight, and the rows
         are without these columns: a value or the name of a column, and if the weight has several columns a tuple of
@@ -657,9 +672,11 @@ class Session(Closing):
         Raises:
             UnknownSourceError, SchemaError, BeforeFrontierError: none of the rows were inserted.
         """
-        self._engine.insert(source, data, time, diff)
+        self._engine.insert(source, data, time, diff, extra=extra)
 
-    def retract(self, source: str, data: Any, *, time: InsertTime = None, diff: Diff = None) -> None:
+    def retract(
+        self, source: str, data: Any, *, time: InsertTime = None, diff: Diff = None, extra: Extra = "error"
+    ) -> None:
         """Remove rows from a source: ``insert`` with the signs reversed.
 
         If ``diff`` is a weight, its negative is added.
@@ -667,13 +684,16 @@ class Session(Closing):
         Raises:
             InputError: ``diff`` is a weight that has no negative.
         """
-        self._engine.insert(source, data, time, diff, -1)
+        self._engine.insert(source, data, time, diff, -1, extra=extra)
 
-    def insert_or_update(self, source: str, data: Any, *, time: int | str | None = None) -> None:
+    def insert_or_update(
+        self, source: str, data: Any, *, time: int | str | None = None, extra: Extra = "error"
+    ) -> None:
         """Replace all rows of some keys of a source with a key by one row each.
 
-        ``data`` and ``time`` are as for ``insert``. Commands for one key are carried out in the order of their times
-        and, at equal times, in the order of the calls, then of rows, in a DataFrame of partitions (docs/keyed.md).
+        ``data``, ``time`` and ``extra`` are as for ``insert``. Commands for one key are carried out in the order of
+        their times and, at equal times, in the order of the calls, then of rows, in a DataFrame of partitions
+        (docs/keyed.md).
 
         Cost:   the rows of these keys are looked up and changed; the command is not stored.
 
@@ -692,13 +712,13 @@ class Session(Closing):
         ...     view.to_pylist()
         [(1, 'Ada L.')]
         """
-        self._engine.insert(source, data, time, kind=INSERT_OR_UPDATE)
+        self._engine.insert(source, data, time, kind=INSERT_OR_UPDATE, extra=extra)
 
-    def delete_key(self, source: str, keys: Any, *, time: int | str | None = None) -> None:
+    def delete_key(self, source: str, keys: Any, *, time: int | str | None = None, extra: Extra = "error") -> None:
         """Delete all rows of some keys of a source with a key; a missing key has no effect.
 
-        ``keys`` is data as for ``insert``, but only the key's columns are read: a list has tuples of them, or plain
-        values if the key is one column.
+        ``keys`` is data as for ``insert``, but only the key's columns are read, whatever the others of the source have:
+        a list has tuples of the key, or plain values if it is one column.
 
         Cost:   the rows of these keys are looked up and deleted; neither the command nor the key is stored.
 
@@ -706,14 +726,14 @@ class Session(Closing):
             InputError: the source has no key.
             UnknownSourceError, SchemaError, BeforeFrontierError: the call had no effect.
         """
-        self._engine.insert(source, keys, time, kind=DELETE_KEY)
+        self._engine.insert(source, keys, time, kind=DELETE_KEY, extra=extra)
 
-    def replace(self, source: str, data: Any, *, diff: Diff = None) -> None:
+    def replace(self, source: str, data: Any, *, diff: Diff = None, extra: Extra = "error") -> None:
         """Make ``data`` all that a source has from the next ``advance`` on; the step receives only the differences.
 
         For a source of which whole snapshots come: if a thousand of a million rows have changed, 2,000 changes are
-        inserted, a retraction and an insertion each, and views cost what these cost. ``data`` is as for ``insert``;
-        each row is there as often as it is given, or as ``diff``, a count or the name of a column, says.
+        inserted, a retraction and an insertion each, and views cost what these cost. ``data`` and ``extra`` are as for
+        ``insert``; each row is there as often as it is given, or as ``diff``, a count or the name of a column, says.
 
         The rows are compared at once with those of the last closed time, which some state must have with all columns:
         of a source with ``keep=True``, a key or ``distinct=True``, or one that a view shows or joins whole. Rows of
@@ -745,7 +765,7 @@ class Session(Closing):
         {'item': 'tea', 'n': 10, 'time': 1, 'diff': -1}
         {'item': 'tea', 'n': 9, 'time': 1, 'diff': 1}
         """
-        replace(self._engine, source, data, diff)
+        replace_rows(self._engine, source, data, diff, extra)
 
     def discard(self, source: str | None = None) -> None:
         """Discard the rows inserted into a source (or into all) since the last advance."""
@@ -767,6 +787,7 @@ class Session(Closing):
         max_rows: int | Mapping[str, int] | None = None,
         snapshots: bool | Mapping[str, bool] = False,
         restart: str | Mapping[str, str] | None = None,
+        extra: Extra | Mapping[str, Extra] = "error",
         on_step: Callable[[Status, Step], object] | None = None,
         **more: DataFrame | Delta | Iceberg,
     ) -> Following:
@@ -791,7 +812,8 @@ class Session(Closing):
         each is a file, the stream takes one at a time (``maxFilesPerTrigger`` 1). It goes without ``time``, ``command``
         and ``max_rows``, and not beside streams with ``time`` (docs/howto/snapshots.md).
 
-        ``max_rows`` splits a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
+        A column that the source does not have, and that no option names, is refused; with ``extra="ignore"`` it is left
+        out. ``max_rows`` splits a larger micro-batch into pieces, a step each. ``checkpoint`` is the folder of Spark's
         checkpoints, by default inside a local store. ``restart`` is for a checkpoint and a store that have diverged:
         the error that reports this names the value to give. An option that differs between streams is a mapping by
         name. On Spark Connect the server writes the micro-batches into the folder, from which they are taken.
@@ -813,7 +835,8 @@ class Session(Closing):
             StreamError: in ``wait()``: a stream stopped; it names the batch and what to do.
         """
         options: dict[str, Any] = {"time": time, "diff": diff, "watermark": watermark, "late": late, "command": command}
-        options |= {"max_rows": max_rows, "snapshots": snapshots, "restart": restart, "on_step": on_step}
+        options |= {"max_rows": max_rows, "snapshots": snapshots, "restart": restart, "extra": extra}
+        options |= {"on_step": on_step}
         folder = None if checkpoint is None else str(checkpoint)
         return self._streams.follow({**streams, **more}, folder, options, available_now=available_now, trigger=trigger)
 

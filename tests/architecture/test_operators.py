@@ -14,8 +14,8 @@ from altneu.plan import ir
 SRC = Path(altneu.__file__).parent
 
 OPERATIONS = {
-    "plan.hydrate": {"ArrangeOp", "ReadOp"},  # what can be read, and how
-    "plan.lower": {"ArrangeOp", "EnterOp", "LeaveOp", "IntegrateOp"},  # makes arrangements and the borders of scopes
+    "plan.hydrate": {"ArrangeOp", "ReadOp", "LinearOp", "ConcatOp", "FromOp"},  # what can be read, and how; differences
+    "plan.lower": {"ArrangeOp", "ConcatOp", "EnterOp", "LeaveOp", "IntegrateOp"},  # arrangements and borders of scopes
     "plan.physical": {"ArrangeOp", "SourceOp"},  # the arrangements and sources of a plan, asked for from elsewhere
     "engine.backfill": {"ArrangeOp", "ReadOp", "LinearOp", "ConcatOp", "ExplodeOp"},  # makes a plan; compares sums
     "engine.replace": {"ArrangeOp", "ReadOp", "LinearOp", "ConcatOp", "SourceOp"},  # makes a plan

@@ -54,7 +54,7 @@ def main(what: dict[str, Any]) -> dict[str, Any]:
         frame = Files(spark, Path(what["folder"]), schema).stream()
         options = {"available_now": True, **what.get("options", {})}
         try:
-            with session.follow(n=frame, on_step=look, **options) as following:
+            with session.follow(n=frame, on_step=look, **{"extra": "ignore", **options}) as following:
                 assert following.wait(300)
         except StreamError as error:
             return {"error": str(error), "rows": sorted(view.to_pylist(), key=str)}

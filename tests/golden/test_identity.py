@@ -20,7 +20,7 @@ from altneu.expressions import Expr
 from altneu.linear import Function
 from altneu.linear.modules import library
 from altneu.linear.user_function import user_calls
-from altneu.operators.arrange.operation import ReadOp
+from altneu.operators.arrange.operation import FromOp, ReadOp
 from altneu.operators.base import Operation
 from altneu.plan import ir
 from altneu.plan.functions import with_functions
@@ -134,7 +134,7 @@ def test_every_node_reducer_and_operation_is_among_them():
     assert {type(n.reducer) for n in nodes if isinstance(n, ir.Reduce)} == concrete(ir.Reducer) - {
         ir.AsOfReduce
     }  # made by a lowering
-    assert set().union(*(placed(*one)[1] for one in result)) == concrete(Operation) - {ReadOp}  # has no state
+    assert set().union(*(placed(*one)[1] for one in result)) == concrete(Operation) - {FromOp, ReadOp}  # have no state
 
 
 def test_every_node_is_lowered_and_has_a_name_in_ir():

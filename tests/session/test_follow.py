@@ -155,7 +155,7 @@ def test_late_rows_need_a_view_to_be_kept_in(files):
     with an.Session() as session:
         session.maintain("v", N)
         with pytest.raises(StreamError, match=r"maintain one of an\.late_rows\(n\) first"):
-            session.follow(n=files.stream(), time="time", late="error")
+            session.follow(n=files.stream(), time="time", late="error", extra="ignore")
 
 
 def test_the_session_is_where_the_slowest_stream_is(spark, files, tmp_path):
@@ -167,7 +167,7 @@ def test_the_session_is_where_the_slowest_stream_is(spark, files, tmp_path):
         view = session.maintain("v", plan)
         streams = {"n": files.stream(), "m": other.stream()}
         options = {"time": "time", "watermark": {"m": 2}, "available_now": True}
-        with session.follow(streams, **options) as following:
+        with session.follow(streams, **options, extra="ignore") as following:
             assert following.wait(200)
         assert (session.lower, following.status["m"].frontier, following.status["n"].lag) == (0, None, 21)
     other.put((1, 7, 9))
@@ -176,7 +176,7 @@ def test_the_session_is_where_the_slowest_stream_is(spark, files, tmp_path):
         follow(session, other, "m", time="time", watermark=2)
         assert (session.lower, view.to_pylist()) == (7, [])
         session.unfollow("m")
-        with session.follow(n=files.stream(), time="time", available_now=True) as following:
+        with session.follow(n=files.stream(), time="time", available_now=True, extra="ignore") as following:
             assert following.wait(200)
         session.advance(to=21)
         assert view.to_pylist() == [(1, 1, 7)]
@@ -210,7 +210,7 @@ def test_a_stream_that_fails_leaves_the_session_and_other_streams_going(spark, f
         files.put((1, 1))
         good.put((1,))
         good.put_table(pa.table({"k": pa.array([None], pa.int64()), **{n: pa.array([1]) for n in ("v", "time", "d")}}))
-        with session.follow(n=files.stream(), m=good.stream(), available_now=True) as following:
+        with session.follow(n=files.stream(), m=good.stream(), available_now=True, extra="ignore") as following:
             with pytest.raises(
                 StreamError, match=r"stream 'm' stopped, its batches up to 0 are committed: SchemaError: .*NOT NULL"
             ) as raised:
@@ -244,7 +244,7 @@ def test_wrong_streams_and_options_are_refused(spark, files):
         ]
         for arguments, error, message in refused:
             with pytest.raises(error, match=message):
-                session.follow(**arguments)
+                session.follow(**arguments, extra="ignore")
         with pytest.raises(InputError, match="is a stream and cannot be inserted"):
             session.insert("n", stream)
 
@@ -281,11 +281,11 @@ def test_a_stream_that_goes_on_is_stopped_after_its_batch_and_gone_on_with(files
     files.put((1, 1))
     with an.Session(path=tmp_path / "state") as session:
         view = session.maintain("v", N)
-        with session.follow(n=files.stream(), trigger="0 seconds") as following:
+        with session.follow(n=files.stream(), trigger="0 seconds", extra="ignore") as following:
             following.queries["n"].processAllAvailable()
             assert not following.wait(0)
             with pytest.raises(InputError, match="is followed already"):
-                session.follow(n=files.stream())
+                session.follow(n=files.stream(), extra="ignore")
             with pytest.raises(InputError, match="is being followed"):
                 session.unfollow("n")
             files.put((2, 2))
@@ -293,7 +293,7 @@ def test_a_stream_that_goes_on_is_stopped_after_its_batch_and_gone_on_with(files
             assert following.status["n"].active
         assert following.wait()
         assert contents(view) == Counter([(1, 1), (2, 2)])
-        following = session.follow(n=files.stream())
+        following = session.follow(n=files.stream(), extra="ignore")
     assert not following.active  # the session stops what it follows when it is closed
     with an.Session(path=tmp_path / "state") as session:
         assert contents(session.maintain("v", N)) == Counter([(1, 1), (2, 2)])
@@ -319,7 +319,9 @@ def test_what_is_called_after_a_step_sees_it_and_may_stop_the_streams(spark, fil
         view = session.maintain("v", N)
         session.maintain("m", an.source("m", "k long, v long"))
         session.lock.acquire()  # until following is known
-        with session.follow(n=files.stream(), m=other.stream(), trigger="0 seconds", on_step=look) as following:
+        with session.follow(
+            n=files.stream(), m=other.stream(), trigger="0 seconds", on_step=look, extra="ignore"
+        ) as following:
             session.lock.release()
             following.queries["n"].awaitTermination(100)
         assert following.error is None
@@ -373,7 +375,11 @@ def test_an_interrupt_leaves_a_store_that_opens_again(files, tmp_path):
     taken = threading.Event()
     with an.Session(path=tmp_path / "state") as session:
         session.maintain("v", N.inspect(lambda *_: taken.set()))
-        with pytest.raises(KeyboardInterrupt), interrupted_when(taken), session.follow(n=files.stream()) as following:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            interrupted_when(taken),
+            session.follow(n=files.stream(), extra="ignore") as following,
+        ):
             following.wait()
         assert not following.active
         assert session.lower >= 1
@@ -464,7 +470,7 @@ def test_a_source_that_no_view_reads_any_more_stops_its_stream(files):
         session.maintain("v", COUNTS)
         files.put((1, 1))
         assert follow(session, files).batches == 1
-        with session.follow({"n": files.stream()}) as following:
+        with session.follow({"n": files.stream()}, extra="ignore") as following:
             session.drop("v")
             files.put((2, 2))
             with pytest.raises(StreamError, match="no maintained view reads a source 'n'"):
@@ -477,7 +483,7 @@ def test_streams_are_stopped_by_a_function_that_a_step_calls(files):
     with an.Session() as session:
         view = session.maintain("v", N)
         files.put((1, 1))
-        following = session.follow({"n": files.stream()})
+        following = session.follow({"n": files.stream()}, extra="ignore")
         view.subscribe(on_time_end=lambda _: following.stop(), snapshot=False)
         for _ in range(3):
             session.insert("n", [(9, 9)])
@@ -490,14 +496,14 @@ def test_values_drawn_by_chance_are_not_cut(files):
         session.maintain("v", N)
         drawn = files.stream().selectExpr("k", "cast(rand() * 9 as bigint) as v")
         with pytest.raises(InputError, match="computes random values"):
-            session.follow({"n": drawn}, available_now=True, max_rows=5)
+            session.follow({"n": drawn}, available_now=True, max_rows=5, extra="ignore")
 
 
 def test_an_option_for_a_stream_that_is_not_there_is_refused(files):
     with an.Session() as session:
         session.maintain("v", N)
         with pytest.raises(InputError, match="late= names 'm', and the streams are: n"):
-            session.follow({"n": files.stream()}, available_now=True, late={"m": "drop"})
+            session.follow({"n": files.stream()}, available_now=True, late={"m": "drop"}, extra="ignore")
 
 
 def test_a_checkpoint_is_set_back_to_a_store_that_has_nothing_of_the_stream(files, tmp_path):

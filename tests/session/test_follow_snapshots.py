@@ -122,7 +122,7 @@ def test_what_is_refused(files, options, words):
     with an.Session() as session:
         session.maintain("whole", N)
         with pytest.raises(InputError, match=words):
-            session.follow(n=files.stream(), **{"snapshots": True, **options})
+            session.follow(n=files.stream(), **{"snapshots": True, **options}, extra="ignore")
 
 
 def test_snapshots_beside_streams_with_times_are_refused(spark, files, tmp_path):
@@ -132,7 +132,7 @@ def test_snapshots_beside_streams_with_times_are_refused(spark, files, tmp_path)
         session.maintain("more", an.source("m", "k long, v long"))
         frames = {"n": files.stream(), "m": others.stream()}
         with pytest.raises(InputError, match="the snapshots of 'n' each need a step of their own"):
-            session.follow(frames, snapshots={"n": True}, time={"m": "time"})
+            session.follow(frames, snapshots={"n": True}, time={"m": "time"}, extra="ignore")
 
 
 def test_a_source_that_no_state_has_is_refused(files):

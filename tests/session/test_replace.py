@@ -46,7 +46,7 @@ def test_the_step_receives_the_differences(session):
     [
         list,
         lambda rows: [{"item": item, "n": n} for item, n in rows],
-        lambda rows: pa.table({"n": [n for _, n in rows], "item": [item for item, _ in rows], "more": [0] * len(rows)}),
+        lambda rows: pa.table({"n": [n for _, n in rows], "item": [item for item, _ in rows]}),
         lambda rows: pd.DataFrame(rows, columns=["item", "n"]),
         lambda rows: pl.DataFrame(rows, schema=["item", "n"], orient="row"),
         iter,

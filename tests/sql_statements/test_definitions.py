@@ -67,7 +67,7 @@ def test_a_view_is_replaced(path):
         with pytest.raises(PlanError):
             session.sql("CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT nope FROM orders")
         session.sql("CREATE VIEW upon AS SELECT * FROM totals")
-        with pytest.raises(StatementError, match="is replaced while it is read by VIEW upon"):
+        with pytest.raises(StatementError, match="with other columns or options, while it is read by VIEW upon"):
             session.sql("CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT 1 AS one FROM orders")
         with pytest.raises(StatementError, match="is a VIEW with another definition"):
             session.sql("CREATE OR REPLACE MATERIALIZED VIEW upon AS SELECT 1 AS one FROM orders")

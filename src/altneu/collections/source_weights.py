@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,27 @@ Diff = Any
 """How often rows are there, or their weight: a value or the name of a column; of several columns a tuple of these."""
 
 
+def weight_names(diff: Diff) -> tuple[Any, ...]:
+    """What ``diff`` names or gives, one for each column of the weight.
+
+    >>> weight_names("n"), weight_names(("cost", 2)), weight_names(None)
+    (('n',), ('cost', 2), (None,))
+    """
+    return tuple(diff) if isinstance(diff, tuple | list) else (diff,)
+
+
 def with_weights(
-    source: ir.Source, data: Any, diff: Diff, sign: int = 1, times: Sequence[str] = ()
+    source: ir.Source,
+    data: Any,
+    diff: Diff,
+    sign: int = 1,
+    times: Sequence[str] = (),
+    others: Container[str] = (),
 ) -> tuple[Any, int | str]:
     """Rows, and how often they are there; the weights that ``diff`` gives are columns of the rows then.
 
     Without a ``diff`` rows are there once, and have their weights in their columns. ``times`` are the names of the
-    columns of times, which come after those of a row.
+    columns of times, which come after those of a row; ``others`` the columns that may be there and are left out.
 
     Raises:
         InputError: weights for a source that has none, or for other columns than its; or a retraction of a weight that
@@ -53,16 +67,20 @@ def with_weights(
             f"retract the rows as they were inserted, with {', '.join(weight.columns)} in columns and without diff="
         )
     given = dict(zip(weight.columns, values, strict=True))
-    return (_framed if is_spark_frame(data) else _tabled)(source, data, given, times), 1
+    if is_spark_frame(data):
+        return _framed(source, data, given), 1
+    return _tabled(source, data, given, times, others), 1
 
 
-def _tabled(source: ir.Source, data: Any, given: Mapping[str, Any], times: Sequence[str]) -> Any:
+def _tabled(
+    source: ir.Source, data: Any, given: Mapping[str, Any], times: Sequence[str], others: Container[str]
+) -> Any:
     """Rows in memory, with the columns of weights that are given."""
     own = [source.schema.field(name) for name in source.schema.names if name not in given]
     named = [source.schema.field(name).with_name(one) for name, one in given.items() if isinstance(one, str)]
     fields = {field.name: field for field in (*named, *own)}
     columns = list(dict.fromkeys([*(field.name for field in own), *times, *(field.name for field in named)]))
-    table = to_table(data, columns, pa.schema(list(fields.values())), source.name)
+    table = to_table(data, columns, pa.schema(list(fields.values())), source.name, others)
     _check_names(source, given, table.column_names)
     first = pa.array(np.zeros(table.num_rows, np.int64))
     for name, one in given.items():
@@ -72,7 +90,7 @@ def _tabled(source: ir.Source, data: Any, given: Mapping[str, Any], times: Seque
     return table
 
 
-def _framed(source: ir.Source, frame: Any, given: Mapping[str, Any], _times: Sequence[str]) -> Any:
+def _framed(source: ir.Source, frame: Any, given: Mapping[str, Any]) -> Any:
     """The same of a DataFrame of Spark's."""
     from altneu.runtime.spark.frames import with_columns
 

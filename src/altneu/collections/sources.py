@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _LONG = pa.int64()
 InsertTime = int | str | tuple[int | str | None, ...] | None
+Extra = Literal["error", "ignore"]
+"""What becomes of columns that data has and the source has not: data with some is refused, or they are left out."""
 
 CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
@@ -27,11 +29,52 @@ def is_spark_frame(data: object) -> bool:
     return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "mapInArrow")
 
 
-def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) -> pa.Table | pa.RecordBatch:
+class _Every:
+    """A container of everything."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def unread(source: ir.Source, extra: Extra, named: Iterable[object] = ()) -> Container[str]:
+    """The columns that data of a source may have although nothing reads them.
+
+    These are the source's own, of which commands by key read some, and those that are ``named`` by an argument; with
+    ``extra="ignore"`` they are all.
+
+    Raises:
+        InputError: ``extra`` is something else.
+    """
+    if extra not in ("error", "ignore"):
+        raise InputError(f'extra must be "error" or "ignore", got {extra!r}')
+    return _Every() if extra == "ignore" else {*source.schema.names, *(n for n in named if isinstance(n, str))}
+
+
+def refuse_extra(names: Iterable[str], read: Collection[str], others: Container[str], source: str) -> None:
+    """Refuse data that has a column which is neither read nor among ``others``.
+
+    Raises:
+        SchemaError: naming it.
+    """
+    for name in names:
+        if name not in read and name not in others:
+            raise SchemaError(_extra(f"the data for source {source!r}", name, read))
+
+
+def _extra(what: str, name: object, read: Collection[str]) -> str:
+    return (
+        f"{what} has {name!r}, which is not a column; the columns are: {', '.join(read)}. To leave out what is none, "
+        'pass extra="ignore"; to add it to the source, ALTER TABLE … ADD COLUMN or declare it with an.source'
+    )
+
+
+def to_table(
+    data: Any, columns: Sequence[str], schema: pa.Schema, source: str, others: Container[str] = ()
+) -> pa.Table | pa.RecordBatch:
     """Rows in any in-memory form as Arrow data.
 
-    Shape:  tuples have the values of ``columns`` in order, dictionaries their names; a source of one column takes bare
-            values too. Frames keep their own columns.
+    Shape:  tuples have the values of ``columns`` in order, dictionaries their names and perhaps ``others``, which are
+            left out; a source of one column takes bare values too. Frames keep their own columns.
 
     Raises:
         SchemaError: a value does not fit; names the row and the column.
@@ -40,7 +83,7 @@ def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) 
     if isinstance(data, pa.Table | pa.RecordBatch):
         return data
     if isinstance(data, list):
-        return _from_python(data, columns, schema, source)
+        return _from_python(data, columns, schema, source, others)
     if is_spark_frame(data):
         _refuse_stream(data, source)
         from altneu.runtime.spark.versions import to_arrow
@@ -49,7 +92,7 @@ def to_table(data: Any, columns: Sequence[str], schema: pa.Schema, source: str) 
     if hasattr(type(data), "columns") and type(data).__module__.split(".")[0] in ("pandas", "polars"):
         return _from_frame(data, source)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
-        return _from_python(list(data), columns, schema, source)
+        return _from_python(list(data), columns, schema, source, others)
     raise InputError(
         f"the rows for {source!r} must be a Spark DataFrame, an Arrow table, a pandas or Polars frame, or a list of "
         f"tuples or dictionaries, got a {type(data).__name__}; one row is a list of one"
@@ -71,7 +114,9 @@ def _from_frame(data: Any, source: str) -> pa.Table:
         ) from error
 
 
-def python_columns(rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str) -> list[pa.Array]:
+def python_columns(
+    rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str, others: Container[str] = ()
+) -> list[pa.Array]:
     """Python rows as Arrow columns of a schema's types; columns that it lacks are whole numbers.
 
     Raises:
@@ -79,7 +124,7 @@ def python_columns(rows: list[Any], columns: Sequence[str], schema: pa.Schema, s
     """
     width = len(columns)
     tuples = [
-        row if type(row) is tuple and len(row) == width else _as_tuple(row, i, columns, source)
+        row if type(row) is tuple and len(row) == width else _as_tuple(row, i, columns, source, others)
         for i, row in enumerate(rows)
     ]
     names, types = schema.names, schema.types
@@ -99,18 +144,17 @@ def python_columns(rows: list[Any], columns: Sequence[str], schema: pa.Schema, s
     return arrays
 
 
-def _from_python(rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(python_columns(rows, columns, schema, source), columns)
+def _from_python(
+    rows: list[Any], columns: Sequence[str], schema: pa.Schema, source: str, others: Container[str]
+) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(python_columns(rows, columns, schema, source, others), columns)
 
 
-def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str) -> tuple[Any, ...]:
+def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str, others: Container[str]) -> tuple[Any, ...]:
     if isinstance(row, Mapping):
-        unknown = [k for k in row if k not in columns]
+        unknown = [k for k in row if k not in columns and k not in others]
         if unknown:
-            raise SchemaError(
-                f"row {i} for source {source!r} has {unknown[0]!r}, which is not a column; "
-                f"the columns are: {', '.join(columns)}"
-            )
+            raise SchemaError(_extra(f"row {i} for source {source!r}", unknown[0], columns))
         return tuple(row.get(n) for n in columns)
     if isinstance(row, tuple | list):
         if len(row) != len(columns):

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from altneu.collections.collection import Collection
-from altneu.collections.source_weights import Diff, with_weights
+from altneu.collections.source_weights import Diff, weight_names, with_weights
+from altneu.collections.sources import Extra, unread
 from altneu.engine.catalogue import retained_source
 from altneu.engine.engine import Engine
 from altneu.engine.given import given_rows
@@ -36,22 +37,22 @@ from altneu.trace.update import Updates, consolidate
 _CHECK = "check "  # what is kept less what is made of the rows given, as an arrangement
 
 
-def backfill(engine: Engine, source: str | Collection, rows: Any, diff: Diff) -> None:
+def backfill(engine: Engine, source: str | Collection, rows: Any, diff: Diff, extra: Extra = "error") -> None:
     """Check the rows of a source, store them from now on, and commit; see ``Session.backfill``."""
     with engine.lock:
         engine.check_open()
         engine.require_stored_views()
         engine.adopt()
-        _backfill(engine, source, rows, diff)
+        _backfill(engine, source, rows, diff, extra)
 
 
-def _backfill(engine: Engine, source: str | Collection, rows: Any, diff: Diff) -> None:
+def _backfill(engine: Engine, source: str | Collection, rows: Any, diff: Diff, extra: Extra) -> None:
     declared = _declared(engine, source)
     _refuse_two_times(declared)
     _refuse_commands(declared)
     since = _compact(engine, declared.name)
     journal, table, name = engine.journal, engine.table, declared.name
-    inputs = _inputs(engine, declared, rows, diff, since)
+    inputs = _inputs(engine, declared, rows, diff, since, extra)
     plan = engine.catalogue.lowered(engine.shards, also=[declared])
     _refuse_waiting(engine, plan, name)
     layouts, mark, was_retained = table.layouts, table.mark(), name in journal.kept
@@ -144,15 +145,16 @@ def _compact(engine: Engine, name: str) -> int:
     return max(since, 0)
 
 
-def _inputs(engine: Engine, source: ir.Source, rows: Any, diff: Diff, since: int) -> Inputs:
+def _inputs(engine: Engine, source: ir.Source, rows: Any, diff: Diff, since: int, extra: Extra) -> Inputs:
     """The rows as inputs of a step, all at the present time.
 
     Raises:
         InputError: there are rows, but the source never had any.
         SchemaError: the rows do not fit its columns.
     """
-    rows, diff = with_weights(source, rows, diff)
-    inputs = given_rows(engine, source, rows, diff, since)
+    named = weight_names(diff)
+    rows, diff = with_weights(source, rows, diff, others=unread(source, extra, named))
+    inputs = given_rows(engine, source, rows, diff, since, extra, named)
     some = bool(inputs.updates.get(source.name))
     if source.name in inputs.frames and source.name not in engine.sources_filled:
         some = not rows.isEmpty()

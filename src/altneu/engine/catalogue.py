@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from altneu.collections.collection import Collection
 from altneu.engine.recent import Recent
 from altneu.errors import PlanError, StorePlanError
 from altneu.linear import Function
+from altneu.operators.lowering import arrangement_id
 from altneu.operators.source.lowering import commands_name
 from altneu.order import Lattice
 from altneu.plan import ir
 from altneu.plan.functions import aliases, changes, checked, functions_of, with_functions
-from altneu.plan.lower import arrangement_name, lower
+from altneu.plan.lower import Own, arrangement_name, lower
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.plan.rewrite import (
     NEWER,
     Choices,
     Exists,
     Joins,
+    Rule,
     Sizes,
     chosen_joins,
     optimise,
@@ -32,9 +35,17 @@ from altneu.plan.rewrite import (
 from altneu.plan.rewrite.earlier import without_needs
 from altneu.plan.rewrite.transform import replaced
 from altneu.plan.static import releasable, released
-from altneu.runtime.described import Described, is_changes_only, schema_from_text, schema_to_text
+from altneu.plan.versions import Earlier, Versions, earlier, over_earliest
+from altneu.runtime.described import (
+    Described,
+    is_changes_only,
+    schema_from_text,
+    schema_to_text,
+    versions_from_json,
+    versions_to_json,
+)
 from altneu.runtime.journal import Journal
-from altneu.runtime.stored import StoredSource
+from altneu.runtime.stored import StoredSource, StoredVersion, StoredVersions
 from altneu.types import to_ddl
 
 _PREPARED = 64  # queries that are remembered
@@ -108,26 +119,49 @@ class Catalogue:
         changes_only: Iterable[str] = (),
         also: Iterable[ir.Source] = (),
         release: Iterable[str] = (),
+        own: Mapping[str, Own | None] = MappingProxyType({}),
     ) -> Plan:
         """The plan of all views and stored sources for a number of shards, with one view more or less.
 
         ``without`` names stored sources that are about to be dropped, ``also`` are further sources to store;
         ``changes_only`` names the views of ``more`` without contents; ``release`` arrangements that are not to be
-        stored any more, beside those that are not already.
+        stored any more, beside those that are not already; ``own`` the contents of views that are redefined.
         """
         nodes = {name: node for name, node in self.nodes.items() if name != less}
         sources = [*(source for name, source in self.kept.items() if name not in without), *also]
         nodes |= more or {}
+        earlier = self.earlier(*nodes.values())
         if self._check_functions:
             nodes = {name: checked(node) for name, node in nodes.items()}
         without_contents = {*self.changes_only, *changes_only}
-        plan = lower(nodes, self._lattice, shards, sources, without_contents, self._errors_show_all(nodes))
+        plan = lower(
+            nodes,
+            self._lattice,
+            shards,
+            sources,
+            without_contents,
+            self._errors_show_all(nodes),
+            earlier,
+            self._own(own),
+        )
         if not self._journal.closed:
             return plan
         plan = replace(plan, closed=self._journal.closed)
         known = releasable(plan, _kept_as(nodes.values(), sources))
         gone = (self._journal.released | set(release)) & self._ready(known)
         return released(plan, gone - self._may_wait(plan, known, more or {}))
+
+    def _own(self, more: Mapping[str, Own | None]) -> dict[str, Own]:
+        """The contents of views that were redefined, and are not what their plans make from the start (None)."""
+        stored = {name: view["own"] for name, view in self._journal.views.items() if "own" in view}
+        known = {n: Own(o["origin"], tuple(o["key"]), schema_from_text(o["schema"])) for n, o in stored.items()}
+        return {name: contents for name, contents in {**known, **more}.items() if contents is not None}
+
+    def redefined(self, arrangements: Iterable[str]) -> int:
+        """The time from which on some arrangements have rows of the present plans of views; 0 if they always had."""
+        stored = [view["own"] for view in self._journal.views.values() if "own" in view]
+        since = {arrangement_id(own["origin"], tuple(own["key"])): own["since"] for own in stored}
+        return max((since.get(name, 0) for name in arrangements), default=0) if since else 0
 
     def _errors_show_all(self, nodes: Mapping[str, ir.Node]) -> frozenset[str]:
         """The linear nodes of views that earlier builds stored: their errors show all columns that a row came with.
@@ -191,7 +225,7 @@ class Catalogue:
             candidates = [] if schema is None else [ir.Source(name, schema, True) for name in self._journal.filled]
             for source in candidates:
                 if arrangement_name(source, tuple(source.schema.names)) == arrangement:
-                    self._journal.keep(retained_sources(source))
+                    self._journal.keep({source.name: retained_source(source)})
         self.plan = self.lowered(shards)
         self._journal.remove([name for name, schema in columns.items() if schema is None])
         self.unowned = {name for name, schema in columns.items() if schema is not None} - self.plan.arrangements.keys()
@@ -213,6 +247,51 @@ class Catalogue:
                 "source with keep=True and two times whose last view was dropped; maintain a view of that source, "
                 "declared as it was then, and the state belongs to the source again"
             )
+
+    # columns of sources -----------------------------------------------------------------------------------------------
+
+    @property
+    def versions(self) -> dict[str, Versions]:
+        """The columns that each source has and had, as far as that is recorded."""
+        return {name: _versions(stored) for name, stored in self._journal.versions.items()}
+
+    def versions_of(self, source: ir.Source) -> Versions:
+        """The columns that a source has and had: those that are recorded, or its own."""
+        stored = self._journal.versions.get(source.name)
+        return Versions.of(source.schema) if stored is None else _versions(stored)
+
+    def present(self, source: ir.Source) -> ir.Source:
+        """A source with its present columns; as it is where its columns were never those of the recorded one."""
+        versions = self.versions_of(source)
+        return versions.as_of(versions.present, source)
+
+    def earlier(self, *nodes: ir.Node) -> dict[str, Earlier]:
+        """The sources of some plans that have earlier columns, by their fingerprints."""
+        changed = {name: _versions(v) for name, v in self._journal.versions.items() if len(v["versions"]) > 1}
+        return earlier(nodes, changed) if changed else {}
+
+    def know(self, collection: Collection) -> None:
+        """Have the next commit tell the columns of a collection's sources that no commit has told."""
+        new = [source for source in sources_of(collection) if source.name not in self._journal.versions]
+        self._journal.know({source.name: versions_to_json(Versions.of(source.schema)) for source in new})
+
+    def is_read(self, source: str) -> bool:
+        """Whether a view reads a source, also one of the store that is not maintained yet, or its rows are kept."""
+        stored = [view.get("kept") for name, view in self._journal.views.items() if name not in self.nodes]
+        waiting = any(told is None or source in told.get("sources", [source]) for told in stored)
+        return waiting or source in self.sources
+
+    def retained_sources(self, node: ir.Node) -> dict[str, StoredSource]:
+        """The records of the stored sources that a view's plan reads, with their present columns, by name."""
+        sources = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
+        return {source.name: retained_source(self.present(source)) for source in sources}
+
+    def _rewritten(self, node: ir.Node, without: Sequence[Rule] = ()) -> ir.Node:
+        """A plan as rules make it, over the earliest columns of its sources that have what it reads."""
+        rewritten = optimise(node, without)
+        changed = {name: _versions(v) for name, v in self._journal.versions.items() if len(v["versions"]) > 1}
+        over = over_earliest(node, rewritten, changed) if changed else node
+        return without_indexes(rewritten if over is node else optimise(over, without))
 
     def ports(self, name: str) -> ViewPorts:
         """Where a view's contents and errors are kept.
@@ -250,6 +329,27 @@ class Catalogue:
                 f"session.drop({name!r}) forgets its state, or open another path"
             )
         return node, choices
+
+    def is_other(self, name: str, collection: Collection, joins: Joins) -> bool:
+        """Whether there is a view of this name with another plan, or with functions that have changed since."""
+        stored = self._journal.views.get(name)
+        if stored is None:
+            return False
+        try:
+            known = self.recognised(name, collection, joins)
+        except StorePlanError:
+            return True
+        fingerprint = self.nodes[name].fingerprint if name in self.nodes else stored["fingerprint"]
+        return self._optimised(name, known, joins)[0].fingerprint != fingerprint
+
+    def is_known_with(self, name: str, collection: Collection, versions: Mapping[str, Versions]) -> bool:
+        """Whether a collection is a stored view if its sources had these columns."""
+        before = self._journal.versions
+        self._journal.versions = {**before, **{source: versions_to_json(known) for source, known in versions.items()}}
+        try:
+            return not self.is_other(name, collection, "auto")
+        finally:
+            self._journal.versions = before
 
     def check_contents(self, name: str, *, contents: bool) -> None:
         """Refuse a view whose ``contents`` differ from those that it has already.
@@ -316,7 +416,7 @@ class Catalogue:
 
         With ``sizes``, which tell how many rows come first, as if there were no view of this name.
         """
-        node = without_indexes(optimise(collection.node))
+        node = self._rewritten(collection.node)
         joined, choices = chosen_joins(node, self._exists(None if sizes is None else name), joins, sizes)
         shared, orders = share_orders(joined, [node for other, node in self.nodes.items() if other != name])
         return shared, replace(choices, orders=orders)
@@ -332,7 +432,7 @@ class Catalogue:
         for written in (collection.node, without_needs(collection.node)):
             for newer in ((), *NEWER):
                 for policy in (Choices(stored["delta"], turns={**stored.get("turns", {})}), joins):
-                    joined, choices = chosen_joins(without_indexes(optimise(written, newer)), self._exists(), policy)
+                    joined, choices = chosen_joins(self._rewritten(written, newer), self._exists(), policy)
                     orders = stored.get("orders", {})
                     others.append((with_orders(joined, orders), replace(choices, orders=orders)))
         if (upon := self.upon_views(collection)) is not None:
@@ -393,7 +493,7 @@ class Catalogue:
             PlanError: there is one; the message names it.
         """
         sources = self.sources
-        for source in _sources_of(collection):
+        for source in map(self.present, sources_of(collection)):
             if sources.setdefault(source.name, source).fingerprint != source.fingerprint:
                 if source.name in self.kept and not self.readers(source.name):
                     raise PlanError(
@@ -412,7 +512,7 @@ class Catalogue:
             self.changes_only.add(name)
         self.nodes[name], self.plan = node, plan
         self.collections[name] = collection
-        self._read[name] = {source.name: source for source in _sources_of(collection)}
+        self._read[name] = {source.name: self.present(source) for source in sources_of(collection)}
         self._by_name |= self._read[name]
         self._note_static()
         self._written[collection.node.fingerprint] = node
@@ -435,6 +535,13 @@ class Catalogue:
         stored = [name for name, source in self._journal.kept.items() if "static" in source]
         return self._static.union(stored) if stored else self._static
 
+    def columns_changed(self, plan: Plan) -> None:
+        """Take up the present columns of sources; ``plan`` is made with them."""
+        read = {view: [*sources.values()] for view, sources in self._read.items()}
+        self._read = {view: {source.name: self.present(source) for source in some} for view, some in read.items()}
+        self._by_name = {name: source for sources in self._read.values() for name, source in sources.items()}
+        self.plan = plan
+
     def _note_static(self) -> None:
         sources = (source for read in self._read.values() for source in read.values())
         self._static = frozenset(source.name for source in sources if source.static)
@@ -447,6 +554,20 @@ def _changed_functions(name: str, changed: list[str]) -> str:
         f"session.drop({name!r}) and maintain the view again; or, if each function returns for every row what it "
         f"returned before, maintain({name!r}, ..., trust_functions=True)"
     )
+
+
+def _versions(stored: StoredVersions) -> Versions:
+    return _versions_of(tuple((v["schema"], tuple(v["numbers"])) for v in stored["versions"]), _items(stored))
+
+
+def _items(stored: StoredVersions) -> tuple[tuple[str, str], ...]:
+    return tuple(stored.get("defaults", {}).items())
+
+
+@lru_cache(maxsize=1024)
+def _versions_of(versions: tuple[tuple[str, tuple[int, ...]], ...], defaults: tuple[tuple[str, str], ...]) -> Versions:
+    told = [StoredVersion(schema=schema, numbers=list(numbers)) for schema, numbers in versions]
+    return versions_from_json(StoredVersions(versions=told, defaults=dict(defaults)))
 
 
 @lru_cache(maxsize=1024)
@@ -482,12 +603,6 @@ def _declared(source: ir.Source) -> str:
     if source.weight is not None:
         more += f", weight={source.weight.text}"
     return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by}{more})"
-
-
-def retained_sources(node: ir.Node) -> dict[str, StoredSource]:
-    """The records of the stored sources that a view's plan reads, by name."""
-    sources = [below for below in ir.walk(node) if isinstance(below, ir.Source) and below.keep]
-    return {source.name: retained_source(source) for source in sources}
 
 
 def _above_sources(*nodes: ir.Node) -> frozenset[str]:
@@ -529,7 +644,8 @@ def retained_source(source: ir.Source) -> StoredSource:
     return description
 
 
-def _sources_of(collection: Collection) -> list[ir.Source]:
+def sources_of(collection: Collection) -> list[ir.Source]:
+    """The sources of a collection, each as often as it is declared otherwise."""
     return [below for below in ir.walk(collection.node) if isinstance(below, ir.Source)]
 
 

@@ -17,15 +17,18 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection
-from altneu.collections.source_weights import Diff, with_weights
+from altneu.collections.source_weights import Diff, weight_names, with_weights
 from altneu.collections.sources import (
+    Extra,
     InsertTime,
     check_frame,
     commands_of,
     is_spark_frame,
     own_times,
     python_columns,
+    refuse_extra,
     to_table,
+    unread,
 )
 from altneu.engine.before import Before, Mark
 from altneu.engine.catalogue import (
@@ -33,7 +36,6 @@ from altneu.engine.catalogue import (
     check_maintained,
     described,
     refuse_events,
-    retained_sources,
 )
 from altneu.engine.closing import Closing
 from altneu.engine.frontier import Closed
@@ -378,9 +380,13 @@ class Engine(Closing):
                     self._hydrate(plan, name, collection, node, choices, retain)
             else:
                 with interrupts.deferred():
-                    self.journal.describe(name, described(plan, name, node), recorded(collection.node))
-                    self.journal.keep(retained_sources(node))
+                    arrangements = plan.arrangements_of(name) if self.catalogue.earlier(node) else None
+                    needed = {*self.journal.views[name]["arrangements"]} if arrangements is not None else set[str]()
+                    self.journal.describe(name, described(plan, name, node), recorded(collection.node), arrangements)
+                    self.journal.keep(self.catalogue.retained_sources(node))
+                    self.catalogue.know(collection)
                     self.catalogue.add(name, collection, node, plan)
+                    self.journal.remove(self.journal.unneeded(needed, plan.arrangements))
                 self._retain(name, retain)
         except BaseException:
             if name not in self.catalogue.nodes:
@@ -397,7 +403,7 @@ class Engine(Closing):
         retain: int | Literal["all"] | None,
     ) -> None:
         """Compute the arrangements of a view that do not exist yet, commit, and add the view."""
-        journal, outcome = self.journal, None
+        journal, outcome, since = self.journal, None, 0
         with journal.undoing():
             existing = journal.existing()
             if missing(plan, existing):
@@ -408,12 +414,14 @@ class Engine(Closing):
                 mode = StepMode(self.shards, imported, hydrating=True, anew=recompute)
                 outcome = self.executor.step(part, self.table, Inputs(), region, mode)
                 journal.take(outcome)
+                since = min(self.catalogue.redefined(part.read_layouts), max(journal.lower - 1, 0))
             stored_again = {n: released_name(n) for n in journal.released if n in plan.arrangements}
             encoded = described(plan, name, node)
-            arrangements, sources = plan.arrangements_of(name), retained_sources(node)
+            arrangements, sources = plan.arrangements_of(name), self.catalogue.retained_sources(node)
             functions, whole_errors = recorded(collection.node), self.catalogue.whole_errors(node)
             interrupts.check()
             with interrupts.deferred():
+                self.catalogue.know(collection)
                 journal.commit_view(
                     name,
                     node.fingerprint,
@@ -425,6 +433,7 @@ class Engine(Closing):
                     stored_again=stored_again,
                     whole_errors=whole_errors,
                     retain=retain,
+                    since=since,
                 )
                 self.catalogue.add(name, collection, node, plan)
         if outcome is not None:
@@ -612,6 +621,7 @@ class Engine(Closing):
         diff: Diff = None,
         sign: int = 1,
         kind: int | None = None,
+        extra: Extra = "error",
     ) -> None:
         """Insert rows into a source, or with ``sign=-1`` retract them; as commands if it is a set or has a key."""
         with self.lock:
@@ -629,11 +639,12 @@ class Engine(Closing):
             now = self.journal.lower
             closed = self.closed.own_of(1 + len(own)) if own else ()
             when = now if time is None else time
+            others = unread(declared, extra, weight_names(diff))
             if diff is None:
                 diff = 1
             else:
                 times = [where for where in (when, *own) if isinstance(where, str)]
-                data, diff = with_weights(declared, data, diff, sign, times)
+                data, diff = with_weights(declared, data, diff, sign, times, others)
             stamp = Stamp(
                 source,
                 schema,
@@ -650,13 +661,16 @@ class Engine(Closing):
             stamp.check_open(now)
             self.pending.threads.add(get_ident())
             if type(data) is list and stamp.is_plain:
-                updates = stamp.of_columns(python_columns(data, schema.names, schema, source), len(data))
+                updates = stamp.of_columns(python_columns(data, schema.names, schema, source, others), len(data))
             elif is_spark_frame(data) and self.spark is not None:
                 check_frame(data, stamp)
+                refuse_extra(data.columns, stamp.columns, others, source)
                 self.pending.frames.setdefault(source, []).append((data, stamp))
                 return
             else:
-                updates = stamp.updates(to_table(data, stamp.columns, schema, source))
+                table = to_table(data, stamp.columns, schema, source, others)
+                updates = stamp.updates(table)
+                refuse_extra(table.column_names, stamp.columns, others, source)
             if len(updates.diffs):
                 self.pending.updates.setdefault(source, []).append(updates)
 

@@ -6,12 +6,13 @@ source's rows, in the driver or on Spark as any other step; nothing of it is com
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace as changed
 from threading import get_ident
 from typing import Any
 
-from altneu.collections.source_weights import Diff, with_weights
-from altneu.collections.sources import commands_of
+from altneu.collections.source_weights import Diff, weight_names, with_weights
+from altneu.collections.sources import Extra, commands_of, unread
 from altneu.engine.engine import READ_ROWS, Engine
 from altneu.engine.given import given_rows
 from altneu.errors import InputError
@@ -35,19 +36,27 @@ DIFFERENCE = "difference"  # the rows that are given less those that are there, 
 DIFF = "#diff"
 
 
-def replace(engine: Engine, source: str, rows: Any, diff: Diff = None) -> None:
+def replace(engine: Engine, source: str, rows: Any, diff: Diff = None, extra: Extra = "error") -> None:
     """Make rows the contents of a source; see ``Session.replace``."""
     with engine.lock:
         engine.check_open()
-        rows, diff = with_weights(engine.source(source), rows, diff)
-        inputs = difference(engine, source, rows, diff)
+        declared, named = engine.source(source), weight_names(diff)
+        rows, diff = with_weights(declared, rows, diff, others=unread(declared, extra, named))
+        inputs = difference(engine, source, rows, diff, extra, named)
         with interrupts.deferred():
             engine.discard(source)  # what was inserted before is replaced too
             engine.pending = engine.pending.and_more(inputs)
             engine.pending.threads.add(get_ident())
 
 
-def difference(engine: Engine, source: str, rows: Any, diff: int | str = 1) -> Inputs:
+def difference(
+    engine: Engine,
+    source: str,
+    rows: Any,
+    diff: int | str = 1,
+    extra: Extra = "error",
+    named: Iterable[object] = (),
+) -> Inputs:
     """What has to be inserted now, so that the rows of the last closed time become those that are given.
 
     The caller holds the lock, and drops the rows of the source that wait for the next step: these are replaced too.
@@ -63,7 +72,8 @@ def difference(engine: Engine, source: str, rows: Any, diff: int | str = 1) -> I
     refuse_replacing(declared, diff)
     arrangement = _arrangement(engine, declared)
     _refuse_future(engine, declared, arrangement)
-    return _difference(engine, declared, arrangement, rows, diff)
+    inputs = given_rows(engine, declared, rows, diff, max(engine.lower - 1, 0), extra, named)
+    return _difference(engine, declared, arrangement, inputs)
 
 
 # what is refused ------------------------------------------------------------------------------------------------------
@@ -142,10 +152,9 @@ def _refuse_future(engine: Engine, source: ir.Source, arrangement: str) -> None:
 # the difference -------------------------------------------------------------------------------------------------------
 
 
-def _difference(engine: Engine, source: ir.Source, arrangement: str, rows: Any, diff: int | str) -> Inputs:
+def _difference(engine: Engine, source: ir.Source, arrangement: str, inputs: Inputs) -> Inputs:
     """The rows that are given less those that are there, as rows to insert at the present time."""
     now, table = max(engine.lower - 1, 0), engine.table
-    inputs = given_rows(engine, source, rows, diff, now)
     plan, layout = _plan(engine, source, arrangement)
     region = engine.region(now, now + 1, now, engine.journal.events)
     layouts, mark = table.layouts, table.mark()

@@ -7,7 +7,7 @@ arrangements that they read. ``altneu.plan.lower`` makes the plan.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -17,8 +17,9 @@ from altneu.columnar.ranking import Order, order_text
 from altneu.linear import BoundLogic, Outputs
 from altneu.linear.lineage import projections
 from altneu.operators.base import Hosting, Operation
+from altneu.operators.linear.node import Linear
 from altneu.operators.loop.node import Loop
-from altneu.operators.node import Key, Node
+from altneu.operators.node import Columns, Key, Node
 from altneu.order import Lattice
 
 
@@ -53,15 +54,36 @@ class OpenLoop:
     limit: int | None
 
 
+class Earlier(Protocol):
+    """An earlier version of a source, made of the ``present`` one by logic; ``same`` are columns that are called alike.
+
+    These have the same types in both.
+    """
+
+    @property
+    def present(self) -> Node:
+        """The source as it is now."""
+
+    @property
+    def logic(self) -> BoundLogic:
+        """What makes rows of the earlier version of its rows."""
+
+    @property
+    def same(self) -> Columns:
+        """The columns that need not be made."""
+
+
 class Lowering(Protocol):
     """A plan under construction; ``loops`` are those that are being lowered, by level.
 
     ``errors_show_all`` are fingerprints of linear nodes whose errors show all columns of a row, not only those read.
+    ``earlier`` has, by fingerprint, the sources that are earlier versions of others.
     """
 
     lattice: Lattice
     shards: int
     errors_show_all: Collection[str]
+    earlier: Mapping[str, Earlier]
     loops: dict[int, OpenLoop]
 
     def lower(self, node: Node) -> Lowered:
@@ -80,6 +102,9 @@ class Lowering(Protocol):
         notes: tuple[str, ...] = (),
     ) -> int:
         """Append an operation, in the innermost scope of its inputs where none is given; its number."""
+
+    def input_of(self, node: Linear) -> Node:
+        """What the logic of a node reads: its input, or the present version of a source if it has all of that."""
 
     def once(self, name: str, make: Callable[[], int]) -> int:
         """The operation of a name, made at the first call."""

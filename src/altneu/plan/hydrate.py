@@ -13,10 +13,38 @@ from functools import cached_property
 from types import MappingProxyType
 
 from altneu.errors import HydrationError
-from altneu.linear import Filter, Project, Step
+from altneu.linear import BoundLogic, Filter, Project, Step
 from altneu.linear.asked import Cut
-from altneu.operators.arrange.operation import ArrangeOp, ReadOp
+from altneu.operators.arrange.operation import ArrangeOp, FromOp, ReadOp
+from altneu.operators.concat.operation import ConcatOp
+from altneu.operators.linear.operation import LinearOp
 from altneu.plan.physical import PhysicalNode, Plan, Port, scheduled
+from altneu.trace.batch import Layout
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where the rows of a source are when its columns have changed: an arrangement with earlier ones, and their logic.
+
+    ``into`` is the arrangement of the present rows, of a source that takes commands; ``waiting`` that of its commands,
+    of which there are none.
+    """
+
+    source: str
+    arrangement: str
+    layout: Layout
+    logic: BoundLogic
+    into: str | None = None
+    waiting: str | None = None
+
+
+@dataclass(frozen=True)
+class Former:
+    """The former contents of a view that is redefined: from ``time`` on they are those of its plan."""
+
+    arrangement: str
+    layout: Layout
+    time: int
 
 
 @dataclass
@@ -26,6 +54,8 @@ class _Cutter:
     filled: Collection[str]
     called: Mapping[str, str]
     view: str
+    stored: Stored | None = None
+    former: Mapping[str, Former] = field(default_factory=dict)
     nodes: list[PhysicalNode] = field(default_factory=list)
     made: dict[int, int | None] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
@@ -68,11 +98,48 @@ class _Cutter:
         if loop := self.plan.loop_around(node.scope):
             inside = self.loops[loop]
             return [p.node for j in inside for p in self.plan.nodes[j].inputs if p.node not in inside]
-        if not self.plan.has_moments(node) and (
-            self._is_readable(node) or i in self.readers or self.wider(i) is not None
+        if self._is_stored(i) or (
+            not self.plan.has_moments(node)
+            and (self._is_readable(node) or i in self.readers or self.wider(i) is not None)
         ):
             return []
         return [p.node for p in node.inputs]
+
+    def _is_stored(self, i: int) -> bool:
+        """Whether its rows are those of an arrangement with earlier columns."""
+        if self.stored is None:
+            return False
+        keeps = self.plan.nodes[i].operation.keeps
+        if self.stored.into is not None:
+            return keeps is not None and keeps[0] == self.stored.into
+        return self.plan.source_of.get(i) == self.stored.source
+
+    def _read_stored(self, node: PhysicalNode) -> int:
+        """Read the arrangement with earlier columns, and make the present ones."""
+        stored = self.stored
+        assert stored is not None
+        scope, schema = node.scope, stored.layout.schema
+        read = self.add(PhysicalNode(ReadOp(stored.arrangement), (), 0, schema, label="read earlier", scope=scope), ())
+        made = PhysicalNode(LinearOp(stored.logic), (), 0, node.schema, label="earlier rows", scope=scope)
+        rows = self.add(made, (Port(read),))
+        if stored.into is None:
+            return rows
+        assert node.operation.keeps is not None
+        return self.add(replace(node, operation=ArrangeOp(*node.operation.keeps)), (Port(rows),))
+
+    def _redefined(self, node: PhysicalNode, former: Former) -> int:
+        """Arrange what a view's plan makes less what the view had, as a change at the next time."""
+        scope, schema = node.scope, former.layout.schema
+        parts = list[Port]()
+        for port in node.inputs:
+            if (made := self.made[port.node]) is not None:
+                rows = PhysicalNode(FromOp(former.time), (), 0, node.schema, label="from now on", scope=scope)
+                parts.append(Port(self.add(rows, (Port(made, port.output),))))
+        read = PhysicalNode(ReadOp(former.arrangement), (), 0, schema, label="read former contents", scope=scope)
+        gone = PhysicalNode(FromOp(former.time, gone=True), (), 0, schema, label="less", scope=scope)
+        parts.append(Port(self.add(gone, (Port(self.add(read, ())),))))
+        both = PhysicalNode(ConcatOp(), (), 0, node.schema, label="concat", scope=scope)
+        return self.add(node, (Port(self.add(both, tuple(parts))),))
 
     def _is_readable(self, node: PhysicalNode) -> bool:
         operation = node.operation
@@ -81,6 +148,10 @@ class _Cutter:
     def _make(self, i: int) -> int | None:
         node = self.plan.nodes[i]
         operation = node.operation
+        if self._is_stored(i):
+            return self._read_stored(node)
+        if isinstance(operation, ArrangeOp) and operation.arrangement in self.former:
+            return self._redefined(node, self.former[operation.arrangement])
         moments = self.plan.has_moments(node)  # nothing keeps what was there at a moment: it is made again
         if isinstance(operation, ArrangeOp) and operation.arrangement in self.existing:
             if not moments and not operation.is_released:  # that has nothing: it is passed on again
@@ -216,24 +287,31 @@ def hydration_plan(
     existing: Collection[str],
     filled: Collection[str],
     called: Mapping[str, str] = MappingProxyType({}),
+    stored: Stored | None = None,
+    former: Mapping[str, Former] = MappingProxyType({}),
 ) -> tuple[Plan, frozenset[str], frozenset[str]]:
     """The plan that fills what does not exist yet, the arrangements it is given, and those that it computes again.
 
     Shape:  ``existing`` names the arrangements that hold state, ``filled`` the sources that ever had rows; ``called``
-            is how ``session.backfill`` is given those that it takes, for the error.
+            is how ``session.backfill`` is given those that it takes, for the error; ``stored`` where the rows of a
+            source are whose columns change; ``former`` has, by their arrangements, the former contents of views that
+            are redefined.
 
     Raises:
         HydrationError: a source's rows are needed and not stored.
     """
-    cutter = _Cutter(plan, existing, filled, called, view)
+    cutter = _Cutter(plan, existing, filled, called, view, stored, former)
     for name, i in plan.arrangements.items():
-        if name not in existing:
+        if name not in existing and (stored is None or name != stored.waiting):
             cutter.need(i)
     layouts = {
         n: o.layout
         for n, i in plan.arrangements.items()
         if isinstance(o := plan.nodes[i].operation, ArrangeOp) and n in cutter.read
     }
+    layouts |= {one.arrangement: one.layout for one in former.values()}
+    if stored is not None:
+        layouts[stored.arrangement] = stored.layout
     nodes, schedule = scheduled(cutter.nodes, plan.scopes)
     hydration = Plan(plan.lattice, nodes, read_layouts=layouts, scopes=plan.scopes, schedule=schedule)
     return hydration, frozenset(cutter.given), frozenset(cutter.anew)

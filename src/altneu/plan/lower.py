@@ -10,7 +10,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -24,6 +25,7 @@ from altneu.operators.base import LOGIC_ERRORS, Hosting, Operation
 from altneu.operators.calculus.lowering import lower_differentiate, lower_integrate, lower_tell_moment, lower_to_neu
 from altneu.operators.calculus.operation import IntegrateOp
 from altneu.operators.concat.lowering import lower_concat, lower_consolidate, lower_inspect
+from altneu.operators.concat.operation import ConcatOp
 from altneu.operators.delta_join.lowering import lower_delta_join
 from altneu.operators.feedback.lowering import lower_recurred
 from altneu.operators.join.lowering import lower_join
@@ -31,7 +33,7 @@ from altneu.operators.latest.lowering import lower_latest
 from altneu.operators.linear.lowering import lower_linear
 from altneu.operators.loop.lowering import lower_enter_at, lower_result, lower_variable
 from altneu.operators.loop.operation import EnterOp, LeaveOp
-from altneu.operators.lowering import Lowered, OpenLoop, arrangement_id
+from altneu.operators.lowering import Earlier, Lowered, OpenLoop, arrangement_id
 from altneu.operators.node import Key
 from altneu.operators.reduce.lowering import lower_reduce
 from altneu.operators.reduce_core.lowering import lower_reduce_core
@@ -41,6 +43,19 @@ from altneu.order import Lattice
 from altneu.plan import ir
 from altneu.plan.physical import ROOT, PhysicalNode, Plan, Port, Scope, ViewPorts, scheduled, scope_lattice
 from altneu.trace.batch import Layout
+
+
+class Own(NamedTuple):
+    """The contents of a view that was redefined: what they are called after, and how they lie."""
+
+    origin: str
+    key: Key
+    schema: pa.Schema
+
+    @property
+    def arrangement(self) -> str:
+        """The name of their arrangement."""
+        return arrangement_id(self.origin, self.key)
 
 
 @dataclass
@@ -55,6 +70,7 @@ class Lowering:
     readers: Mapping[str, int] = field(default_factory=dict)
     shards: int = 1
     errors_show_all: Collection[str] = ()
+    earlier: Mapping[str, Earlier] = field(default_factory=dict)
     nodes: list[PhysicalNode] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=lambda: [ROOT])
     done: dict[str, Lowered] = field(default_factory=dict)
@@ -219,11 +235,22 @@ class Lowering:
         """Lower a node and all it depends on, once; inputs first, so that a plan may be of any depth."""
         name = self.name_of(node)
         if name not in self.done:
-            for below in ir.ordered(node, below=_lowered_first, without=lambda n: self.name_of(n) in self.done):
+            for below in ir.ordered(node, below=self._lowered_first, without=lambda n: self.name_of(n) in self.done):
                 if (place := self.name_of(below)) not in self.done:
                     _check_times(below)
                     self.done[place] = self._noted(self._lower(below))
         return self.done[name]
+
+    def _lowered_first(self, node: ir.Node) -> Sequence[ir.Node]:
+        return (self.input_of(node),) if isinstance(node, ir.Linear) else _lowered_first(node)
+
+    def input_of(self, node: ir.Linear) -> ir.Node:
+        """What the logic of a node reads: its input, or the present version of a source if it has all of that."""
+        earlier = self.earlier.get(node.input.fingerprint)
+        if earlier is None or not node.logic.columns_read(node.input.schema) <= earlier.same:
+            return node.input
+        present = earlier.present
+        return present if node.logic.output(present.schema).equals(node.schema) else node.input
 
     def _noted(self, lowered: Lowered) -> Lowered:
         """Note for the plan how the rows of a port are partitioned."""
@@ -241,15 +268,19 @@ class Lowering:
         if source.commanded_by is None:
             sources.keep(self, source, port)
 
-    def view(self, node: ir.Node, *, changes_only: bool = False) -> ViewPorts:
+    def view(self, node: ir.Node, *, changes_only: bool = False, own: Own | None = None) -> ViewPorts:
         """Keep a collection's contents, and the errors of everything it is computed from, each origin once.
 
-        With ``changes_only`` an arrangement of its own replaces the contents; it retains none of them.
+        With ``changes_only`` an arrangement of its own replaces the contents; it retains none of them. So does one of
+        the view's ``own``, which has the contents as they were before the view was redefined.
         """
         index = node if isinstance(node, ir.ArrangedBy) else None
         while isinstance(node, ir.ArrangedBy):
             node = node.input
         lowered = self.lower(node)
+        if own is not None:
+            contents = self._own(lowered, own)
+            return ViewPorts(self._arrangement(contents), self._errors(node), own.schema, changes_only=False)
         key = lowered.spread or tuple(node.schema.names)  # of the empty key: by row, in all the shards
         order: tuple[Order, ...] = ()
         if index is not None:
@@ -257,6 +288,15 @@ class Lowering:
         label = "changes" if changes_only else "contents"
         contents = self.arrange(lowered, key, node.fingerprint, label, order, changes_only=changes_only)
         return ViewPorts(self._arrangement(contents), self._errors(node), node.schema, changes_only)
+
+    def _own(self, lowered: Lowered, own: Own) -> int:
+        """An arrangement that no other operation reads, because it had other rows once."""
+        port, layout = lowered.port, Layout(own.schema, own.key, self.lattice_in(self.scope_of(lowered)))
+        if not self._schema(port).equals(own.schema):  # it says of more columns that they may be null
+            port = Port(self.add(ConcatOp(), (port,), own.schema, label="contents"))
+        exchange = None if lowered.spread is not None and lowered.spread == own.key else own.key
+        operation = ArrangeOp(arrangement_id(own.origin, own.key), layout)
+        return self.add(operation, (port,), own.schema, exchange=exchange, label="contents", logical=own.origin)
 
     def _errors(self, node: ir.Node) -> tuple[str, ...]:
         """Arrangements of the errors of everything a view is computed from: one an origin, so diamonds multiply none.
@@ -425,18 +465,23 @@ def lower(
     sources: Iterable[ir.Source] = (),
     changes_only: Collection[str] = (),
     errors_show_all: Collection[str] = (),
+    earlier: Mapping[str, Earlier] = MappingProxyType({}),
+    own: Mapping[str, Own] = MappingProxyType({}),
 ) -> Plan:
     """Lower every view of a session, and ``sources`` whose rows are retained, into one plan that shares what is common.
 
     ``changes_only`` names the views that have no contents, ``errors_show_all`` the fingerprints of linear nodes whose
-    errors show all columns of a row, and not those alone that are read.
+    errors show all columns of a row, and not those alone that are read; ``earlier`` has, by fingerprint, the sources
+    that are earlier versions of others; ``own`` the contents of views that were redefined.
     """
     readers = Counter(node.fingerprint for node in views.values())
     for node in ir.walk(*views.values()):
         beside = [below for below in node.lowered_first if below not in node.inputs]
         readers.update(below.fingerprint for below in (*node.inputs, *beside))
-    lowering = Lowering(lattice, readers, shards, errors_show_all)
-    ports = {name: lowering.view(node, changes_only=name in changes_only) for name, node in views.items()}
+    lowering = Lowering(lattice, readers, shards, errors_show_all, earlier)
+    ports = {
+        name: lowering.view(node, changes_only=name in changes_only, own=own.get(name)) for name, node in views.items()
+    }
     for source in sources:
         lowering.keep(source)
     plan = lowering.plan(ports)

@@ -27,6 +27,7 @@ from altneu.runtime.stored import (
     StoredDefinition,
     StoredSource,
     StoredStream,
+    StoredVersions,
     StoredView,
     arrangements_in,
     changes_of,
@@ -36,6 +37,7 @@ from altneu.runtime.stored import (
     session_in,
     sources_in,
     streams_in,
+    versions_in,
     views_in,
 )
 from altneu.store import Json, MemoryStore, Store
@@ -60,7 +62,8 @@ class Journal:
     at or beyond ``own`` are closed; ``filled`` names the sources
     that ever had rows; ``views`` holds, by name, the fingerprint of each view's plan, the least time it can be read at
     and the arrangements it needs; ``kept``, by name, the sources whose rows are kept; ``streams`` how far each stream
-    was taken; ``definitions`` what statements have defined, by name. ``steps`` counts the steps committed here,
+    was taken; ``versions`` the columns that a source has and had; ``definitions`` what statements have defined, by
+    name. ``steps`` counts the steps committed here,
     ``commits`` what was committed in memory and in the store; ``closed`` names the sources that take no more rows,
     ``released`` the arrangements that are not stored because of that;
     ``began`` is where the last advance began, whose updates of views are kept separately; ``is_open`` says whether a
@@ -90,11 +93,13 @@ class Journal:
         self.closed, self.released = frozenset(known.get("closed", [])), frozenset(known.get("released", []))
         self.views, self.streams = views_in(state), streams_in(state)
         self.definitions, self.kept = definitions_in(state), sources_in(state)
+        self.versions = versions_in(state)
         self._defining: dict[str, StoredDefinition | None] = {}  # by name, for the next commit
         self._forgotten: set[str] = set()  # sources of which the next commit tells nothing more
         self._new: Outputs | None = None
         self._views_to_describe: set[str] = set()  # views of which the next commit tells more than the last one did
         self._sources_to_describe: set[str] = set()  # and kept sources
+        self._columns_to_describe: set[str] = set()  # and the columns of sources
 
     def undoing(self, *, step: bool = False) -> Undoing:
         """Undo what happens to the state inside, if it raises: a step that failed never happened. Gives the mark."""
@@ -215,7 +220,7 @@ class Journal:
             self._commit(self.lower, {}, [f"stream/{name}"], {"unfollowed": name})
         del self.streams[name]
 
-    def commit_view(
+    def commit_view(  # noqa: PLR0913  # options, each by its name
         self,
         name: str,
         fingerprint: str,
@@ -228,18 +233,21 @@ class Journal:
         stored_again: Mapping[str, str] = MappingProxyType({}),
         whole_errors: Sequence[str] = (),
         retain: int | Literal["all"] | None = None,
+        since: int = 0,
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it.
 
         With it come the sources it is made of whose rows are ``kept`` from now on, as ``kept_sources`` tells them.
         ``stored_again`` are released arrangements that the view needs, each with the state that had its future updates.
         ``whole_errors`` are linear nodes whose errors show all columns, because a view of an earlier build has them.
+        It can be read from ``since`` on, and from no time that is not retained.
         """
+        since = max(since, self.since)
         removed = [f"arrangement/{n}/{s}" for waits in stored_again.values() for n, s in self.table.remove(waits)]
         released = self.released - stored_again.keys()
         view: StoredView = {
             "fingerprint": fingerprint,
-            "since": self.since,
+            "since": since,
             "lower": self.lower,
             "versions": _versions(),
             "arrangements": arrangements,
@@ -256,7 +264,7 @@ class Journal:
         if whole_errors:
             view["whole_errors"] = [*whole_errors]
         if retain is not None:
-            view["retain"] = {"times": retain, "start": self.since}
+            view["retain"] = {"times": retain, "start": since}
         if self.table.durable:
             values = self._session(released=sorted(released)) | {f"view/{name}": view}
             values |= {f"kept/{source}": value for source, value in sources.items() if source not in self.kept}
@@ -292,7 +300,7 @@ class Journal:
         if self._forgotten:
             closed = sorted(self.closed - self._forgotten)
             values |= self._session(filled=sorted(self.filled - self._forgotten), closed=closed)
-            removed += [f"{kind}/{name}" for name in self._forgotten for kind in ("stream", "kept")]
+            removed += [f"{kind}/{name}" for name in self._forgotten for kind in ("stream", "kept", "schema")]
         return values, [key for key in removed if key in self.store.state]
 
     def _defined(self) -> None:
@@ -303,18 +311,103 @@ class Journal:
                 self.definitions[name] = value
         self.filled -= self._forgotten
         self.closed -= self._forgotten
-        for table in (self.streams, self.kept):
+        for table in (self.streams, self.kept, self.versions):
             for name in self._forgotten:
                 table.pop(name, None)
         self._sources_to_describe -= self._forgotten
+        self._columns_to_describe -= self._forgotten
         self._defining, self._forgotten = {}, set()
 
-    def describe(self, name: str, described: Described, functions: list[Recorded]) -> None:
-        """Have the next commit tell how a view is kept and what its functions read, where that is not told yet."""
+    def describe(
+        self, name: str, described: Described, functions: list[Recorded], arrangements: list[str] | None = None
+    ) -> None:
+        """Have the next commit tell how a view is kept and what its functions read, where that is not told yet.
+
+        Over a source whose columns have changed since, it needs the ``arrangements`` of now.
+        """
         view, kept = self.views[name], described.to_json()
-        if (view.get("kept"), view.get("functions")) != (kept, functions):
-            self.views[name] = {**view, "kept": kept, "functions": functions}
+        arrangements = view["arrangements"] if arrangements is None else arrangements
+        if (view.get("kept"), view.get("functions"), view["arrangements"]) != (kept, functions, arrangements):
+            self.views[name] = {**view, "kept": kept, "functions": functions, "arrangements": arrangements}
             self._views_to_describe.add(name)
+
+    def know(self, versions: Mapping[str, StoredVersions]) -> None:
+        """Have the next commit tell which columns sources have."""
+        self.versions |= versions
+        self._columns_to_describe |= versions.keys()
+
+    def commit_versions(
+        self,
+        name: str,
+        versions: StoredVersions,
+        kept: StoredSource | None,
+        views: Mapping[str, StoredView],
+        gone: Collection[str],
+        called: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Commit that a source has other columns from now on, with the states that were filled for that.
+
+        ``kept`` is its record if its rows are kept, ``views`` what is known of views from now on; the arrangements
+        ``gone`` go, and the contents of views have other names where they are ``called`` so, as in
+        ``commit_redefined``.
+        """
+        told = self._outputs_called(called)
+        removed = [f"arrangement/{n}/{s}" for a in gone for n, s in self.table.remove(a)]
+        removed += [f"new/{a}" for a in gone]
+        before = self.versions.get(name)
+        self.versions[name] = versions
+        try:
+            if self.table.durable:
+                values: dict[str, object] = {f"schema/{name}": versions}
+                values |= {f"view/{view}": value for view, value in views.items()}
+                values |= {} if kept is None else {f"kept/{name}": kept}
+                values |= {**told, **(self._session(open=True) if called else {})}
+                self._commit(self.lower, values, [k for k in removed if k in self.store.state], {"altered": name})
+            else:
+                self._defined()
+        except BaseException:
+            if before is not None:
+                self.versions[name] = before
+            raise
+        self.views |= views
+        if kept is not None:
+            self.kept[name] = kept
+        self.is_open, self.commits = self.is_open or bool(called), self.commits + 1
+
+    def commit_redefined(
+        self,
+        views: Mapping[str, StoredView],
+        sources: Mapping[str, StoredSource],
+        gone: Collection[str],
+        called: Mapping[str, str],
+    ) -> None:
+        """Commit that views have other plans from now on, with the states that were filled for that.
+
+        What is different waits in them for the next time.
+
+        ``called`` are the names of the arrangements that have the contents of now, by those of before: the changes of
+        the last advance are theirs. The arrangements ``gone`` go.
+        """
+        state, told = self.store.state, self._outputs_called(called)
+        removed = [f"arrangement/{n}/{s}" for a in gone for n, s in self.table.remove(a)]
+        removed += [f"new/{a}" for a in gone]
+        if self.table.durable:
+            values: dict[str, object] = {f"view/{view}": value for view, value in views.items()}
+            values |= {f"kept/{name}": value for name, value in sources.items() if name not in self.kept}
+            values |= {**told, **self._session(open=True)}
+            self._commit(self.lower, values, [k for k in removed if k in state], {"redefined": sorted(views)})
+        else:
+            self._defined()
+        self.views |= views
+        self.kept |= sources
+        self.is_open, self.commits = True, self.commits + 1
+
+    def _outputs_called(self, called: Mapping[str, str]) -> dict[str, object]:
+        """The changes of the last advance under other names of their arrangements, as values of a commit."""
+        state = self.store.state
+        if self._new is not None:
+            self._new = {**self._new, **{now: self._new[was] for was, now in called.items() if was in self._new}}
+        return {f"new/{now}": state[f"new/{was}"] for was, now in called.items() if f"new/{was}" in state}
 
     def retain(self, name: str, retain: int | Literal["all"], start: int) -> None:
         """Commit how much history a view retains from now on; it has that from ``start`` on."""
@@ -383,6 +476,12 @@ class Journal:
         if arrangements:
             self._remove(arrangements, [], {"removed": len(arrangements)})
 
+    def unneeded(self, arrangements: Collection[str], needed: Collection[str]) -> set[str]:
+        """Those of some arrangements that hold state and that neither a view nor a plan needs."""
+        others = {name for view in self.views.values() for name in view["arrangements"]}
+        held = {name for name, _ in (*self.table.live, *self.table.stored)} if arrangements else set[str]()
+        return held.intersection(arrangements).difference(others, needed)
+
     @property
     def forgotten(self) -> Collection[str]:
         """The sources of which the next commit tells nothing more."""
@@ -419,7 +518,8 @@ class Journal:
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
         views = {f"view/{n}": self.views[n] for n in self._views_to_describe if f"view/{n}" not in delete}
         sources = {f"kept/{n}": self.kept[n] for n in self._sources_to_describe - self._forgotten}
-        values = {**views, **sources, **values, **changed}
+        columns = {f"schema/{n}": self.versions[n] for n in self._columns_to_describe - self._forgotten}
+        values = {**views, **sources, **columns, **values, **changed}
         defined, removed = self._definition_changes()
         values, delete = {**values, **defined}, [*delete, *removed]
         named = set(blob_names(values))
@@ -429,6 +529,7 @@ class Journal:
         self.store.commit(frontier, stored, delete, blobs, described)
         self._views_to_describe.clear()
         self._sources_to_describe.clear()
+        self._columns_to_describe.clear()
         self._defined()
         self.table.committed()
 

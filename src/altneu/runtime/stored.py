@@ -120,6 +120,19 @@ class StoredRetain(TypedDict):
     start: int
 
 
+class StoredOwn(TypedDict):
+    """The contents of a view that was redefined: what they are called after, and how they lie.
+
+    ``number`` is that of its plan, which counts from the time ``since`` on.
+    """
+
+    origin: str
+    key: list[str]
+    schema: str
+    number: int
+    since: int
+
+
 class StoredView(TypedDict):
     """What a store knows of a view; the keys that are not required are absent in the first stores."""
 
@@ -137,6 +150,7 @@ class StoredView(TypedDict):
     added: NotRequired[int]
     retain: NotRequired[StoredRetain]
     turns: NotRequired[Mapping[str, list[int]]]
+    own: NotRequired[StoredOwn]
 
 
 class StoredWeight(TypedDict):
@@ -160,6 +174,20 @@ class StoredSource(TypedDict):
     static: NotRequired[bool]
     append_only: NotRequired[bool]
     weight: NotRequired[StoredWeight]
+
+
+class StoredVersion(TypedDict):
+    """The columns of a source at one time, with the numbers that they have for good."""
+
+    schema: str
+    numbers: list[int]
+
+
+class StoredVersions(TypedDict):
+    """The versions of a source's columns, the present one last; ``defaults`` are by number, each a record batch."""
+
+    versions: list[StoredVersion]
+    defaults: NotRequired[dict[str, str]]
 
 
 class StoredStream(TypedDict):
@@ -187,6 +215,8 @@ class StoredDefinition(TypedDict):
     columns: NotRequired[str]
     raw: NotRequired[str]
     indexes: NotRequired[dict[str, list[list[str]]]]
+    versions: NotRequired[dict[str, int]]
+    altered: NotRequired[list[str]]
 
 
 class StoredSession(TypedDict, total=False):
@@ -214,6 +244,11 @@ def views_in(state: State) -> dict[str, StoredView]:
 def sources_in(state: State) -> dict[str, StoredSource]:
     """The sources of a commit whose rows are retained, by name."""
     return {key[5:]: cast(StoredSource, value) for key, value in state.items() if key.startswith("kept/")}
+
+
+def versions_in(state: State) -> dict[str, StoredVersions]:
+    """The versions of the columns of sources of a commit, by name."""
+    return {key[7:]: cast(StoredVersions, value) for key, value in state.items() if key.startswith("schema/")}
 
 
 def streams_in(state: State) -> dict[str, StoredStream]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from altneu.collections.source_weights import with_weights
+from altneu.collections.source_weights import weight_names, with_weights
 from altneu.collections.sources import check_columns
 from altneu.engine.engine import Engine
 from altneu.engine.replace import refuse_replacing
@@ -31,6 +31,7 @@ class SparkStream(Stream):
     def __init__(
         self, engine: Engine, registry: Registry, frame: DataFrame, source: ir.Source, options: Options
     ) -> None:
+        given = options.time, options.command, *weight_names(options.diff)
         frame, diff = with_weights(source, frame, options.diff)
         options = replace(options, diff=diff)
         super().__init__(engine, registry, source, options)
@@ -45,6 +46,8 @@ class SparkStream(Stream):
         self._check_late()
         if options.snapshots:
             self._check_snapshots()
+        several = options.time if isinstance(options.time, tuple) else ()
+        self._refuse_extra(frame.columns, schema.names, (*given, *several))
         in_order = not options.snapshots and source.commanded_by is not None
         self.delivery: Called | Relay = (
             Relay(self.frame, in_order=in_order) if is_connect(frame) else Called(self.frame)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time as clock
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from altneu.collections.source_weights import Diff
-from altneu.collections.sources import commands_of, own_times
+from altneu.collections.sources import Extra, commands_of, own_times, refuse_extra, unread
 from altneu.engine.engine import Engine
 from altneu.engine.history import Step
 from altneu.engine.replace import difference
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
     OnStep = Callable[["Status", Step], object]
 
+_NAME = re.compile(r"\w+")  # what an expression may read
+
 
 @dataclass(frozen=True)
 class Options:
@@ -58,6 +61,7 @@ class Options:
     max_rows: int | None = None
     restart: str | None = None
     snapshots: bool = False
+    extra: Extra = "error"
     on_step: OnStep | None = None
 
 
@@ -153,6 +157,15 @@ class Stream(ABC):
             )
         kind: int | str = COMMANDS.index(command) if command in COMMANDS else KIND
         return commands_of(source, self.engine.next_call(), kind)
+
+    def _refuse_extra(self, names: Iterable[str], read: Sequence[str], given: Iterable[object]) -> None:
+        """Refuse columns that neither the source has nor an option reads, by a name or in an expression.
+
+        Raises:
+            SchemaError: naming one.
+        """
+        words = [word for text in given if isinstance(text, str) for word in (text, *_NAME.findall(text))]
+        refuse_extra(names, read, unread(self.source, self.options.extra, words), self.name)
 
     def _check_late(self) -> None:
         """Refuse late rows for which there is no source."""
@@ -291,7 +304,11 @@ class Stream(ABC):
     def _take_piece(self, rows: Any, done: tuple[str, int, str, int, int], *, snapshot: bool) -> None:
         """Take the rows of a piece in a step; of a ``snapshot`` they are all that the source has from then on."""
         with self.engine.lock:
-            self.engine.source(self.name)  # a view may have been dropped meanwhile, the last that read it
+            present = self.engine.source(self.name)  # a view may have been dropped meanwhile, the last that read it
+            if present.fingerprint != self.source.fingerprint:
+                raise StreamError(
+                    f"the columns of source {self.name!r} have changed: follow the stream again with these"
+                )
             lower, record = self.engine.lower, self.record
             bounds = self._bounds()
             if snapshot:
@@ -322,7 +339,7 @@ class Stream(ABC):
     def _difference(self, rows: Any) -> Inputs:
         """The rows of a snapshot less those of the source."""
         return difference(
-            self.engine, self.name, rows, DIFF if isinstance(self.options.diff, str) else self.options.diff
+            self.engine, self.name, rows, DIFF if isinstance(self.options.diff, str) else self.options.diff, "ignore"
         )
 
     def _bounds(self) -> Bounds:

@@ -69,13 +69,19 @@ class TableStream(Stream):
         self._pause = POLL
         self._until: int | None = None
 
-    def _check_columns(self, there: pa.Schema) -> None:
+    def _check_columns(self, there: pa.Schema) -> pa.Schema:
         """Refuse a table whose columns are not those of the source, or of other types.
+
+        What the source got after its first rows, the table may get later.
 
         Raises:
             SchemaError: the message names the column and both types.
         """
-        source = self.source
+        source, versions = self.source, self.engine.catalogue.versions_of(self.source)
+        added = [f for n, f in versions.present.by_number.items() if n not in versions.all[0].numbers and f.nullable]
+        for column in added:
+            if column.name in source.schema.names and column.name not in there.names:
+                there = there.append(column)
         frontier = Antichain.of(self.engine.lattice, 0)
         Stamp(source.name, source.schema, self.engine.lattice, frontier, 0, 1).updates(there.empty_table())
         for column in self._numbers:
@@ -86,6 +92,8 @@ class TableStream(Stream):
                     f"{what}={column!r} of source {self.name!r} must be a column of the table with whole numbers, "
                     f"got {'none of this name' if kind is None else named(kind)}; without Spark it is no expression"
                 )
+        self._refuse_extra(there.names, source.schema.names, self._numbers)
+        return there
 
     # life -----------------------------------------------------------------------------------------------------------
 
@@ -157,7 +165,7 @@ class TableStream(Stream):
         return again
 
     def _difference(self, rows: Any) -> Inputs:
-        return difference(self.engine, self.name, rows, 1 if self.source.commanded_by else DIFF)
+        return difference(self.engine, self.name, rows, 1 if self.source.commanded_by else DIFF, "ignore")
 
     # versions ---------------------------------------------------------------------------------------------------------
 

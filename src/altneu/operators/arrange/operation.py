@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.ranking import order_text
 from altneu.operators.arrange.retention import EVERY_UPDATE, NOTHING, Retention
-from altneu.operators.base import BY_KEY, CHANGE, MANY_ROWS, ArrangementState, Here, Operation, Outputs
+from altneu.operators.base import BY_KEY, CHANGE, MANY_ROWS, ArrangementState, Here, Operation, Outputs, RowByRow
+from altneu.order import difference
 from altneu.trace.batch import PACKED_ROWS, Arranged, Layout
 from altneu.trace.update import Updates
 
@@ -46,6 +48,32 @@ class ReadOp(Operation, tag="ReadOp", kind="read"):
 
     def exchange_key(self, schema: pa.Schema) -> None:
         """It has no input."""
+
+
+@dataclass(frozen=True)
+class FromOp(RowByRow, tag="FromOp", kind="from"):
+    """Updates as they count from a time on: earlier ones at that time.
+
+    With ``gone`` these alone, retracted: what was there goes.
+    """
+
+    at_each_time = False
+
+    time: int
+    gone: bool = False
+
+    def step(self, here: Here) -> Outputs:
+        """The updates, at the time or later."""
+        parts = here.received()
+        if not parts:
+            return [None]
+        updates = Updates.concat(parts, here.schema, here.lattice.width)
+        if self.gone:
+            updates = updates.filter(updates.times[0] < self.time)
+        times = updates.times.copy()
+        np.maximum(times[0], self.time, out=times[0])
+        diffs = difference.negate(updates.diffs) if self.gone else updates.diffs
+        return [here.summed(replace(updates, times=times, diffs=diffs))]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def lower_linear(to: Lowering, node: Linear) -> Lowered:
     So it is where a table function follows a reduce, whose rows are few: what it makes can then flow.
     The names of arrangements do not depend on which it is, for another view may change it.
     """
-    below, host = to.lower(node.input), to.host_of(node.input)
+    below, host = to.lower(to.input_of(node)), to.host_of(node.input)
     logic = (
         node.logic.with_event_times()
         if own_times(to.lattice_in(to.scope_of(below))) == 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from altneu.operators.arrange.operation import ArrangeOp
-from altneu.operators.lowering import Lowered, Lowering, Port, arrangement_id
+from altneu.operators.linear.operation import LinearOp
+from altneu.operators.lowering import Earlier, Lowered, Lowering, Port, arrangement_id, spread_after
 from altneu.operators.node import Key
 from altneu.operators.source.keyed import command_schema
 from altneu.operators.source.node import Constant, Source
@@ -14,6 +15,8 @@ from altneu.trace.batch import Layout
 
 def lower_source(to: Lowering, node: Source) -> Lowered:
     """Rows as they were inserted; where rows replace each other, as commands."""
+    if (earlier := to.earlier.get(node.fingerprint)) is not None:
+        return _earlier(to, node, earlier)
     if node.commanded_by is not None:
         return _commanded(to, node, node.commanded_by)
     scope = to.event_scope(node.coordinates) if node.coordinates else 0
@@ -23,6 +26,14 @@ def lower_source(to: Lowering, node: Source) -> Lowered:
     if node.keep:
         keep(to, node, port)
     return Lowered(port, None, settled=False)
+
+
+def _earlier(to: Lowering, node: Source, earlier: Earlier) -> Lowered:
+    """The rows of the present version as they would have been then."""
+    below = to.lower(earlier.present)
+    label = f"source {node.name} with earlier columns"
+    number = to.add(LinearOp(earlier.logic), (below.port,), node.schema, label=label, logical=node.fingerprint)
+    return Lowered(Port(number), spread_after(earlier.logic, below.spread), below.settled)
 
 
 def _commanded(to: Lowering, node: Source, key: Key) -> Lowered:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +14,12 @@ from altneu.errors import StatementError
 from altneu.types import quote_name, type_name
 
 
-def assigned(collection: Collection, schema: pa.Schema, statement: Any) -> Collection:
+def assigned(
+    collection: Collection, schema: pa.Schema, statement: Any, defaults: Mapping[str, str] = MappingProxyType({})
+) -> Collection:
     """A query's columns as a table's, in its types: as Spark assigns them, which never makes sense of a text.
+
+    Columns that the statement does not name have their ``defaults``, or are null.
 
     Raises:
         StatementError: their number or a name does not fit.
@@ -43,6 +49,7 @@ def assigned(collection: Collection, schema: pa.Schema, statement: Any) -> Colle
             quote_name(column.name) if same else f"CAST({quote_name(column.name)} AS {type_name(target.type)})"
         )
     rest = {f.name: "NULL" if f.type == T.NULL else f"CAST(NULL AS {type_name(f.type)})" for f in schema}
+    rest |= defaults
     return collection.select(**{f.name: values.get(f.name) or rest[f.name] for f in schema})
 
 

@@ -13,6 +13,8 @@ from altneu.collections.functions import Udf, udf
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
 from altneu.linear.user_function import UserFunction
+from altneu.plan import ir
+from altneu.plan.versions import Versions
 from altneu.runtime.spark.functions import registered
 from altneu.runtime.stored import StoredDefinition
 from altneu.sql.functions import Functions, Parameter, SqlFunction, check_name, in_python
@@ -35,10 +37,13 @@ class Defined:
     """One definition.
 
     ``columns`` are those of a source, ``raw`` those of its rows as they come, as they were found when it was made.
-    ``indexes`` are those that there were of what it reads: they are a part of what it means. ``collection`` is what the
-    name means in a query, ``late`` are a stream's late rows; ``view`` is what is maintained for it, if anything;
-    ``attached`` the subscription of a sink; ``function`` is what a function's name means; ``fed`` says that what a
-    batch source has was inserted; ``error`` why it could not be restored.
+    ``indexes`` are those that there were of what it reads, and ``versions`` the places of the columns that its sources
+    had among all that they have had: they are a part of what it means. ``altered`` are the ALTER statements that a
+    source has had, of which a script that runs again has repeated ``repeated``. ``collection`` is what the name means
+    in a query, ``arranged`` what an index arranges, ``late`` are a stream's late rows; ``view`` is what is maintained
+    for it, if anything; ``attached`` the subscription of a sink; ``function`` is what a
+    function's name means; ``fed`` says that what a batch source has was
+    inserted; ``error`` why it could not be restored.
     """
 
     name: str
@@ -49,7 +54,11 @@ class Defined:
     raw: str = ""
     depends: tuple[str, ...] = ()
     indexes: Indexes | None = None
+    versions: dict[str, int] | None = None
+    altered: tuple[str, ...] = ()
+    repeated: int = 0
     collection: Collection | None = None
+    arranged: Collection | None = None
     late: Collection | None = None
     view: str | None = None
     attached: Subscription | None = None
@@ -70,6 +79,10 @@ class Defined:
             encoded["columns"], encoded["raw"] = self.columns, self.raw
         if self.indexes:
             encoded["indexes"] = self.indexes
+        if self.versions:
+            encoded["versions"] = self.versions
+        if self.altered:
+            encoded["altered"] = list(self.altered)
         return encoded
 
     @classmethod
@@ -79,7 +92,8 @@ class Defined:
         assert isinstance(statement, Creation)
         columns, raw = encoded.get("columns", ""), encoded.get("raw", "")
         defined = cls(encoded["name"], encoded["kind"], statement, encoded["order"], columns, raw)
-        defined.indexes = dict(encoded.get("indexes", {}))
+        defined.indexes, defined.versions = dict(encoded.get("indexes", {})), dict(encoded.get("versions", {}))
+        defined.altered = tuple(encoded.get("altered", ()))
         return defined
 
 
@@ -96,6 +110,8 @@ class Definitions(Mapping[str, Collection]):
         self.version = 0  # another one whenever a definition is added or removed
         self._read: set[str] = set()
         self._indexes: Indexes | None = None  # those that count, if not all
+        self.changed: dict[str, Versions] = {}  # the columns of sources that are about to be committed
+        self._versions: Mapping[str, int] | None = None  # the columns of sources that count, if not the present ones
 
     def get_defined(self, name: str) -> Defined | None:
         """A definition by name."""
@@ -142,14 +158,31 @@ class Definitions(Mapping[str, Collection]):
 
     # what names mean ------------------------------------------------------------------------------------------------
 
-    def reading(self, indexes: Indexes | None = None) -> Definitions:
-        """The same names, recording those that are read from now on: ``names_read``, ``indexes_read``.
+    def reading(self, indexes: Indexes | None = None, versions: Mapping[str, int] | None = None) -> Definitions:
+        """The same names, recording what is read from now on: ``names_read``, ``indexes_read``, ``versions_read``.
 
-        With ``indexes`` no others count.
+        With ``indexes`` no others count; with ``versions`` sources have the columns of then, the first unless it says.
         """
         other = Definitions(self._engine)
         other.all, other.registered, other._indexes = self.all, self.registered, indexes
+        other._versions, other.changed = versions, self.changed
         return other
+
+    @property
+    def versions_read(self) -> dict[str, int]:
+        """Of the sources that were read since ``reading`` which of their columns, if not the first."""
+        known = {**self._engine.catalogue.versions, **self.changed}
+        read = {n: self.all[n].name for n in self.names_read if n in self.all}
+        places = {n: len(known[name].all) - 1 for n, name in read.items() if name in known}
+        return {name: place for name, place in places.items() if place}
+
+    def _as_of_then(self, defined: Defined, collection: Collection) -> Collection:
+        """A source with the columns that count."""
+        node = collection.node
+        known = self.changed.get(defined.name) or self._engine.catalogue.versions.get(defined.name)
+        if self._versions is None or known is None or not isinstance(node, ir.Source):
+            return collection
+        return Collection(known.as_of(known.all[self._versions.get(defined.name.lower(), 0)], node))
 
     @property
     def indexes_read(self) -> Indexes:
@@ -166,8 +199,10 @@ class Definitions(Mapping[str, Collection]):
         return [list(index.columns) for _, index in sorted(of_name, key=lambda pair: pair[0].order)]
 
     def _indexed(self, name: str, collection: Collection) -> Collection:
+        there = {column.lower() for column in collection.columns}
         for columns in self.indexes_of(name):
-            collection = collection.arrange_by(*columns_named(collection, columns))
+            if there.issuperset(column.lower() for column in columns):  # or they had another name then
+                collection = collection.arrange_by(*columns_named(collection, columns))
         return collection
 
     @property
@@ -212,7 +247,7 @@ class Definitions(Mapping[str, Collection]):
         elif defined.collection is None:
             raise StatementError(f"{defined.name!r} is a {defined.kind}, which has no rows to read")
         else:
-            collection = defined.collection
+            collection = self._as_of_then(defined, defined.collection)
         self._read.add(name.lower())
         return self._indexed(name, collection)
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from altneu import sql
 from altneu.collections.collection import Collection
+from altneu.engine.columns import change_columns
 from altneu.engine.engine import Engine
+from altneu.engine.redefine import alike, redefine
 from altneu.errors import AltneuError, StatementError
 from altneu.linear.user_function import UserFunction
+from altneu.plan.versions import Versions
 from altneu.sql.functions import SqlFunction, check_name
+from altneu.sql.statements.altering import altered, widened_versions
 from altneu.sql.statements.defined import Defined, Definitions, columns_named, function_of, same
 from altneu.sql.statements.feeding import Feeds
 from altneu.sql.statements.files import check_files
@@ -19,6 +24,7 @@ from altneu.sql.statements.origins import collection_of, columns_of, frame_of, n
 from altneu.sql.statements.targets import sink_of
 from altneu.sql.statements.tree import (
     TABLES,
+    Alter,
     CreateFunction,
     CreateIndex,
     CreateSink,
@@ -29,7 +35,7 @@ from altneu.sql.statements.tree import (
     Kind,
 )
 from altneu.streams import Streams, late_rows
-from altneu.types import quote_name
+from altneu.types import parse_schema, quote_name, to_ddl
 from altneu.views.view import View
 
 TEMPORARY = "#"  # views whose names begin so belong to a statement that has ended
@@ -121,7 +127,6 @@ class Definer:
                     else ""
                 )
                 raise StatementError(f"{existing.name!r} is a {existing.kind} with another definition; {remedy}")
-            self._refuse_dependants(existing, "is replaced")
             replaced = existing
         elif statement.name in self._engine.collections and kind != "MATERIALIZED VIEW":
             raise StatementError(
@@ -162,14 +167,84 @@ class Definer:
             raise StatementError(needs_spark(statement))
 
     def _replace(self, old: Defined, new: Defined) -> None:
-        """Replace a view, which stays if the new one cannot be computed."""
+        """Replace a view, which stays if the new one cannot be computed; what reads it is defined anew with it.
+
+        Materialized views go on with their rows, and the differences are changes at the next time. One that has other
+        columns than before is another view: nothing may read it then.
+
+        Raises:
+            StatementError: it would read itself, or it has other columns and is read.
+        """
         if new.kind == "FUNCTION":
+            self._refuse_dependants(old, "is replaced")
             self._put(new)
             return
         collection = self._view(new)
         around = {old.name.lower(), *(d.name.lower() for d in self._with_dependants(old))} & {*new.depends}
         if around:
             raise StatementError(f"{new.kind} {new.name} would read itself, by {', '.join(sorted(around))}")
+        assert old.collection is not None
+        goes_on = old.error is None and alike(old.collection.schema, collection.schema) and self._goes_on(old, new)
+        if not goes_on:
+            self._refuse_dependants(old, "is replaced by one with other columns or options,")
+            self._replace_anew(old, new, collection)
+            return
+        new.view = old.view
+        again = [new, *(d for d in reversed(self._with_dependants(old)) if d is not old)]
+        self._redefine(old, new, again)
+
+    def _goes_on(self, old: Defined, new: Defined) -> bool:
+        """Whether what a view keeps can be brought up to date."""
+        before, now = old.stated(CreateView), new.stated(CreateView)
+        if not before.materialized:
+            return True
+        contents = before.options.get("CONTENTS", True) and now.options.get("CONTENTS", True)
+        return bool(contents) and not now.options.get("STRICT", False)
+
+    def _redefine(self, old: Defined, new: Defined, again: list[Defined]) -> None:
+        """Bind definitions anew, the first one instead of another, and maintain what they say now."""
+        engine, known = self._engine, dict(self.known.all)
+        order, bound = self.known.next_order, list[Defined]()
+        try:
+            for place, defined in enumerate(again):
+                one = replace(defined, order=order + place, collection=None)
+                self._bind_again(one)
+                self.known.all[one.name.lower()] = one
+                bound.append(one)
+            views = {d.name: d.collection for d in bound if d.kind == "MATERIALIZED VIEW" and d.collection is not None}
+            options = new.stated(CreateView).options
+            with engine.defining({d.name.lower(): d.to_json() for d in bound}):
+                redefine(engine, views, str(options.get("JOINS", "auto")).lower())  # type: ignore[arg-type]
+        except BaseException:
+            if engine.definitions[old.name.lower()]["order"] == old.order:
+                self.known.all = known
+            raise
+        self.known.version += 1
+        for index in [d for d in bound if d.kind == "INDEX"]:
+            self._index_again(index)
+        if new.kind == "MATERIALIZED VIEW" and (retain := options.get("RETAIN")) is not None:
+            engine.retain_view(new.name, "all" if isinstance(retain, str) else retain)
+        self._feeds.insert()
+
+    def _bind_again(self, defined: Defined) -> None:
+        """Bind a definition anew over what its names mean now; an index or a sink is of the same view as before."""
+        if defined.kind in ("VIEW", "MATERIALIZED VIEW"):
+            before = defined.collection
+            defined.collection = self._view(defined)
+            columns = self.known.all[defined.name.lower()].collection
+            if columns is not None and not alike(columns.schema, defined.collection.schema):
+                raise StatementError(
+                    f"{defined.kind} {defined.name}, which reads it, would have other columns; DROP it first"
+                )
+            assert before is None
+
+    def _index_again(self, defined: Defined) -> None:
+        """Arrange what an indexed view is made of now."""
+        self._engine.drop(defined.name)
+        self._engine.maintain(defined.name, self._indexed(defined))
+
+    def _replace_anew(self, old: Defined, new: Defined, collection: Collection) -> None:
+        """Maintain another view in the place of one."""
         if new.kind == "VIEW":
             self._put(new)
             return
@@ -192,6 +267,8 @@ class Definer:
                 defined.late = late_rows(rows_of(statement, defined.raw))
         elif isinstance(statement, CreateView):
             defined.collection = self._view(defined)
+        elif isinstance(statement, CreateIndex):
+            self._indexed(defined)
         elif isinstance(statement, CreateFunction):
             defined.function = self._function(defined)
         elif isinstance(statement, CreateSink):
@@ -204,7 +281,7 @@ class Definer:
             view = View(engine, self.maintained(statement.view, "CREATE SINK"))
             defined.attached = sink_of(statement, view, engine.spark).attach()
         elif isinstance(statement, CreateIndex):
-            self._index(defined)
+            engine.maintain(defined.name, self._indexed(defined))
         elif isinstance(statement, CreateView) and statement.materialized:
             assert defined.collection is not None
             self._maintain(defined.name, defined.collection, statement)
@@ -218,9 +295,11 @@ class Definer:
     def _view(self, defined: Defined) -> Collection:
         """A view's query, with the column names of the statement."""
         statement = defined.stated(CreateView)
-        reading = self.known.reading(defined.indexes)
+        reading = self.known.reading(defined.indexes, defined.versions)
         collection = sql.query(statement.query, reading, reading)
         defined.depends, defined.indexes = reading.names_read, reading.indexes_read
+        if defined.versions is None:
+            defined.versions = reading.versions_read
         if statement.columns:
             if len(statement.columns) != len(collection.columns):
                 raise StatementError(
@@ -249,16 +328,20 @@ class Definer:
         options["retain"] = retain.lower() if isinstance(retain, str) else retain
         self._engine.maintain(name, collection, **options, contents=statement.options.get("CONTENTS", True))
 
-    def _index(self, defined: Defined) -> None:
+    def _indexed(self, defined: Defined) -> Collection:
+        """What an index arranges."""
         statement = defined.stated(CreateIndex)
-        plain = self.known.reading({})
+        plain = self.known.reading({}, defined.versions)
         if statement.of not in plain:
             raise StatementError(
                 f"cannot index {statement.of!r}, which does not exist; there are: {', '.join(plain) or '(none)'}"
             )
         collection = plain[statement.of]
         defined.depends = plain.names_read
-        self._engine.maintain(defined.name, collection.arrange_by(*columns_named(collection, statement.columns)))
+        if defined.versions is None:
+            defined.versions = plain.versions_read
+        defined.arranged = collection.arrange_by(*columns_named(collection, statement.columns))
+        return defined.arranged
 
     def maintained(self, name: str, what: str) -> str:
         """The maintained view that a name stands for.
@@ -282,6 +365,76 @@ class Definer:
             }.get(defined.kind, "name a materialized view, or a table")
             raise StatementError(f"{what} needs a maintained view, but {name!r} is a {defined.kind}: {remedy}")
         return defined.view
+
+    # alter ----------------------------------------------------------------------------------------------------------
+
+    def alter(self, statement: Alter) -> str:
+        """Execute an ALTER statement; returns a message.
+
+        Raises:
+            StatementError: there is no such source, or what changes is read.
+        """
+        defined = self.known.defined(statement.name, statement.kind)
+        if defined.error is not None:
+            raise defined.error
+        done = defined.altered[defined.repeated :]
+        if done and same(done[0], statement.text):
+            defined.repeated += 1
+            return f"{defined.kind} {defined.name} is altered so already"
+        changed = altered(self._engine, self.known, defined, statement)
+        if changed is None:
+            return f"{defined.kind} {defined.name} has these columns already"
+        versions, again = changed
+        if sinks := [d.name for d in self.known.dependants(defined.name) if d.kind == "SINK"]:
+            raise StatementError(
+                f"{defined.kind} {defined.name} has the sink(s) {', '.join(sinks)}, whose target has its columns: DROP "
+                "SINK first, and CREATE it again into a target with the new columns"
+            )
+        known, was = dict(self.known.all), self._engine.catalogue.versions.get(defined.name)
+        was = was or Versions.of(parse_schema(defined.columns))
+        before = defined.columns, defined.raw, defined.collection, defined.altered
+        defined.columns = defined.raw = to_ddl(versions.present.schema)
+        defined.altered = (*defined.altered, statement.text)
+        try:
+            self._bind(defined)
+            assert defined.collection is not None
+            views = {} if defined.view is None else {defined.view: defined.collection}
+            self.known.changed = {defined.name: versions}
+            for reader in again:
+                views |= self._bind_wider(replace(reader, versions=widened_versions(reader, defined, was, versions)))
+            told = [defined, *(self.known.all[reader.name.lower()] for reader in again)]
+            with self._engine.defining({d.name.lower(): d.to_json() for d in told}):
+                change_columns(self._engine, defined.name, versions, views)
+        except BaseException:
+            stored = self._engine.definitions[defined.name.lower()]
+            if stored.get("columns") != defined.columns:
+                defined.columns, defined.raw, defined.collection, defined.altered = before
+                self.known.all = known
+            raise
+        finally:
+            self.known.changed = {}
+        defined.repeated = len(defined.altered)
+        self.known.put(defined)
+        return f"{defined.kind} {defined.name} altered"
+
+    def _bind_wider(self, defined: Defined) -> dict[str, Collection]:
+        """Bind what reads a column that has a wider type; its view, if it is maintained, and what that is then.
+
+        Raises:
+            StatementError: its columns have other types then, and a sink has its rows.
+        """
+        before = self.known.all[defined.name.lower()].collection
+        self.known.all[defined.name.lower()] = defined
+        if defined.kind == "INDEX":
+            return {defined.name: self._indexed(defined)}
+        defined.collection = self._view(defined)
+        sinks = [d.name for d in self.known.dependants(defined.name) if d.kind == "SINK"]
+        if sinks and before is not None and not alike(before.schema, defined.collection.schema):
+            raise StatementError(
+                f"{defined.kind} {defined.name} would have wider columns, which the target of the sink(s) "
+                f"{', '.join(sinks)} does not have: DROP SINK first, and CREATE it again into another target"
+            )
+        return {} if defined.view is None else {defined.view: defined.collection}
 
     # drop -----------------------------------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class Feeds:
                         f"source {source.name!r}: without Spark, TIME and DIFF must be columns, but {text!r} is not "
                         f"among {', '.join(data.column_names)}"
                     )
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = _extra(statement)
         if statement.times:
             times = tuple(names.get(f"time{i}") for i in range(len(statement.times)))
             options["time"] = times if len(times) == 2 else times[0]
@@ -184,12 +184,20 @@ class Feeds:
                 f"source {source.name!r} is read only once. REFRESH finds new rows by comparing them with the stored "
                 "rows: declare the source with KEEP, and without ENVELOPE, TIME and DIFF; FROM STREAM reads new files"
             )
-        replace(self._engine, source.name, batch_of(statement, source.raw, self._engine.spark))
+        rows = batch_of(statement, source.raw, self._engine.spark)
+        replace(self._engine, source.name, rows, **_extra(statement))
+
+
+def _extra(statement: CreateSource) -> dict[str, Any]:
+    """Columns that are declared are a choice of those that rows have; otherwise all of these are the source's."""
+    return {"extra": "error" if statement.columns is None and statement.raw is None else "ignore"}
 
 
 def _follow_options(statement: CreateSource) -> dict[str, Any]:
     """The options of ``follow`` for one stream."""
-    options = {name: statement.options[word] for word, name in _BY_STREAM.items() if word in statement.options}
+    options = _extra(statement) | {
+        name: statement.options[word] for word, name in _BY_STREAM.items() if word in statement.options
+    }
     if statement.times:
         times = tuple(text for text, _ in statement.times)
         options["time"] = times if len(times) == 2 else times[0]

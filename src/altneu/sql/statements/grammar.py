@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from altneu.explain import FORMS
+from altneu.sql.statements.alterations import alter
 from altneu.sql.statements.creations import create
 from altneu.sql.statements.options import options
 from altneu.sql.statements.tree import (
@@ -214,6 +215,7 @@ def follow(p: Any) -> Follow:
 
 WORDS: dict[str, Callable[[Any], Statement]] = {
     "ADVANCE": advance,
+    "ALTER": alter,
     "BEGIN": begin,
     "COMMIT": commit,
     "CREATE": create,

@@ -65,7 +65,6 @@ def _statement(parser: Any) -> Statement | None:
 
 
 _INSTEAD = {
-    "ALTER": "DROP it and CREATE it again, or CREATE OR REPLACE VIEW",
     "CALL": "a Python program calls session's methods",
     "COMMENT": "write -- comments beside it",
     "COPY": "CREATE SOURCE … FROM FILE reads files, CREATE SINK … INTO PARQUET writes them",

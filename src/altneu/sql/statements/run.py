@@ -16,6 +16,8 @@ from altneu.engine.reading import Time
 from altneu.engine.replace import replace
 from altneu.errors import AltneuError, StatementError
 from altneu.explain import Explained, rendered
+from altneu.expressions.construct import literal
+from altneu.expressions.literals import literal_sql
 from altneu.sql.statements.assigning import assigned
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.defining import TEMPORARY, Definer
@@ -30,6 +32,7 @@ from altneu.sql.statements.templates import Templates
 from altneu.sql.statements.tree import (
     FOLLOWED,
     Advance,
+    Alter,
     CreateFunction,
     CreateIndex,
     CreateSink,
@@ -196,6 +199,10 @@ class Statements:
         self.definer.check()
         if not self._engine.lock.is_mine:  # who waits for streams must not have it
             self.feeds.drain()
+        self._count_pending()
+
+    def _count_pending(self) -> None:
+        """Take a step for rows that wait for one."""
         with self._engine.lock:
             if self._engine.has_pending or (self._engine.has_open and not self._streams.have_times):
                 self._step()
@@ -251,9 +258,24 @@ class Statements:
 
     def _create(self, statement: Creation) -> Result:
         self._outside("CREATE")
-        if isinstance(statement, CreateSink):
+        if isinstance(statement, CreateSink) or statement.replace:
             self.settle()
-        return self._message(self.definer.create(statement))
+        message = self.definer.create(statement)
+        if statement.replace:
+            self.settle()  # what is different counts from the next time on
+        return self._message(message)
+
+    def _alter(self, statement: Alter) -> Result:
+        self._outside("ALTER")
+        with self._engine.lock:
+            source = self.known.defined(statement.name, statement.kind)
+        self.feeds.stop(source.name)
+        self.definer.check()
+        self._count_pending()
+        with self._engine.lock:
+            message = self.definer.alter(statement)
+            self._count_pending()  # views whose rows are others count from the next time on
+        return self._message(message)
 
     def _drop(self, statement: Drop) -> Result:
         self._outside("DROP")
@@ -366,13 +388,22 @@ class Statements:
         target = self._written(statement.name)
         self.settle()
         schema = self._engine.source(target.name).schema
-        rows = peek(self._engine, assigned(self._columns_of(statement.query), schema, statement))
+        defaults = self._defaults(target.name)
+        rows = peek(self._engine, assigned(self._columns_of(statement.query), schema, statement, defaults))
         if statement.overwrite:
             self._replace(target, rows, "INSERT OVERWRITE")
             return self._message(f"INSERT OVERWRITE {rows.num_rows}")
         self._engine.insert(target.name, rows)
         self.settle()
         return self._message(f"INSERT {rows.num_rows}")
+
+    def _defaults(self, name: str) -> dict[str, str]:
+        """The values of columns that INSERT does not name, where they are not null."""
+        versions = self._engine.catalogue.versions.get(name)
+        present = {} if versions is None else versions.present.by_number
+        given = {} if versions is None else versions.defaults
+        values = {f.name: literal(given[n], f.type) for n, f in present.items() if n in given}
+        return {column: literal_sql(value.value, value.type) for column, value in values.items()}
 
     def _truncate(self, statement: Truncate) -> Result:
         target = self._written(statement.name)
@@ -500,7 +531,7 @@ def _all_of(name: str, where: exp.Expr | None) -> exp.Select:
     return query if where is None else query.where(where.copy())
 
 
-_WITH_STREAMS = (Drop, Follow, Refresh, Subscribe)
+_WITH_STREAMS = (Alter, Drop, Follow, Refresh, Subscribe)
 """These may wait for streams, which take their turn with the session's lock."""
 
 
@@ -523,6 +554,7 @@ class _Table:
 _DO = (
     _Table()
     .add(Statements._advance, Advance)
+    .add(Statements._alter, Alter)
     .add(Statements._create, CreateFunction, CreateIndex, CreateSink, CreateSource, CreateView)
     .add(Statements._delete, Delete)
     .add(Statements._drop, Drop)

@@ -155,6 +155,51 @@ class Drop(Statement):
     cascade: bool = False
 
 
+@dataclass(frozen=True)
+class AddColumn:
+    """``ADD COLUMN [IF NOT EXISTS] name type [NOT NULL] [DEFAULT value]``; ``columns`` are names and types, as DDL."""
+
+    columns: str
+    default: exp.Expr | None = None
+    unless: bool = False
+
+
+@dataclass(frozen=True)
+class DropColumn:
+    """``DROP COLUMN [IF EXISTS] name``."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class RenameColumn:
+    """``RENAME COLUMN name TO name``."""
+
+    name: str
+    to: str
+
+
+@dataclass(frozen=True)
+class WidenColumn:
+    """``ALTER COLUMN name TYPE type``."""
+
+    name: str
+    type: str
+
+
+Change = AddColumn | DropColumn | RenameColumn | WidenColumn
+
+
+@dataclass(frozen=True)
+class Alter(Statement):
+    """``ALTER TABLE name`` or ``ALTER SOURCE name``, and what changes of its columns."""
+
+    kind: Kind
+    name: str
+    change: Change
+
+
 # queries --------------------------------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,7 @@ CLAUSES = (
 AROUND = 40  # characters of the text that an error shows on each side
 NOT_NAMES = (TokenType.STRING, TokenType.NUMBER, TokenType.SEMICOLON)
 _OF_ONE_TABLE = ("VERSION", "TIMESTAMP", "SYSTEM_TIME", "SYSTEM_VERSION")  # AS OF after these is of a table in FROM
+_AFTER_TYPES = ("NOT", "DEFAULT", ",")
 QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
 
@@ -188,6 +189,16 @@ class Words:
         text = self.text_from(first) if first is not self.token else ""
         self.closing()
         return text
+
+    def type_text(self) -> str:
+        """A type, as it was written: up to NOT, DEFAULT or the end."""
+        first, depth = self.token, 0
+        while not self.at_end() and (depth or self.token.text.upper() not in (*_AFTER_TYPES, ";")):
+            depth += sum((c in "(<") - (c in ")>") for c in self.token.text)
+            self._parser._advance()
+        if self.token is first:
+            self.expected("a type")
+        return self.text_from(first)
 
     def expression_text(self, what: str) -> str:
         """An expression, as it was written."""

@@ -120,13 +120,13 @@ class Given(Protocol):
         self,
         source: str,
         columns: Sequence[str],
-        check: Callable[[pa.Schema], None],
+        check: Callable[[pa.Schema], pa.Schema],
         position: tuple[int, str] | None,
     ) -> Table:
         """Open it, to read some columns from a version on: after ``position``, or where it is to begin.
 
-        ``check`` refuses types that do not fit, of any version that is read. A position is a version's number and
-        ``plan``.
+        ``check`` refuses types that do not fit, of any version that is read; it returns the columns with those that a
+        version does not have yet, which are null. A position is a version's number and ``plan``.
         """
 
 

@@ -57,20 +57,20 @@ class Delta:
     step_bytes: int
     storage_options: Mapping[str, str] = field(repr=False)  # they may have passwords
 
-    def schema(self) -> pa.Schema:
-        """The columns of the present version.
+    def schema(self, version: int | None = None) -> pa.Schema:
+        """The columns of the present version, or of another one.
 
         Raises:
             InputError: there is no such table.
             StreamError: it cannot be read.
         """
-        return pa.schema(_opened(self, None).schema().to_arrow())
+        return pa.schema(_opened(self, version).schema().to_arrow())
 
     def open(
         self,
         source: str,
         columns: Sequence[str],
-        check: Callable[[pa.Schema], None],
+        check: Callable[[pa.Schema], pa.Schema],
         position: tuple[int, str] | None,
     ) -> FollowedDelta:
         """Open the table for a source.
@@ -171,7 +171,7 @@ class FollowedDelta:
         given: Delta,
         source: str,
         columns: Sequence[str],
-        check: Callable[[pa.Schema], None],
+        check: Callable[[pa.Schema], pa.Schema],
         position: tuple[int, str] | None,
     ) -> None:
         require("delta", "following a Delta table")
@@ -351,15 +351,14 @@ class FollowedDelta:
         except SchemaError as error:
             raise StreamError(
                 f"version {version} of {self.where} changed its columns, and source {self._source!r} cannot take them: "
-                f"{error}. Give the columns their names and types back, or declare the source with the new ones, under "
-                "another name or in another store"
+                f"{error}. Change the columns of the source as those of the table were: ALTER SOURCE … ADD, DROP or "
+                "RENAME COLUMN or ALTER COLUMN … TYPE, in Python an.source with the further column"
             ) from error
         self._columns = columns
 
     def _columns_of(self, schema: Any, partitions: Sequence[str], configuration: Mapping[str, Any]) -> _Columns:
         """The columns of a version, those that are read being fit for the source."""
-        arrow: pa.Schema = pa.schema(schema.to_arrow())
-        self._check(arrow)
+        arrow = self._check(pa.schema(schema.to_arrow()))
         mode = configuration.get("delta.columnMapping.mode") or "none"
         if mode not in ("none", "name"):
             raise StreamError(
@@ -402,7 +401,7 @@ class FollowedDelta:
 
     def _rows(self, file: _File) -> pa.Table:
         columns = self._columns
-        inside = [columns.in_files[n] for n in self._names if n not in columns.partitions]
+        inside = [columns.in_files.get(n, n) for n in self._names if n not in columns.partitions]
         try:
             with self._files.open_input_file(file.path) as opened:
                 parquet = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
@@ -428,7 +427,7 @@ class FollowedDelta:
         return rows.filter(pa.array(kept))
 
     def _column(self, name: str, file: _File, table: pa.Table, count: int) -> Any:
-        kind, called = self._columns.schema.field(name).type, self._columns.in_files[name]
+        kind, called = self._columns.schema.field(name).type, self._columns.in_files.get(name, name)
         if name in self._columns.partitions:
             return pa.repeat(_value(file.partition.get(called, file.partition.get(name)), kind), count)
         if called not in table.column_names:  # the file is older than the column

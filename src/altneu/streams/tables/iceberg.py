@@ -63,7 +63,7 @@ class Iceberg:
         self,
         source: str,
         columns: Sequence[str],
-        check: Callable[[pa.Schema], None],
+        check: Callable[[pa.Schema], pa.Schema],
         position: tuple[int, str] | None,
     ) -> FollowedIceberg:
         """Open the table for a source.
@@ -208,7 +208,7 @@ class FollowedIceberg:
         given: Iceberg,
         source: str,
         columns: Sequence[str],
-        check: Callable[[pa.Schema], None],
+        check: Callable[[pa.Schema], pa.Schema],
         position: tuple[int, str] | None,
     ) -> None:
         require("iceberg", "following an Iceberg table")
@@ -416,8 +416,8 @@ class FollowedIceberg:
                 raise
             raise StreamError(
                 f"snapshot {changed_by} of {self.where} has other columns, and source {self._source!r} cannot take "
-                f"them: {error}. Give the columns their names and types back, or declare the source with the new ones, "
-                "under another name or in another store"
+                f"them: {error}. Change the columns of the source as those of the table were: ALTER SOURCE … ADD, DROP "
+                "or RENAME COLUMN or ALTER COLUMN … TYPE, in Python an.source with the further column"
             ) from error
         return schema
 
@@ -427,7 +427,7 @@ class FollowedIceberg:
         """The rows of some parts, each with 1 or -1."""
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-        kinds: pa.Schema = schema_to_pyarrow(self._schema, include_field_ids=False)
+        kinds = self._check(schema_to_pyarrow(self._schema, include_field_ids=False))
         shape = pa.schema([*(kinds.field(name) for name in self._names), pa.field(DIFF, pa.int64())])
         files = [cast(_File, file) for part in parts for file in part.files]
         tables = [self._rows(file, shape) for file in files]
@@ -438,7 +438,8 @@ class FollowedIceberg:
         try:
             by_equality = [d.file for d in {*(file.before or ()), *(file.after or ())} if d.file.equality_ids]
             keys = {number for deletes in by_equality for number in deletes.equality_ids or ()}
-            wanted = {self._schema.find_field(name).field_id for name in self._names} | keys
+            numbers = {f.name: f.field_id for f in self._schema.fields if f.name in self._names}
+            wanted = {*numbers.values()} | keys
             table = self._scan(file.data, wanted)
             there = self._kept(file.after, table, file.path).astype(np.int64)
             there -= self._kept(file.before, table, file.path)
@@ -447,8 +448,10 @@ class FollowedIceberg:
                 f"{self.where} no longer has the file {file.path!r}, or files of its deletes, which this snapshot "
                 "needs: they were removed (expire_snapshots, remove_orphan_files)"
             ) from error
-        numbers = [self._schema.find_field(name).field_id for name in self._names]
-        columns = [table[f"c{number}"].cast(field.type) for number, field in zip(numbers, shape, strict=False)]
+        columns = [
+            table[f"c{numbers[name]}"].cast(field.type) if name in numbers else pa.nulls(len(there), field.type)
+            for name, field in zip(self._names, shape, strict=False)
+        ]
         rows = pa.table([*columns, pa.array(there)], shape.remove_metadata())
         return rows.filter(pa.array(there != 0))
 

@@ -1,0 +1,192 @@
+"""ALTER TABLE and ALTER SOURCE: the columns of a source change, in one commit with its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from altneu import sql
+from altneu.engine.engine import Engine
+from altneu.errors import StatementError, UnknownColumnError
+from altneu.plan.rewrite import optimise
+from altneu.plan.versions import Versions, read_of
+from altneu.sql.statements.defined import Defined, Definitions
+from altneu.sql.statements.origins import table_of
+from altneu.sql.statements.tree import (
+    TABLES,
+    AddColumn,
+    Alter,
+    CreateSource,
+    DropColumn,
+    RenameColumn,
+    WidenColumn,
+)
+from altneu.streams import Delta
+from altneu.types import parse_schema, parse_type, type_name
+from altneu.views.peek import peek
+
+
+def altered(
+    engine: Engine, known: Definitions, defined: Defined, statement: Alter
+) -> tuple[Versions, list[Defined]] | None:
+    """The columns of a source after a change, and the definitions that read what has another type then.
+
+    None where it has these columns already.
+
+    Raises:
+        StatementError: the source cannot have other columns, or a view reads one that goes.
+        SchemaError, UnknownColumnError: the change is none of these columns.
+    """
+    source = defined.stated(CreateSource)
+    if source.envelope.kind != "none" or source.times or source.diff:
+        raise StatementError(
+            f"{defined.kind} {defined.name} decodes its rows (ENVELOPE, TIME or DIFF), and ALTER is for those that are "
+            "taken as they come: CREATE it under another name, and CREATE OR REPLACE the views that read it"
+        )
+    versions = engine.catalogue.versions.get(defined.name) or Versions.of(parse_schema(defined.columns))
+    changed = _changed(engine, defined, versions, statement)
+    if changed is None:
+        return None
+    now = changed.present.by_number
+    gone = {n for n in versions.present.numbers if n not in now}
+    for other, columns in _readers(known, defined, versions, gone):
+        raise StatementError(
+            f"column {columns[0]!r} of {defined.kind} {defined.name} is read by {other.kind} {other.name}; CREATE OR "
+            "REPLACE it without that column, or DROP it first"
+        )
+    wider = {n for n, f in versions.present.by_number.items() if n in now and now[n].type != f.type}
+    again = [other for other, _ in _readers(known, defined, versions, wider)]
+    if again:
+        places = sorted({_place(other, defined) for other in again if defined.name.lower() in other.depends})
+        (number,) = wider
+        name = versions.present.by_number[number].name
+        changed = versions.widened(name, now[number].type, [p for p in places if p < len(versions.all) - 1])
+    return changed, again
+
+
+def _place(reader: Defined, source: Defined) -> int:
+    """Which columns of a source a definition reads, among all that it has had."""
+    return (reader.versions or {}).get(source.name.lower(), 0)
+
+
+def widened_versions(reader: Defined, source: Defined, before: Versions, after: Versions) -> dict[str, int]:
+    """Which columns of its sources a definition reads when a source has a column of a wider type."""
+    versions = dict(reader.versions or {})
+    if source.name.lower() in reader.depends:
+        now, old = after.present.by_number, before.all[_place(reader, source)]
+        copy = old
+        for number in old.numbers:
+            if number in now and number in before.present.numbers:
+                copy = copy.with_type(number, now[number].type) if _widens(before, after, number) else copy
+        versions[source.name.lower()] = after.all.index(copy)
+    return versions
+
+
+def _widens(before: Versions, after: Versions, number: int) -> bool:
+    return before.present.by_number[number].type != after.present.by_number[number].type
+
+
+def _changed(engine: Engine, defined: Defined, versions: Versions, statement: Alter) -> Versions | None:
+    change, present = statement.change, versions.present.schema
+    if isinstance(change, AddColumn):
+        return _added(engine, defined, versions, change)
+    if isinstance(change, DropColumn):
+        name = _named(present, change.name)
+        if name is None:
+            if change.if_exists or versions.had(change.name):
+                return None
+            raise UnknownColumnError(change.name, present.names)
+        return versions.dropped(name)
+    if isinstance(change, RenameColumn):
+        to, name = _named(present, change.to), _named(present, change.name)
+        if to == change.to and versions.was(to, change.name) and name is None:
+            return None
+        return versions.renamed(name or change.name, change.to)
+    assert isinstance(change, WidenColumn)
+    name, kind = _named(present, change.name) or change.name, parse_type(change.type)
+    if name in present.names and present.field(name).type == kind:
+        return None
+    return versions.widened(name, kind)
+
+
+def _added(engine: Engine, defined: Defined, versions: Versions, change: AddColumn) -> Versions | None:
+    what = f"{defined.kind} {defined.name}"
+    columns, present = parse_schema(change.columns), versions.present.schema
+    if defined.stated(CreateSource).origin.kind in TABLES:
+        _refuse_left_out(engine, defined, columns, change)
+    if change.default is not None and len(columns) != 1:
+        raise StatementError(f"{what}: a DEFAULT is of one column")
+    new = [c for c in columns if _named(present, c.name) is None]
+    for column in columns:
+        there = _named(present, column.name)
+        if there is not None and not change.unless and not present.field(there).equals(column):
+            raise StatementError(
+                f"{what} has a column {there!r} already, which is {type_name(present.field(there).type)}; DROP COLUMN "
+                "removes it, ALTER COLUMN … TYPE widens it"
+            )
+    for column in new:
+        default = None if change.default is None else _value(engine, change.default, column)
+        versions = versions.added(column, default)
+    return versions if new else None
+
+
+def _refuse_left_out(engine: Engine, defined: Defined, columns: pa.Schema, change: AddColumn) -> None:
+    """Refuse a column that the table had already when its rows were taken, without that column.
+
+    Raises:
+        StatementError: it had, or the rows before would have another value than the table gives them, null.
+    """
+    position = engine.streams_stored.get(defined.name)
+    if position is None or position["query"] is None:
+        return
+    if change.default is not None:
+        raise StatementError(
+            f"rows of SOURCE {defined.name} that were taken have null in a column that its table got later; leave out "
+            "DEFAULT, and use coalesce where the column is read"
+        )
+    statement = defined.stated(CreateSource)
+    if statement.columns is None:  # it had all of them, and stops where one comes
+        return
+    table = table_of(statement)
+    there = table.schema(position["batch"]).names if isinstance(table, Delta) else columns.names
+    if known := [name for name in columns.names if name in there]:
+        raise StatementError(
+            f"the table that SOURCE {defined.name} follows may have had the column {known[0]!r} when rows of it "
+            "were taken, and their values are not known: CREATE another SOURCE with that column, and CREATE OR "
+            "REPLACE the views over it"
+        )
+
+
+def _named(schema: pa.Schema, name: str) -> str | None:
+    """A column by its name in any case."""
+    return next((known for known in schema.names if known.lower() == name.lower()), None)
+
+
+def _value(engine: Engine, default: exp.Expr, column: pa.Field) -> Any:
+    """The value of a constant expression, in the type of a column."""
+    tree = exp.select(exp.alias_(exp.cast(default.copy(), type_name(column.type), dialect="spark"), "value"))
+    try:
+        table = peek(engine, sql.query(tree, {}))
+    except UnknownColumnError as error:
+        raise StatementError(f"the DEFAULT of column {column.name!r} must be a constant: {error}") from error
+    return table.column("value")[0].as_py()
+
+
+def _readers(
+    known: Definitions, defined: Defined, versions: Versions, numbers: set[int]
+) -> Iterator[tuple[Defined, list[str]]]:
+    """The definitions that read some columns of a source, in the order of their creation, with these columns."""
+    for other in sorted(known.all.values(), key=lambda d: d.order) if numbers else ():
+        collection = other.arranged if other.kind == "INDEX" else other.collection
+        if other is defined or collection is None or other.kind in ("SOURCE", "TABLE"):
+            continue
+        read = list[str]()
+        for source, columns in read_of(optimise(collection.node)).values():
+            version = versions.find(source.schema) if source.name == defined.name else None
+            if version is not None:
+                read += [f.name for n, f in version.by_number.items() if n in numbers and f.name in columns]
+        if read:
+            yield other, read

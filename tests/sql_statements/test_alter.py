@@ -1,0 +1,274 @@
+"""ALTER TABLE and CREATE OR REPLACE: what is defined upon a table goes on, wherever the process is killed."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import altneu as an
+from altneu.errors import (
+    AltneuError,
+    HydrationError,
+    SchemaError,
+    StatementError,
+    StreamError,
+    UnknownColumnError,
+)
+from tests.fate import forking
+from tests.sql_statements import evolving
+from tests.sql_statements.cases import ORDERS, rows
+from tests.store.support import CHILD
+
+
+@pytest.fixture
+def session(tmp_path):
+    with an.Session(path=tmp_path / "state") as session:
+        session.sql(ORDERS)
+        yield session
+
+
+def test_columns_come_and_go(session):
+    session.sql("CREATE MATERIALIZED VIEW whole AS SELECT * FROM orders")
+    assert str(session.sql("ALTER TABLE orders ADD COLUMN shop STRING DEFAULT 'ma' || 'in'")) == (
+        "Result(TABLE orders altered)"
+    )
+    session.sql("INSERT INTO orders VALUES ('oil', 7, 'fair'); INSERT INTO orders (item) VALUES ('ink')")
+    assert rows(session, "SELECT item, shop FROM orders WHERE price IS NULL OR price > 4 ORDER BY item") == [
+        ("ink", "main"),
+        ("jam", "main"),
+        ("oil", "fair"),
+    ]
+    assert ("oil", 7) in rows(session, "TABLE whole")  # its columns are those of then
+    session.sql("ALTER TABLE orders ADD COLUMNS (n INT, at DATE)")
+    session.sql("ALTER TABLE orders RENAME COLUMN shop TO place")
+    session.sql("ALTER TABLE orders DROP COLUMN n")
+    assert [name for name, *_ in rows(session, "SHOW COLUMNS FROM orders")] == ["item", "price", "place", "at"]
+    session.sql("DELETE FROM orders WHERE place = 'main'")
+    assert rows(session, "TABLE totals") == rows(session, "TABLE whole") == [("oil", 7)]
+
+
+def test_what_nothing_reads_is_left_alone(session):
+    """Views over the columns of before compute nothing again, however many rows there are."""
+    for n in (100, 10_000):
+        session.sql(f"CREATE SOURCE s{n} (k INT, v INT)")
+        session.sql(f"CREATE MATERIALIZED VIEW v{n} AS SELECT k, sum(v) AS v FROM s{n} GROUP BY k")
+        session.insert(f"s{n}", [(i, i) for i in range(n)])
+        session.advance()
+        before = {name: value for name, value in session.store.state.items() if name.startswith("arrangement/")}
+        session.sql(f"ALTER SOURCE s{n} ADD COLUMN w INT")
+        after = {name: value for name, value in session.store.state.items() if name.startswith("arrangement/")}
+        assert before == after  # every batch is the one that was there
+        session.insert(f"s{n}", [(0, 5, None)])
+        session.advance()
+        assert (0, 5) in rows(session, f"TABLE v{n}")
+
+
+def test_what_is_refused(session):
+    session.sql("CREATE VIEW named AS SELECT price FROM orders")
+    for text, error, match in [
+        ("ALTER TABLE nowhere ADD COLUMN a INT", StatementError, "there is no 'nowhere'"),
+        ("ALTER VIEW named ADD COLUMN a INT", StatementError, "CREATE OR REPLACE VIEW gives it another definition"),
+        ("ALTER TABLE orders ADD COLUMN price INT", StatementError, "has a column 'price' already, which is bigint"),
+        ("ALTER TABLE orders ADD COLUMN a INT NOT NULL", SchemaError, "'a' is NOT NULL, and rows .* DEFAULT"),
+        ("ALTER TABLE orders ADD COLUMN a INT DEFAULT price", AltneuError, "price"),
+        ("ALTER TABLE orders DROP COLUMN nope", UnknownColumnError, "nope"),
+        ("ALTER TABLE orders DROP COLUMN price", StatementError, "'price' of TABLE orders is read by .* totals"),
+        ("ALTER TABLE orders RENAME COLUMN item TO price", SchemaError, "there is a column 'price' already"),
+        ("ALTER TABLE orders RENAME COLUMN nope TO x", UnknownColumnError, "nope"),
+        ("ALTER TABLE orders ALTER COLUMN price TYPE INT", SchemaError, "is bigint, and int does not widen that"),
+        ("ALTER TABLE orders", StatementError, "expected ADD COLUMN, DROP COLUMN, RENAME COLUMN or ALTER COLUMN"),
+        ("BEGIN; ALTER TABLE orders ADD COLUMN a INT", StatementError, "ALTER cannot run inside a transaction"),
+    ]:
+        columns = session.collections["orders"].columns
+        with pytest.raises(error, match=match):
+            session.sql(text)
+        session.statements.rolled_back()
+        assert session.collections["orders"].columns == columns
+    session.sql("DROP MATERIALIZED VIEW totals")
+    with pytest.raises(StatementError, match="'price' of TABLE orders is read by VIEW named"):
+        session.sql("ALTER TABLE orders DROP COLUMN price")
+    session.sql("DROP VIEW named; ALTER TABLE orders DROP COLUMN price")
+    assert sorted(rows(session, "TABLE orders")) == [("jam",), ("tea",), ("tea",)]
+
+
+def test_a_sink_of_the_table_itself_is_in_the_way(session, tmp_path):
+    session.sql(f"CREATE SINK out FROM orders INTO PARQUET '{tmp_path}/out'")
+    with pytest.raises(StatementError, match=r"has the sink\(s\) out"):
+        session.sql("ALTER TABLE orders ADD COLUMN a INT")
+
+
+def test_a_subscription_to_the_table_itself_ends(session):
+    whole, totals = session.sql("SUBSCRIBE orders"), session.sql("SUBSCRIBE totals")
+    assert len(whole.to_pylist()) == 3
+    assert len(totals.to_pylist()) == 2
+    session.sql("ALTER TABLE orders ADD COLUMN a INT; INSERT INTO orders VALUES ('oil', 1, 1)")
+    assert whole.to_pylist() == []
+    assert len(totals.to_pylist()) == 1
+
+
+def test_a_script_is_run_again(tmp_path):
+    script = (
+        "CREATE TABLE t (a INT); ALTER TABLE t ADD COLUMN b INT DEFAULT 1; ALTER TABLE t RENAME COLUMN b TO c; "
+        "ALTER TABLE t ADD COLUMN b STRING; ALTER TABLE t DROP COLUMN a;"
+    )
+    for _ in range(3):
+        with an.Session(path=tmp_path / "state") as session:
+            session.sql(script)
+            assert session.collections["t"].columns == ["c", "b"]
+    with an.Session(path=tmp_path / "state") as session:
+        session.sql(f"{script} ALTER TABLE t ADD COLUMN IF NOT EXISTS b INT; ALTER TABLE t DROP COLUMN IF EXISTS a")
+        assert session.collections["t"].columns == ["c", "b"]
+
+
+def test_a_type_is_widened_with_what_reads_it(session):
+    session.sql("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 2), (1, 3)")
+    session.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS v FROM t GROUP BY k")
+    session.sql("CREATE MATERIALIZED VIEW whole AS SELECT * FROM t")
+    session.sql("CREATE MATERIALIZED VIEW ks AS SELECT k, count(*) AS n FROM t GROUP BY k")
+    session.sql("ALTER TABLE t RENAME COLUMN v TO w")
+    sums, whole = session.sql("SUBSCRIBE sums"), session.sql("SUBSCRIBE whole")
+    assert len([*sums.to_pylist(), *whole.to_pylist()]) == 3
+    kept = session.store.state["view/ks"]["arrangements"]
+    session.sql("ALTER TABLE t ALTER COLUMN w TYPE BIGINT; INSERT INTO t VALUES (1, 5000000000)")
+    assert session.store.state["view/ks"]["arrangements"] == kept  # it does not read the column
+    assert sorted(row[1:] for row in sums.to_pylist()) == [(-1, 1, 5), (1, 1, 5_000_000_005)]
+    assert whole.to_pylist() == []  # its columns are others, so that it ended
+    assert rows(session, "SHOW COLUMNS FROM whole") == [("k", True, "int"), ("v", True, "bigint")]
+    assert sorted(rows(session, "TABLE whole")) == [(1, 2), (1, 3), (1, 5_000_000_000)]
+    assert rows(session, "TABLE ks") == [(1, 3)]
+    sums.close()
+    session.sql("CREATE SOURCE s (k INT, v INT); CREATE MATERIALIZED VIEW some AS SELECT sum(v) AS v FROM s")
+    session.insert("s", [(1, 2)])
+    session.advance()
+    with pytest.raises(HydrationError, match="backfill"):
+        session.sql("ALTER SOURCE s ALTER COLUMN v TYPE BIGINT")
+    assert rows(session, "SHOW COLUMNS FROM s")[1] == ("v", True, "int")  # nothing has happened
+    session.backfill("s", [(1, 2)])
+    session.sql("ALTER SOURCE s ALTER COLUMN v TYPE BIGINT")
+    session.insert("s", [(1, 5_000_000_000)])
+    assert rows(session, "TABLE some") == [(5_000_000_002,)]
+
+
+def test_rows_that_no_state_has_are_given_again(tmp_path):
+    with an.Session(path=tmp_path / "state") as session:
+        session.sql("CREATE SOURCE s (k INT, v INT)")
+        session.sql("CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS v FROM s GROUP BY k")
+        session.insert("s", [(1, 2), (1, 3)])
+        session.advance()
+        session.sql("ALTER SOURCE s ADD COLUMN w INT")
+        with pytest.raises(HydrationError, match="backfill"):
+            session.sql("CREATE MATERIALIZED VIEW w AS SELECT w, count(*) AS n FROM s GROUP BY w")
+        session.backfill("s", [(1, 2, None), (1, 3, None)])
+        session.sql("CREATE MATERIALIZED VIEW w AS SELECT w, count(*) AS n FROM s GROUP BY w")
+        assert rows(session, "TABLE w") == [(None, 2)]
+        session.sql("ALTER SOURCE s ADD COLUMN x INT DEFAULT 4")
+        session.sql("CREATE MATERIALIZED VIEW x AS SELECT x, count(*) AS n FROM s GROUP BY x")
+        assert rows(session, "TABLE x") == [(4, 2)]
+
+
+def test_a_view_is_replaced_and_what_follows_it_goes_on(session, tmp_path):
+    session.sql("CREATE VIEW dear AS SELECT item FROM totals WHERE total > 6")
+    session.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM dear")
+    session.sql("CREATE INDEX by_item ON totals (item)")
+    session.sql("CREATE MATERIALIZED VIEW joined AS SELECT o.price, t.total FROM orders o JOIN totals t USING (item)")
+    session.sql(f"CREATE SINK out FROM totals INTO PARQUET '{tmp_path}/out' MODE UPSERT KEY (item)")
+    changes, counts = session.sql("SUBSCRIBE totals"), session.sql("SUBSCRIBE n")
+    assert len(changes.to_pylist()) == 2
+    assert counts.to_pylist()[-1][-1] == 1
+    session.sql(
+        "CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT item, max(price) AS total FROM orders GROUP BY item"
+    )
+    assert sorted(rows(session, "TABLE totals")) == [("jam", 5), ("tea", 4)]
+    assert sorted(row[1:] for row in changes.to_pylist()) == [(-1, "tea", 7), (1, "tea", 4)]
+    assert sorted(row[1:] for row in counts.to_pylist()) == [(-1, 1), (1, 0)]
+    assert sorted(rows(session, "TABLE joined")) == [(3, 4), (4, 4), (5, 5)]
+    assert in_files(tmp_path / "out") == [("jam", 5), ("tea", 4)]
+    session.sql("CREATE OR REPLACE VIEW dear AS SELECT item FROM totals WHERE total > 3")
+    assert sorted(row[1:] for row in counts.to_pylist()) == [(-1, 0), (1, 2)]
+    with pytest.raises(StatementError, match="would read itself"):
+        session.sql("CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT item, 1L AS total FROM dear")
+    with pytest.raises(StatementError, match="other columns or options, while it is read by"):
+        session.sql("CREATE OR REPLACE MATERIALIZED VIEW totals AS SELECT item FROM orders")
+    session.sql("INSERT INTO orders VALUES ('tea', 9)")
+    assert sorted(rows(session, "TABLE joined")) == [(3, 9), (4, 9), (5, 5), (9, 9)]
+    state = {name: rows(session, f"TABLE {name}") for name in ("totals", "n")}
+    session.close()
+    with an.Session(path=tmp_path / "state") as again:
+        assert {name: rows(again, f"TABLE {name}") for name in ("totals", "n")} == state
+        again.sql("INSERT INTO orders VALUES ('ink', 1)")
+        assert rows(again, "SELECT total FROM totals WHERE item = 'ink'") == [(1,)]
+
+
+def in_files(path):
+    files = an.sinks.parquet_files(path)
+    return sorted(tuple(row.values()) for file in files for row in pq.ParquetFile(file).read().to_pylist())
+
+
+def test_a_table_of_deltas_changes_its_columns(tmp_path):
+    """The stream stops where the table has other columns, and goes on when the source has them too."""
+    place = str(tmp_path / "table")
+    write_deltalake(place, pa.table({"k": pa.array([1, 2], pa.int32()), "old": [0, 0]}))
+    with an.Session(path=tmp_path / "state") as session:
+        session.sql(f"CREATE SOURCE t FROM DELTA '{place}' KEEP")
+        session.sql("CREATE MATERIALIZED VIEW ks AS SELECT k, count(*) AS n FROM t GROUP BY k")
+        assert sorted(rows(session, "TABLE ks")) == [(1, 1), (2, 1)]
+        more = pa.table({"k": pa.array([3], pa.int32()), "old": [0], "w": [0.5]})
+        write_deltalake(place, more, mode="append", schema_mode="merge")
+        with pytest.raises(StreamError, match=r"(?s)version 1 of .* has 'w', .*ALTER SOURCE"):
+            session.sql("REFRESH t")
+        with pytest.raises(StatementError, match="leave out DEFAULT"):
+            session.sql("ALTER SOURCE t ADD COLUMN w DOUBLE DEFAULT 1")
+        session.sql("ALTER SOURCE t ADD COLUMN w DOUBLE")
+        session.sql("REFRESH t")
+        assert sorted(rows(session, "TABLE t"), key=str) == [(1, 0, None), (2, 0, None), (3, 0, 0.5)]
+        DeltaTable(place).update(updates={"w": "2.0"}, predicate="k = 1")  # retracts the row as the source has it
+        session.sql("REFRESH t")
+        assert sorted(rows(session, "TABLE t"), key=str) == [(1, 0, 2.0), (2, 0, None), (3, 0, 0.5)]
+        assert sorted(rows(session, "TABLE ks")) == [(1, 1), (2, 1), (3, 1)]
+    with an.Session(path=tmp_path / "other") as session:
+        session.sql(f"CREATE SOURCE t (k INT) FROM DELTA '{place}' KEEP; SELECT * FROM t")
+        with pytest.raises(StatementError, match="may have had the column 'w' when"):
+            session.sql("ALTER SOURCE t ADD COLUMN w DOUBLE")
+
+
+# killed ---------------------------------------------------------------------------------------------------------------
+
+
+VIEWS = ("orders", "cheap", "total", "n", "places")
+
+
+def shown(session):
+    return {
+        name: Counter(rows(session, f"SELECT * FROM {name}")) for name in ("orders", "cheap", "total", "n", "places")
+    }
+
+
+@pytest.fixture(scope="module")
+def runs():
+    with forking(evolving.__file__, CHILD) as run:
+        yield run
+
+
+def test_a_pipeline_whose_table_changed_four_times_is_killed_anywhere(runs, quick):
+    with an.Session() as fresh:
+        fresh.sql(evolving.FINAL)
+        wanted = shown(fresh)
+    kills = 0
+    for seed in (0, 1, 2):
+        folder = quick / f"evolving {seed}"
+        folder.mkdir()
+        at = seed
+        while (ended := runs(at, folder)) == -signal.SIGKILL:
+            kills += 1
+            at += 1000
+        assert ended == 0
+        with an.Session(path=folder / "state") as session:
+            assert shown(session) == wanted
+            session.sql("INSERT INTO orders VALUES ('tea', 1, 'fair')")
+            assert Counter(rows(session, "TABLE n")) == {(5,): 1}
+    assert kills > 2
