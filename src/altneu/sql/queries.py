@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -38,8 +38,15 @@ def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection
     Collection(carrier: string, n: bigint)
     """
     tree = parse_query(text) if isinstance(text, str) else text.copy()
-    answer = _answer(tree, catalog)
-    relation = answer.relation
+    return collection_of(_answer(tree, catalog).relation)
+
+
+def collection_of(relation: Relation) -> Collection:
+    """The shown columns of a relation.
+
+    Raises:
+        SchemaError: several have the same name.
+    """
     outputs = [(f.name, parse(bound(f.column), relation.node.schema)) for f in relation.shown]
     try:
         check_names([n for n, _ in outputs])
@@ -84,6 +91,14 @@ def shown(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Shown:
 
 def _answer(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Answer:
     refuse_unread(tree)
+    try:
+        return Binder(tables_of(catalog)).query(tree)
+    except RecursionError:
+        raise PlanError("a query is nested too deeply; WITH or CREATE VIEW give a part of it a name") from None
+
+
+def tables_of(catalog: Mapping[str, Collection]) -> Callable[[exp.Table], Relation]:
+    """What the names of tables mean: named collections, whatever the case of the names."""
     names = {name.lower(): name for name in catalog}
 
     def known(table: exp.Table) -> Relation:
@@ -97,7 +112,4 @@ def _answer(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Answer:
         collection = catalog[names[name.lower()]]
         return Relation(collection.node, tuple(Field(table.name, n, n) for n in collection.columns))
 
-    try:
-        return Binder(known).query(tree)
-    except RecursionError:
-        raise PlanError("a query is nested too deeply; WITH or CREATE VIEW give a part of it a name") from None
+    return known
