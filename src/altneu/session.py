@@ -611,9 +611,9 @@ class Session(Closing):
     def frame(self, source: str | Collection) -> DataFrame:
         """A DataFrame of PySpark that stands for a source or a view, to write queries on (docs/howto/dataframes.md).
 
-        ``maintain`` and ``peek`` read these. It has the columns and no rows. Of a session on Spark it is a DataFrame of that; of one without, it is made with
-        the client of Spark Connect (``altneu[connect]``), needs no server, and its columns are expressions of
-        ``pyspark.sql.connect.functions``.
+        ``maintain`` and ``peek`` read what is written on it. It has the columns and no rows. Of a session on Spark it
+        is a DataFrame of that; of one without, it is made with the client of Spark Connect (``altneu[connect]``), needs
+        no server, and its columns are expressions of ``pyspark.sql.connect.functions``.
 
         Raises:
             PlanError: there is none of this name, or a collection is no source.

@@ -199,6 +199,25 @@ def ordered(tree: exp.Expr, *, descending: bool, nulls_first: bool) -> exp.Order
     return exp.Ordered(this=tree, desc=descending, nulls_first=nulls_first)
 
 
+def present(value: exp.Expr, *, floating: bool) -> exp.Expr:
+    """Whether a value is there: NaN is not."""
+    test: exp.Expr = exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null()))
+    if floating:
+        nan = exp.Anonymous(this="isnan", expressions=[value.copy()])
+        test = exp.And(this=test, expression=exp.Not(this=nan))
+    return test
+
+
+def at_least(number: int, tests: Sequence[exp.Expr]) -> exp.Expr:
+    """Whether so many tests are true."""
+    if number == len(tests):
+        return exp.and_(*tests, copy=False) if tests else exp.true()
+    total: exp.Expr = exp.Literal.number(0)
+    for test in tests:
+        total = exp.Add(this=total, expression=call("when", [test, exp.Literal.number(1), exp.Literal.number(0)]))
+    return exp.GTE(this=exp.Paren(this=total), expression=exp.Literal.number(number))
+
+
 def unsupported(what: str, remedy: str) -> PlanError:
     """The error for a part of a DataFrame that a view cannot maintain."""
     return PlanError(f"not supported: {what}; {remedy}")

@@ -104,7 +104,7 @@ class Frames(Binder):
 
     def filtered(self, item: exp.Select, condition: exp.Expr, around: Around | None) -> Answer:
         """The rows on which a condition is true, of a DataFrame or of joined ones (``joined``)."""
-        tree = item if item.args.get("from_") else _from(item)
+        tree = item if item.args.get("from_") else select_from(exp.Subquery(this=item))
 
         def rows(condition: exp.Expr) -> Answer:
             whole = tree.copy()
@@ -120,7 +120,7 @@ class Frames(Binder):
 
     def sorted(self, item: exp.Select, keys: Sequence[exp.Ordered], around: Around | None) -> Answer:
         """The same rows with an order."""
-        relation = FromClause(self, _from(item), around).relation()
+        relation = FromClause(self, select_from(exp.Subquery(this=item)), around).relation()
         scope = Scope(replace(relation, fields=tuple(f for f in relation.fields if f.table != ORDER)), around)
         fields = list(scope.relation.fields)
         columns: list[tuple[str, Expr]] = []
@@ -180,7 +180,10 @@ class Frames(Binder):
         self, kind: type[exp.SetOperation], sides: Sequence[exp.Select], *, all_: bool, around: Around | None
     ) -> Answer:
         """UNION, EXCEPT or INTERSECT of two DataFrames, by the places of their columns."""
-        left, right = (exp.Select(expressions=[exp.Star()], from_=_from(side).args["from_"]) for side in sides)
+        left, right = (
+            exp.Select(expressions=[exp.Star()], from_=select_from(exp.Subquery(this=side)).args["from_"])
+            for side in sides
+        )
         answer = self.set_operations(kind(this=left, expression=right, distinct=not all_), around)
         first = self._answer(sides[0], around).relation
         return Answer(_inheriting(answer.relation, first))
@@ -197,7 +200,11 @@ class Frames(Binder):
         grouped: bool = False,
     ) -> Answer:
         """Expressions over the rows of a DataFrame, or with ``grouped`` over its groups, or over all rows as one."""
-        tree = exp.Select(expressions=[o.copy() for o in outputs], from_=_from(item).args["from_"], group=group)
+        tree = exp.Select(
+            expressions=[o.copy() for o in outputs],
+            from_=select_from(exp.Subquery(this=item)).args["from_"],
+            group=group,
+        )
         if grouped and group is None and not any(map(has_aggregate, outputs)):
             tree.set("having", exp.Having(this=exp.true()))
         tree = with_times(with_spans(spelled_out(tree)))
@@ -267,9 +274,9 @@ def kept(f: Field) -> exp.Expr:
     return tree
 
 
-def _from(item: exp.Select) -> exp.Select:
-    """``SELECT * FROM`` a DataFrame."""
-    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=exp.Subquery(this=item)))
+def select_from(item: exp.Expr) -> exp.Select:
+    """``SELECT * FROM`` an item of FROM."""
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=item))
 
 
 def narrowed(relation: Relation, *, order: bool = False) -> Relation:
@@ -305,7 +312,7 @@ def under(relation: Relation, alias: str) -> Relation:
 
 
 def _named(relation: Relation, name: str, verb: str) -> list[Field]:
-    found = [f for f in relation.shown if f.name.lower() == name.lower()]
+    found = [f for f in relation.fields if not f.hidden and f.name.lower() == name.lower()]
     if not found:
         raise UnknownColumnError(name, [f.name for f in relation.shown], verb)
     return found
@@ -460,4 +467,4 @@ def _shaped(stage: Stage, plain: Sequence[bool], *, keeps: bool) -> Relation:
     return Relation(projected(relation.node, columns), tuple(fields), carried, relation.plain)
 
 
-__all__ = ["FRAME", "ORDER", "SOURCE", "Frames", "kept", "narrowed", "tagged", "under"]
+__all__ = ["FRAME", "ORDER", "SOURCE", "Frames", "kept", "narrowed", "select_from", "tagged", "under"]

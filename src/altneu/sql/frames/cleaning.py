@@ -52,24 +52,12 @@ def without_nulls(
     """``dropna``: the rows with at least so many values, or with all of them; NaN is none."""
     relation = frames.relation_of(item, around)
     _check(relation, names, "dropna")
-    there: list[exp.Expr] = []
-    for f in relation.shown:
-        if not _is_one_of(f, names):
-            continue
-        test: exp.Expr = exp.Not(this=exp.Is(this=bound(f.column), expression=exp.Null()))
-        if relation.node.schema.field(f.column).type in _FLOATING:
-            nan = exp.Anonymous(this="isnan", expressions=[bound(f.column)])
-            test = exp.And(this=test, expression=exp.Not(this=nan))
-        there.append(test)
-    if least is None or least >= len(there):
-        condition = exp.and_(*there, copy=False) if there and (least is None or least == len(there)) else exp.false()
-        condition = condition if there or least else exp.true()
-    else:
-        counts = [forms.call("when", [test, exp.Literal.number(1), exp.Literal.number(0)]) for test in there]
-        total: exp.Expr = counts[0]
-        for one in counts[1:]:
-            total = exp.Add(this=total, expression=one)
-        condition = exp.GTE(this=exp.Paren(this=total), expression=exp.Literal.number(least))
+    there = [
+        forms.present(bound(f.column), floating=relation.node.schema.field(f.column).type in _FLOATING)
+        for f in relation.shown
+        if _is_one_of(f, names)
+    ]
+    condition = forms.at_least(len(there) if least is None else least, there)
     return frames.filtered(item, condition, around)
 
 

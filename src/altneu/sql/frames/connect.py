@@ -13,17 +13,15 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu import types as T
-from altneu.columnar.python_values import python_values
 from altneu.errors import AltneuError, PlanError
 from altneu.expressions.pyspark import forms
 from altneu.expressions.pyspark.connect import TAG, Columns, name_parts
-from altneu.plan import ir
 from altneu.sql.binding import Answer
 from altneu.sql.dialect import parse_query
 from altneu.sql.frames import cleaning, reshaping
-from altneu.sql.frames.binder import SOURCE, Frames, tagged, under
-from altneu.sql.scope import Around, Field, Relation, fresh
+from altneu.sql.frames.binder import SOURCE, Frames, select_from, tagged, under
+from altneu.sql.frames.constants import constant_rows, series
+from altneu.sql.scope import Around, Relation
 from altneu.types.syntax import refuse_unread
 
 _JOINS = {
@@ -154,8 +152,7 @@ class Plans:
             except AltneuError as error:
                 _place(error, title)
                 raise
-            hidden = number is None or (around is not None and answer.empties is not None)
-            relation = answer.relation if hidden else tagged(answer.relation, f"{TAG}{number}")
+            relation = answer.relation if number is None else tagged(answer.relation, f"{TAG}{number}")
             return Answer(relation, answer.empties)
 
         item = self._frames.item(bind)
@@ -199,19 +196,11 @@ class Plans:
         if not message.data:
             raise forms.unsupported("createDataFrame without rows", "make a source, an.source(name, schema)")
         table = pa.ipc.open_stream(message.data).read_all()
-        return Answer(_constant(table))
+        return Answer(constant_rows(table))
 
     def _range(self, frames: Frames, message: Any, around: Around | None) -> Answer:
         start = message.start if message.HasField("start") else 0
-        step = message.step or 1
-        count = max(0, -(-(message.end - start) // step))
-        if not count:
-            return Answer(_constant(pa.table({"id": pa.array([], pa.int64())})))
-        last = start + (count - 1) * step
-        numbers = [forms.constant(n, T.LONG) for n in (start, last, step)]
-        series = exp.Anonymous(this="generate_series", expressions=numbers)
-        alias = exp.TableAlias(this=exp.to_identifier("range"), columns=[exp.to_identifier("id")])
-        return frames.joined(_from(exp.Table(this=series, alias=alias)), around)
+        return series(frames, start, message.end, message.step or 1, around)
 
     def _sql(self, frames: Frames, message: Any, around: Around | None) -> Answer:
         if message.args or message.pos_args or message.named_arguments or message.pos_arguments:
@@ -264,7 +253,7 @@ class Plans:
             on=on,
             using=using or None,
         )
-        tree = _from(exp.Subquery(this=self.item(message.left)))
+        tree = select_from(exp.Subquery(this=self.item(message.left)))
         tree.append("joins", join)
         return tree
 
@@ -275,7 +264,7 @@ class Plans:
         if on is None:
             kind = kind if side else "CROSS"
             on = exp.true() if side else None
-        tree = _from(exp.Subquery(this=self.item(message.left)))
+        tree = select_from(exp.Subquery(this=self.item(message.left)))
         tree.append("joins", exp.Join(this=right, side=side or None, kind=kind or None, on=on))
         return frames.joined(tree, around)
 
@@ -393,29 +382,9 @@ class Plans:
         return frames.selected(item, [*keys, *calls], around, group=group, grouped=True)
 
 
-def _from(item: exp.Expr) -> exp.Select:
-    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=item))
-
-
 def _table(parts: list[str]) -> exp.Table:
     names = [exp.to_identifier(p, quoted=True) for p in parts]
     return exp.Table(**dict(zip(("this", "db", "catalog"), reversed(names), strict=False)))
-
-
-def _constant(table: pa.Table) -> Relation:
-    """Rows that never change.
-
-    Raises:
-        SchemaError: columns of equal names, or a type that altneu does not have.
-    """
-    names: list[str] = []
-    for name in table.column_names:
-        names.append(fresh(name, names))
-    kinds = [T.normalise_type(f.type, f.name) for f in table.schema]
-    schema = pa.schema([pa.field(n, kind, True) for n, kind in zip(names, kinds, strict=True)])
-    columns = [python_values(c.combine_chunks().cast(kind)) for c, kind in zip(table.columns, kinds, strict=True)]
-    node = ir.Constant(tuple(zip(*columns, strict=True)), schema)
-    return Relation(node, tuple(Field("", given, n) for given, n in zip(table.column_names, names, strict=True)))
 
 
 def _upwards(root: Any) -> Iterator[Any]:

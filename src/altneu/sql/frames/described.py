@@ -10,13 +10,16 @@ from altneu.collections.collection import Collection
 from altneu.collections.sources import is_spark_frame
 from altneu.errors import PlanError
 from altneu.plan import ir
+from altneu.runtime.spark.frames import few_rows
 from altneu.runtime.spark.versions import is_connect
 from altneu.sql.frames.binder import Frames
+from altneu.sql.frames.catalyst import Analysed
 from altneu.sql.frames.connect import Plans
 from altneu.sql.frames.handles import handle
 from altneu.sql.queries import collection_of, tables_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -63,12 +66,32 @@ class Described:
             return value
         if is_connect(value):
             return from_connect(value._plan.plan(value._session.client), self._catalog)
-        raise PlanError("not yet")
+        return from_classic(value, self._catalog)
 
 
 def from_connect(plan: Any, catalog: Mapping[str, Collection]) -> Collection:
     """The collection that a plan of Spark Connect describes (a ``Relation`` message), over named collections."""
     try:
         return collection_of(Plans(Frames(tables_of(catalog))).relation(plan))
+    except RecursionError:
+        raise PlanError("an expression of a DataFrame is nested too deeply; name a part of it by withColumn") from None
+
+
+def from_classic(frame: DataFrame, catalog: Mapping[str, Collection]) -> Collection:
+    """The collection that a DataFrame of a classic session describes, over named collections."""
+    made: Any = frame
+    execution = made._jdf.queryExecution()
+    jvm = made.sparkSession._jvm
+
+    def fetch(plan: Any, most: int) -> pa.Table | None:
+        from pyspark.sql import DataFrame
+
+        name = made._jdf.getClass().getName()
+        dataset = getattr(jvm, name).ofRows(execution.sparkSession(), plan)
+        return few_rows(DataFrame(dataset, made.sparkSession), most)
+
+    frames = Frames(tables_of(catalog))
+    try:
+        return collection_of(Analysed(frames, jvm, [*catalog], fetch).relation(execution.analyzed()))
     except RecursionError:
         raise PlanError("an expression of a DataFrame is nested too deeply; name a part of it by withColumn") from None
