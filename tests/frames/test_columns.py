@@ -10,6 +10,7 @@ from altneu.errors import PlanError, UnknownColumnError
 pytest.importorskip("grpc", reason="Spark Connect's client is not installed")
 from pyspark.sql.connect import functions as connect_functions
 from pyspark.sql.connect.window import Window as ConnectWindow
+from pyspark.sql.types import IntegerType
 
 ORDERS = an.source("orders", "k bigint, x int, n string, tags array<string>")
 ROWS = [(1, 5, "a", ["u"]), (1, 7, "b", []), (2, None, "A", None), (2, 1, None, ["v", "w"])]
@@ -65,4 +66,4 @@ def test_what_a_column_cannot_say_is_refused():
     with pytest.raises(UnknownColumnError, match="nosuch"):
         ORDERS.filter(F.col("nosuch") > 1)
     with pytest.raises(PlanError, match=r"Python function.* use map"):
-        ORDERS.select(y=F.udf(lambda x: x, "int")("x"))
+        ORDERS.select(y=F.udf(lambda x: x, IntegerType())("x"))

@@ -6,16 +6,23 @@ import json
 import math
 import os
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import altneu as an
 from altneu.runtime.spark.versions import spark_schema
+from tests.frames import generator
 from tests.frames.queries import QUERIES, ROWS, SCHEMAS, SINCE_4, Query, Tables
 
+WRITE = os.environ.get("ALTNEU_FRAMES") == "write"
 WHOLE = bool(os.environ.get("ALTNEU_FRAMES"))  # every query on Spark too, which takes minutes
 ANSWERS = Path(__file__).with_name("answers.json")
 Rows = tuple[list[str], Counter[Any]]
+
+
+RANDOM = {f"random {seed}": generator.query(seed) for seed in range(300 if WHOLE and not WRITE else 60)}
+ALL: dict[str, Query] = {**QUERIES, **RANDOM}
 
 
 def sources() -> dict[str, an.Collection]:
@@ -82,6 +89,7 @@ def counted(rows: Any) -> Counter[Any]:
     return Counter(tuple(comparable(v) for v in row) for row in rows)
 
 
+@cache
 def answers() -> dict[str, Rows]:
     """Spark's answers, as of when they were written; rows are shown as texts."""
     stored = json.loads(ANSWERS.read_text())
@@ -104,9 +112,11 @@ def write(found: dict[str, Rows]) -> None:
 
 
 __all__ = [
-    "QUERIES",
+    "ALL",
+    "RANDOM",
     "SINCE_4",
     "WHOLE",
+    "WRITE",
     "answers",
     "by_spark",
     "fill",

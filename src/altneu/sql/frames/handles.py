@@ -9,7 +9,7 @@ from altneu.collections.collection import Collection
 from altneu.errors import MissingExtraError, PlanError
 from altneu.runtime.spark.versions import spark_schema
 from altneu.sql.frames.binder import SOURCE
-from altneu.types import quote_name
+from altneu.types import parse_schema, quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +53,9 @@ class _NoServer:
 
     def _set_relation_in_plan(self, plan: Any, relation: Any) -> None:
         plan.root.CopyFrom(relation)
+
+    def _parse_ddl(self, ddl: str) -> Any:
+        return spark_schema(parse_schema(ddl))
 
     def schema(self, plan: Any) -> Any:
         """The columns of a plan: these need no server."""
