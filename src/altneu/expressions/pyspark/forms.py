@@ -99,7 +99,7 @@ def call(name: str, arguments: Sequence[exp.Expr], *, distinct: bool = False) ->
     """A function applied to arguments.
 
     >>> [call(name, [column(["a"]), column(["b"])]).sql("spark") for name in ("<=>", "pmod", "startsWith")]
-    ['a <=> b', 'PMOD(a, b)', 'STARTSWITH(a, b)']
+    ['a IS NOT DISTINCT FROM b', 'PMOD(a, b)', 'STARTSWITH(a, b)']
     """
     lowered = name.lower()
     args = list(arguments) if lowered == "struct" else [unnamed(a) for a in arguments]
