@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from altneu.page import Page
     from altneu.sql.frames import Described
     from altneu.sql.statements import Statements
+    from altneu.sql.statements.registering import Registration
 
 __all__ = ["Session", "Step", "session_over"]
 
@@ -607,6 +608,11 @@ class Session(Closing):
                 if self._statements is None:
                     self._statements = Statements(self._engine, self._streams)
         return self._statements
+
+    @property
+    def udf(self) -> Registration:
+        """Where functions of yours get names for ``sql``: ``session.udf.register("score", f, "double")``."""
+        return self.statements.udf
 
     def frame(self, source: str | Collection) -> DataFrame:
         """A DataFrame of PySpark that stands for a source or a view, to write queries on (docs/howto/dataframes.md).
