@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from altneu.collections.collection import Collection, check_collection
 from altneu.collections.source_weights import Diff
-from altneu.collections.sources import Extra, InsertTime
+from altneu.collections.sources import Extra, InsertTime, is_spark_frame
 from altneu.columnar import html
 from altneu.engine.backfill import backfill
 from altneu.engine.close import close_source, is_static
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from altneu.page import Page
+    from altneu.sql.frames import Described
     from altneu.sql.statements import Statements
     from altneu.sql.statements.registering import Registration
 
@@ -122,6 +123,7 @@ class Session(Closing):
         self._engine, self._streams = engine, Streams(engine)
         self._pages: list[Page] = []
         self._statements: Statements | None = None
+        self._described: Described | None = None
 
     def __repr__(self) -> str:
         return f"Session({len(self.views)} views, lower {self.lower})"
@@ -210,7 +212,7 @@ class Session(Closing):
     def maintain(
         self,
         name: str,
-        collection: Collection,
+        collection: Collection | DataFrame,
         *,
         strict: bool = False,
         joins: Joins = "auto",
@@ -220,6 +222,9 @@ class Session(Closing):
         replace: bool = False,
     ) -> View:
         """Maintain a collection under a name: keep it up to date from now on.
+
+        A DataFrame of PySpark over sources and views of this session (``frame``) is maintained as the collection that
+        it describes (docs/howto/dataframes.md).
 
         A view added late is computed from the state of other views, without re-reading sources. Rows from before
         ``since`` count as arrived at ``since``, because their own times are not retained: a late view with a ``delay``
@@ -276,6 +281,7 @@ class Session(Closing):
         ('b', 95) 0 1
         0
         """
+        collection = self._collection(collection)
         declare(self._engine, name, collection)
         if replace and isinstance(collection, Collection):
             redefine(self._engine, {name: collection}, joins)
@@ -622,8 +628,51 @@ class Session(Closing):
         """Where functions of yours get names for ``sql``: ``session.udf.register("score", f, "double")``."""
         return self.statements.udf
 
-    def peek(self, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
+    def frame(self, source: str | Collection) -> DataFrame:
+        """A DataFrame of PySpark that stands for a source or a view, to write queries on (docs/howto/dataframes.md).
+
+        ``maintain`` and ``peek`` read what is written on it. It has the columns and no rows. Of a session on Spark it
+        is a DataFrame of that; of one without, it is made with the client of Spark Connect (``altneu[connect]``), needs
+        no server, and its columns are expressions of ``pyspark.sql.connect.functions``.
+
+        Raises:
+            PlanError: there is none of this name, or a collection is no source.
+            MissingExtraError: there is no SparkSession, and Spark Connect's client is not installed.
+
+        >>> import altneu as an
+        >>> from pyspark.sql.connect import functions as F
+        >>> with an.Session() as session:
+        ...     orders = session.frame(an.source("orders", "item string, price long"))
+        ...     total = orders.groupBy("item").agg(F.sum("price").alias("total"))
+        ...     view = session.maintain("total", total)
+        ...     session.insert("orders", [("tea", 3), ("tea", 4), ("jam", 5)])
+        ...     _ = session.advance()
+        ...     sorted(view.to_pylist()), total.columns
+        ([('jam', 5), ('tea', 7)], ['item', 'total'])
+        """
+        return self._frames.frame(source)
+
+    @property
+    def _frames(self) -> Described:
+        if self._described is None:
+            from altneu.sql.frames import Described
+
+            self._engine.check_open()
+            with self._engine.lock:
+                self.statements.restore()
+                self._described = Described(self._engine.spark, self.statements.known)
+        return self._described
+
+    def _collection(self, value: Collection | DataFrame) -> Collection:
+        """A collection, or what a DataFrame describes."""
+        if not is_spark_frame(value):
+            return value  # type: ignore[return-value]  # what is neither is refused by who reads it
+        return self._frames.collection(value)
+
+    def peek(self, collection: Collection | DataFrame, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
         """The rows of a collection at a time, computed once from the state of views; nothing is stored or committed.
+
+        A DataFrame over sources and views of this session (``frame``) is the collection that it describes.
 
         Cost:   O(log n) for each key if it requires values of the keys of the views that it reads (docs/sql.md); it is
                 planned once, the next time 0.2 ms with one key. While another thread computes a step, the answer is
@@ -643,7 +692,7 @@ class Session(Closing):
         ...     session.peek(orders.group_by("item").agg(total="sum(price)")).to_pylist()
         [{'item': 'tea', 'total': 7}]
         """
-        return peek(self._engine, collection, at, errors)
+        return peek(self._engine, self._collection(collection), at, errors)
 
     # inputs -----------------------------------------------------------------------------------------------------------
 

@@ -381,6 +381,28 @@ def _arrays_zip(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
     return call("named_arrays_zip", args)
 
 
+def _update_field(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
+    """A struct with another value, or with two arguments without one, of a field; names that are not there are added.
+
+    PySpark's ``withField`` and ``dropFields``; a null stays null.
+    """
+    value, name = self.build(nodes[0]), nodes[1].name
+    if not pt.is_struct(value.type):
+        raise TypeMismatchError(f"`{value.text}` is {T.type_name(value.type)} and has no field {name!r}")
+    members = [value.type.field(i).name for i in range(value.type.num_fields)]
+    parts = {m: get_field(value, m) for m in members}
+    same = [m for m in members if m.lower() == name.lower()]
+    if len(nodes) > 2:
+        new = self.build(nodes[2])
+        parts.update(dict.fromkeys(same or [name], new))
+    else:
+        parts = {m: part for m, part in parts.items() if m not in same}
+    if not parts:
+        raise TypeMismatchError(f"`{value.text}` without {name!r} has no field; leave it out as a whole")
+    made = call("named_struct", [one for m, part in parts.items() for one in (Literal(m, T.STRING), part)])
+    return call("case", [call("isnotnull", [value]), made]) if value.nullable else made
+
+
 def _constant(value: str) -> Callable[[Sequence[Expr]], Expr]:
     return lambda _args: Literal(value, T.STRING)
 
@@ -391,6 +413,7 @@ SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
     "locate": _locate,
     "position": _locate,
     "struct": _struct,
+    "#update_field": _update_field,  # not a name that a text can call
     "update_time": _update_time,
     "ltrim": _one_sided_trim("ltrim"),
     "rtrim": _one_sided_trim("rtrim"),

@@ -16,6 +16,7 @@ from altneu.expressions.column import Col
 from altneu.expressions.construct import call, cast, literal
 from altneu.expressions.dialect import parse_tree, parse_trees
 from altneu.expressions.expr import Column, Expr
+from altneu.expressions.pyspark.columns import column_tree, is_column
 
 Source = str | Col | exp.Expr
 _DEEPEST = 320  # nodes of a tree inside one another; parentheses are nodes too
@@ -38,6 +39,8 @@ def tree_of(source: Source) -> exp.Expr:
         return _checked(source.tree)
     if isinstance(source, exp.Expr):
         return source
+    if is_column(source):
+        return _checked(column_tree(source))
     raise ExpressionSyntaxError(f"an expression is a text, an.col(...) or a sqlglot tree, not {type(source).__name__}")
 
 
@@ -149,8 +152,8 @@ def parse_order(source: Source | Sequence[Source], schema: pa.Schema) -> tuple[O
     Raises:
         TypeMismatchError: a key is a map, which has no order.
     """
-    if isinstance(source, (str, Col, exp.Expr)):
-        source = [source]
+    if isinstance(source, (str, Col, exp.Expr)) or is_column(source):
+        source = [source]  # type: ignore[list-item]
     keys: list[OrderKey] = []
     for part in source:
         trees = parse_trees(part, ordered=True) if isinstance(part, str) else [tree_of(part)]

@@ -291,7 +291,7 @@ class FromClause:
                 raise PlanError(
                     "LEFT JOIN LATERAL of aggregates accepts only ON true; put the condition into the query"
                 )
-            columns = [f.column for f in fields]
+            columns = [f.column for f in fields if f.starred and not f.hidden]
             joined = with_empties(left, right, equalities, dict(zip(columns, answer.empties, strict=True)), answer)
         elif how == "left":
             equalities += [self._scope().resolve(c) for c in conditions]

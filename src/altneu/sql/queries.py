@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -47,7 +47,15 @@ def query(
     answer = _answer(
         tree, catalog, functions if functions is None or isinstance(functions, Functions) else Given(functions)
     )
-    relation = answer.relation
+    return collection_of(answer.relation)
+
+
+def collection_of(relation: Relation) -> Collection:
+    """The shown columns of a relation.
+
+    Raises:
+        SchemaError: several have the same name.
+    """
     outputs = [(f.name, parse(bound(f.column), relation.node.schema)) for f in relation.shown]
     try:
         check_names([n for n, _ in outputs])
@@ -92,6 +100,17 @@ def shown(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Function
 
 def _answer(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functions | None) -> Answer:
     refuse_unread(tree)
+    known = tables_of(catalog)
+    try:
+        if functions is None:
+            return Binder(known).query(tree)
+        return with_functions(lambda one: Binder(known).query(one), tree, functions)
+    except RecursionError:
+        raise PlanError("a query is nested too deeply; WITH or CREATE VIEW give a part of it a name") from None
+
+
+def tables_of(catalog: Mapping[str, Collection]) -> Callable[[exp.Table], Relation]:
+    """What the names of tables mean: named collections, whatever the case of the names."""
     names = {name.lower(): name for name in catalog}
 
     def known(table: exp.Table) -> Relation:
@@ -105,9 +124,4 @@ def _answer(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functi
         collection = catalog[names[name.lower()]]
         return Relation(collection.node, tuple(Field(table.name, n, n) for n in collection.columns))
 
-    try:
-        if functions is None:
-            return Binder(known).query(tree)
-        return with_functions(lambda one: Binder(known).query(one), tree, functions)
-    except RecursionError:
-        raise PlanError("a query is nested too deeply; WITH or CREATE VIEW give a part of it a name") from None
+    return known

@@ -1,0 +1,1 @@
+"""Columns of PySpark as trees: what a Connect plan, or Catalyst, says of an expression."""

@@ -1,0 +1,262 @@
+"""Expressions of Catalyst as trees, over py4j: about ten calls for each node, 0.1 ms each.
+
+Expressions are asked for their SQL after each attribute was given its number as its name, so that what Spark can write,
+the parser reads; those whose SQL does not say all of it are read part by part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from altneu import types as T
+from altneu.errors import PlanError
+from altneu.expressions import dialect
+from altneu.expressions.pyspark import forms
+
+BYTES = "Spark keeps the function as bytes; use map, flat_map or reduce of a collection"
+"""What to do instead of a function in Python or Java."""
+_WRAPPERS = frozenset(
+    ("KnownNullable", "KnownNotNull", "KnownNotContainsNull", "NormalizeNaNAndZero", "PromotePrecision")
+)
+"""Nodes with which Catalyst notes what it knows; their value is that of what they wrap."""
+_UNFRAMED = frozenset(("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"))
+_BY_PARAMETERS = "org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules"
+"""Expressions that are written as others; only their parameters are what was written."""
+_DEFAULTS = {"regexp_replace": (3, "1"), "split": (2, "-1"), "locate": (2, "1")}
+"""Arguments that Spark adds where none are written: how many there are before, and what it adds."""
+_FUNCTIONS = frozenset(
+    ("PythonUDF", "PythonUDAF", "PythonUDTF", "ScalaUDF", "ScalaUDAF", "ScalaAggregator", "HiveSimpleUDF")
+)
+
+
+class Expressions:
+    """Makes trees of Catalyst's expressions.
+
+    ``item`` gives the tree that stands for the plan of a subquery. Without it columns keep their names, which in a plan
+    are the numbers of their attributes.
+    """
+
+    def __init__(self, jvm: Any, item: Callable[[Any], exp.Expr] | None = None) -> None:
+        self._jvm, self._item = jvm, item
+
+    def tree(self, expression: Any) -> exp.Expr:
+        """One expression, whose columns are named by the numbers of their attributes.
+
+        Raises:
+            PlanError: altneu does not evaluate it.
+        """
+        special = self._special(class_of(expression), expression)
+        if special is not None:
+            return special
+        parts: dict[str, exp.Expr] = {}
+        text = str(self._renamed(expression, parts).sql())
+        return _restored(dialect.parse_tree(text), parts)
+
+    def ordered(self, expression: Any) -> exp.Ordered:
+        """A sort key."""
+        descending = str(expression.direction().toString()) == "Descending"
+        nulls_first = str(expression.nullOrdering().toString()) == "NullsFirst"
+        return forms.ordered(self.tree(expression.child()), descending=descending, nulls_first=nulls_first)
+
+    def _renamed(self, expression: Any, parts: dict[str, exp.Expr]) -> Any:
+        """An expression whose SQL is unambiguous; what has none here is a column that stands for one of ``parts``."""
+        kind = class_of(expression)
+        if kind == "AttributeReference":
+            return self._attribute(name_of(expression) if self._item else str(expression.name()), expression)
+        if kind == "OuterReference":
+            return self._renamed(expression.e(), parts)
+        if kind in _WRAPPERS:
+            return self._renamed(expression.child(), parts)
+        if kind == "NamedLambdaVariable":
+            return self._attribute(f"#lambda {expression.exprId().id()}", expression)
+        special = self._special(kind, expression)
+        if special is not None:
+            name = f"#part {len(parts)}"
+            parts[name] = special
+            return self._attribute(name, expression)
+        children = listed(expression.children())
+        if not children:
+            return expression
+        return expression.withNewChildren(self._jvm.PythonUtils.toSeq([self._renamed(c, parts) for c in children]))
+
+    def _attribute(self, name: str, like: Any) -> Any:
+        types = self._jvm.org.apache.spark.sql
+        made = types.catalyst.expressions.AttributeReference
+        number = types.catalyst.expressions.NamedExpression.newExprId()
+        none = self._jvm.PythonUtils.toSeq([])
+        kind = like.dataType() if like.resolved() else types.types.DataTypes.NullType
+        return made(name, kind, True, types.types.Metadata.empty(), number, none)
+
+    def _special(self, kind: str, expression: Any) -> exp.Expr | None:
+        """The tree of an expression whose SQL does not say all of it; None for those that it does."""
+        if kind in _FUNCTIONS:
+            raise forms.unsupported(f"the Python or Java function {expression.name()}() in a DataFrame", BYTES)
+        made = getattr(self, f"_{kind}", None)
+        if made is not None:
+            result: exp.Expr | None = made(expression)
+            return result
+        if self._jvm.py4j.reflection.TypeUtil.isInstanceOf(_BY_PARAMETERS, expression):
+            return forms.call(str(expression.prettyName()), self._trees(expression.parameters()))
+        return None
+
+    def _trees(self, expressions: Any) -> list[exp.Expr]:
+        return [self.tree(e) for e in listed(expressions)]
+
+    # subqueries
+
+    def _query(self, plan: Any) -> exp.Expr:
+        if self._item is None:
+            raise PlanError("a subquery is not an expression here: write it as a join or a semijoin")
+        return self._item(plan)
+
+    def _ScalarSubquery(self, expression: Any) -> exp.Expr:  # noqa: N802  # the names are Catalyst's
+        return exp.Subquery(this=self._query(expression.plan()))
+
+    def _Exists(self, expression: Any) -> exp.Expr:  # noqa: N802
+        return exp.Exists(this=self._query(expression.plan()))
+
+    def _InSubquery(self, expression: Any) -> exp.Expr:  # noqa: N802
+        values = self._trees(expression.values())
+        tested = values[0] if len(values) == 1 else exp.Tuple(expressions=values)
+        return exp.In(this=tested, query=exp.Subquery(this=self._query(expression.query().plan())))
+
+    # names that nothing has resolved yet
+
+    def _UnresolvedFunction(self, expression: Any) -> exp.Expr:  # noqa: N802
+        name = str(listed(expression.nameParts())[-1])
+        return forms.call(name, self._trees(expression.arguments()), distinct=bool(expression.isDistinct()))
+
+    def _UnresolvedStar(self, _expression: Any) -> exp.Expr:  # noqa: N802
+        return exp.Star()
+
+    def _Alias(self, expression: Any) -> exp.Expr:  # noqa: N802
+        return forms.named(self.tree(expression.child()), str(expression.name()))
+
+    def _UnresolvedAlias(self, expression: Any) -> exp.Expr:  # noqa: N802
+        return self.tree(expression.child())
+
+    def _SortOrder(self, expression: Any) -> exp.Expr:  # noqa: N802
+        return self.ordered(expression)
+
+    # aggregates and windows
+
+    def _AggregateExpression(self, expression: Any) -> exp.Expr:  # noqa: N802
+        call = self.tree(expression.aggregateFunction())
+        if expression.isDistinct() and isinstance(call, exp.Anonymous):
+            call = forms.call(call.name, call.expressions, distinct=True)
+        given = expression.filter()
+        if given.isDefined():
+            call = exp.Filter(this=call, expression=exp.Where(this=self.tree(given.get())))
+        return call
+
+    def _PivotFirst(self, expression: Any) -> exp.Expr:  # noqa: N802
+        """The values of one column by those of another, as an array in the order of the latter."""
+        column, value = self.tree(expression.pivotColumn()), self.tree(expression.valueColumn())
+        literal = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal
+        kind = expression.pivotColumn().dataType()
+        cells: list[exp.Expr] = []
+        for one in listed(expression.pivotColumnValues()):
+            wanted = self.tree(literal.create(one, kind))
+            test = exp.Where(this=exp.NullSafeEQ(this=column.copy(), expression=wanted))
+            only = exp.Anonymous(this="any_value", expressions=[value.copy()])
+            cells.append(exp.Filter(this=only, expression=test))
+        return exp.Anonymous(this="array", expressions=cells)
+
+    def _WindowExpression(self, expression: Any) -> exp.Expr:  # noqa: N802
+        function, spec = self.tree(expression.windowFunction()), expression.windowSpec()
+        called = function.this if isinstance(function, exp.IgnoreNulls) else function
+        frame, given = None, spec.frameSpecification()
+        framed = not isinstance(called, exp.Anonymous) or called.name.lower() not in _UNFRAMED
+        if class_of(given) == "SpecifiedWindowFrame" and framed:
+            kind = "ROWS" if class_of(given.frameType()) == "RowFrame" else "RANGE"
+            frame = forms.frame(kind, self._bound(given.lower()), self._bound(given.upper()))
+        order = [self.ordered(o) for o in listed(spec.orderSpec())]
+        return forms.window(function, self._trees(spec.partitionSpec()), order, frame)
+
+    def _bound(self, bound: Any) -> exp.Expr | str | None:
+        kind = class_of(bound)
+        if kind in ("UnboundedPreceding", "UnboundedFollowing"):
+            return None
+        return "CURRENT ROW" if kind == "CurrentRow" else self.tree(bound)
+
+    def _Lag(self, expression: Any) -> exp.Expr:  # noqa: N802
+        offset = expression.inputOffset() if class_of(expression) == "Lag" else expression.offset()
+        arguments = [expression.input(), offset, expression.default()]
+        call = exp.Anonymous(this=str(expression.prettyName()), expressions=[self.tree(a) for a in arguments])
+        return exp.IgnoreNulls(this=call) if expression.ignoreNulls() else call
+
+    _Lead = _Lag
+
+    # values
+
+    def _Literal(self, expression: Any) -> exp.Expr | None:  # noqa: N802
+        """A moment, whose SQL depends on the time zone of the session; None for others."""
+        kind, value = str(expression.dataType().simpleString()), expression.value()
+        if value is None or not kind.startswith("timestamp"):
+            return None
+        return forms.constant(int(value), T.TIMESTAMP_NTZ if kind == "timestamp_ntz" else T.TIMESTAMP)
+
+    def _PreciseTimestampConversion(self, expression: Any) -> exp.Expr:  # noqa: N802
+        to_number = str(expression.toType().simpleString()) == "bigint"
+        name = "unix_micros" if to_number else "timestamp_micros"
+        return exp.Anonymous(this=name, expressions=[self.tree(expression.child())])
+
+    def _CreateNamedStruct(self, expression: Any) -> exp.Expr:  # noqa: N802
+        return exp.Anonymous(this="named_struct", expressions=self._trees(expression.children()))
+
+    def _UpdateFields(self, expression: Any) -> exp.Expr:  # noqa: N802
+        result = self.tree(expression.structExpr())
+        for operation in listed(expression.fieldOps()):
+            arguments = [result, exp.Literal.string(str(operation.name()))]
+            if class_of(operation) == "WithField":
+                arguments.append(self.tree(operation.valExpr()))
+            result = exp.Anonymous(this="#update_field", expressions=arguments)
+        return result
+
+    def _AtLeastNNonNulls(self, expression: Any) -> exp.Expr:  # noqa: N802
+        tests = []
+        for child in listed(expression.children()):
+            is_floating = str(child.dataType().simpleString()) in ("float", "double")
+            tests.append(forms.present(self.tree(child), floating=is_floating))
+        return forms.at_least(int(expression.n()), tests)
+
+
+def name_of(attribute: Any) -> str:
+    """The name by which expressions read an attribute."""
+    return f"#{attribute.exprId().id()}"
+
+
+def listed(sequence: Any) -> list[Any]:
+    """The elements of a sequence of Scala's."""
+    return [sequence.apply(i) for i in range(sequence.size())]
+
+
+def class_of(value: Any) -> str:
+    """The class of one of Catalyst's nodes, by its own name."""
+    return str(value.getClass().getSimpleName()).removesuffix("$")
+
+
+def _restored(tree: exp.Expr, parts: dict[str, exp.Expr]) -> exp.Expr:
+    """A parsed text with what columns of it stand for, and with lambdas and defaults as SQL writes them."""
+    variables: dict[str, str] = {}
+
+    def visit(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column) and node.name in parts:
+            return parts[node.name]
+        if isinstance(node, exp.Column) and node.name.startswith("#lambda "):
+            return exp.to_identifier(variables.setdefault(node.name, f"x_{len(variables)}"), quoted=True)
+        return node
+
+    tree = exp.Paren(this=tree.transform(visit, copy=False))  # whose child may be replaced like any other
+    for call in list(tree.find_all(exp.Anonymous)):
+        name, arguments = call.name.lower(), call.expressions
+        if name == "lambdafunction":
+            call.replace(exp.Lambda(this=arguments[0], expressions=arguments[1:]))
+        elif name in _DEFAULTS and len(arguments) > _DEFAULTS[name][0]:
+            most, default = _DEFAULTS[name]
+            if arguments[most].sql() == default:
+                call.set("expressions", arguments[:most])
+    return tree.this

@@ -1,0 +1,70 @@
+"""DataFrames that stand for sources and views: without rows, with their columns, to write queries on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from altneu.collections.collection import Collection
+from altneu.errors import MissingExtraError, PlanError
+from altneu.runtime.spark.versions import spark_schema
+from altneu.sql.frames.binder import SOURCE
+from altneu.types import parse_schema, quote_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def handle(
+    name: str, collection: Collection, spark: SparkSession | None, described: Callable[[Any], Collection]
+) -> DataFrame:
+    """A DataFrame that stands for a collection under a name.
+
+    With a session of Spark it is one of that session's, without rows. Without one it is made of the classes of Spark
+    Connect's client, which describe a query and ask no server; ``described`` says what a plan of theirs is here.
+
+    Raises:
+        MissingExtraError: there is no Spark, and Spark Connect's client is not installed.
+    """
+    if spark is not None:
+        empty = spark.createDataFrame([], spark_schema(collection.schema))
+        return empty.alias(f"{SOURCE}{name}").alias(name)
+    try:
+        from pyspark.sql.connect.dataframe import DataFrame as Described
+        from pyspark.sql.connect.plan import Read
+    except ImportError as error:
+        raise MissingExtraError("session.frame() without a SparkSession", "connect", str(error)) from None
+    return Described(Read(quote_name(name)), _NoServer(described))  # type: ignore[arg-type]
+
+
+class _NoServer:
+    """What a DataFrame of Connect's asks of its session, where there is none."""
+
+    is_mock_session = True
+    session_id = "altneu"
+
+    def __init__(self, described: Callable[[Any], Collection]) -> None:
+        self._described = described
+
+    @property
+    def client(self) -> _NoServer:
+        """What a plan is made with, and asked."""
+        return self
+
+    def _set_relation_in_plan(self, plan: Any, relation: Any) -> None:
+        plan.root.CopyFrom(relation)
+
+    def _parse_ddl(self, ddl: str) -> Any:
+        return spark_schema(parse_schema(ddl))
+
+    def schema(self, plan: Any) -> Any:
+        """The columns of a plan: these need no server."""
+        return spark_schema(self._described(plan.root).schema)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise PlanError(
+            f"this DataFrame describes a query and has neither rows nor a server (asked for {name!r}): give it to "
+            "session.maintain(name, df), or to session.peek(df) for its present rows"
+        )

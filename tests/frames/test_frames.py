@@ -1,0 +1,175 @@
+"""What DataFrames stand for, what they read, what is refused of them and where, and plans that stay the same."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+import altneu as an
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
+from altneu.sql.frames import from_connect
+
+pytest.importorskip("grpc", reason="Spark Connect's client is not installed")
+from pyspark.sql.connect import functions as F
+from pyspark.sql.connect import plan as connect_plan
+from pyspark.sql.connect.dataframe import DataFrame
+from pyspark.sql.connect.window import Window
+from pyspark.sql.types import IntegerType
+
+ORDERS = an.source("orders", "k bigint, x int, n string")
+ITEMS = an.source("items", "k bigint, w double")
+ROWS = [(1, 5, "a"), (1, 7, "b"), (2, None, "c")]
+
+
+@pytest.fixture
+def session():
+    with an.Session() as opened:
+        yield opened
+
+
+@pytest.fixture
+def tables(session):
+    return SimpleNamespace(orders=session.frame(ORDERS), items=session.frame(ITEMS))
+
+
+def filled(session, frame):
+    view = session.maintain("v", frame)
+    session.insert("orders", ROWS)
+    session.advance()
+    return sorted(view.to_pylist(), key=repr)
+
+
+SAME = F.udf(lambda x: x, IntegerType())
+BY_K = Window.partitionBy("k").orderBy("x")
+REFUSED = [
+    (lambda t: t.orders.sample(0.1), r"sample of a DataFrame; .*chance.*\[in sample, step 2 of 2"),
+    (lambda t: t.orders.filter("x > 1").summary(), r"summary of a DataFrame.*step 3 of 3"),
+    (lambda t: t.orders.mapInArrow(lambda rows: rows, "k int"), r"mapInPandas or mapInArrow .*use map, flat_map"),
+    (lambda t: t.orders.groupBy("k").pivot("n").count(), r"pivot\(n\): .*give the values.*in groupBy\(\)\.agg"),
+    (
+        lambda t: t.orders.withColumn("y", SAME("x")),
+        r"the Python function .*in withColumn",
+    ),
+    (lambda t: t.orders.select(F.rand()), r"rand.*in select, step 2"),
+    (lambda t: t.orders.groupBy("k").agg(F.first("x")), r"first\(\) is not supported.*order.*in groupBy\(\)\.agg"),
+    (lambda t: t.orders.withWatermark("n", "1 minute"), r"with watermark of a DataFrame"),
+    (lambda t: t.orders.orderBy(F.sum("x")), r"orderBy\(.*\): an aggregate or a window belongs into"),
+    (
+        lambda t: t.orders.filter(F.row_number().over(BY_K) == 1),
+        r"window function.*in filter",
+    ),
+    (lambda t: t.orders.crossJoin(t.orders.alias("o")).select("k"), r"'k' may be one of several.*in select"),
+    (lambda t: t.orders.to(t.items.schema), r"to schema of a DataFrame; name and cast"),
+]
+
+
+@pytest.mark.parametrize(("query", "said"), REFUSED)
+def test_what_is_refused_is_named_with_its_place(session, tables, query, said):
+    with pytest.raises(PlanError, match=said):
+        session.maintain("v", query(tables))
+    assert session.views == []
+
+
+def test_names_that_are_no_columns_are_told_with_those_that_are(session, tables):
+    with pytest.raises(UnknownColumnError, match=r"no column 'nosuch'.* k, x, n \[in select"):
+        session.maintain("v", tables.orders.select("nosuch"))
+    with pytest.raises(UnknownColumnError, match="'w' of another DataFrame"):
+        session.maintain("v", tables.orders.filter(tables.items.w > 1))
+    with pytest.raises(UnknownColumnError, match=r"dropDuplicates"):
+        session.maintain("v", tables.orders.dropDuplicates(["nosuch"]))
+    with pytest.raises(TypeMismatchError, match="neither in GROUP BY"):
+        session.maintain("v", tables.orders.groupBy("k").agg(F.col("x")))
+    with pytest.raises(SchemaError, match="two columns are called 'k'"):
+        session.maintain("v", tables.orders.join(tables.items, tables.orders.k == tables.items.k))
+
+
+def test_a_handle_has_columns_and_no_rows(session, tables):
+    joined = tables.orders.join(tables.items, "k")
+    assert joined.columns == ["k", "x", "n", "w"]
+    assert [f.dataType.simpleString() for f in joined.schema.fields] == ["bigint", "int", "string", "double"]
+    with pytest.raises(PlanError, match=r"neither rows nor a server.*session\.peek"):
+        joined.collect()
+    with pytest.raises(PlanError, match="no source or view 'nosuch'; there are: orders, items"):
+        session.frame("nosuch")
+    with pytest.raises(PlanError, match="a source or a name"):
+        session.frame(ORDERS.filter("x > 1"))
+
+
+def test_views_and_tables_of_sql_are_read_by_name(session, tables):
+    session.sql("CREATE TABLE rates (n STRING, rate INT)")
+    session.sql("INSERT INTO rates VALUES ('a', 10), ('b', 20)")
+    assert filled(session, tables.orders.filter("x > 5").select("n", "x")) == [("b", 7)]
+    over = session.frame("v").join(session.frame("RATES"), "n")
+    assert session.peek(over).to_pylist() == [{"n": "b", "x": 7, "rate": 20}]
+    text = DataFrame(connect_plan.SQL("SELECT n, x + 1 AS y FROM v"), over.sparkSession)
+    assert session.peek(text).to_pylist() == [{"n": "b", "y": 8}]
+
+
+def test_rows_that_a_plan_has_with_it_are_constants(session, tables):
+    table = pa.table({"n": ["a", "b", "b"], "z": [1, 2, None]})
+    local = DataFrame(connect_plan.LocalRelation(table), tables.orders.sparkSession)
+    assert filled(session, tables.orders.join(local, "n").select("n", "x", "z")) == [
+        ("a", 5, 1),
+        ("b", 7, 2),
+        ("b", 7, None),
+    ]
+
+
+def test_columns_may_be_chosen_by_a_pattern(session, tables):
+    assert filled(session, tables.orders.select(tables.orders.colRegex("`[kx]`"))) == [(1, 5), (1, 7), (2, None)]
+
+
+def test_a_long_chain_of_operations_is_no_deep_recursion(session, tables):
+    frame = tables.orders
+    for i in range(120):
+        frame = frame.withColumn("x", F.col("x") + i % 2)
+    assert filled(session, frame.select("k", "x")) == [(1, 65), (1, 67), (2, None)]
+
+
+def test_equal_dataframes_are_one_plan_whatever_spark_counts(session, tables):
+    def query(t):
+        wide = t.orders.join(t.items.alias("i"), F.col("i.k") == t.orders.k).withColumn("y", F.col("x") + 1)
+        return wide.groupBy(F.col("y") % 2).pivot("n", ["a"]).agg(F.sum("w")).orderBy(F.col("a").desc()).limit(3)
+
+    first = query(tables)
+    for _ in range(30):
+        tables.orders.select("k")  # takes numbers of plans
+    second = query(SimpleNamespace(orders=session.frame(ORDERS), items=session.frame(ITEMS)))
+    catalog = {"orders": ORDERS, "items": ITEMS}
+    plans = [from_connect(f._plan.plan(None), catalog).node for f in (first, second)]
+    assert repr(plans[0]) == repr(plans[1])
+
+
+def test_a_view_goes_on_in_a_store_that_is_opened_again(quick):
+    for expected in ([(1, 12)], [(1, 12), (2, 4)]):
+        with an.Session(path=quick / "state") as session:
+            orders = session.frame(ORDERS)
+            view = session.maintain("v", orders.filter("x > 0").groupBy("k").agg(F.sum("x").alias("s")))
+            session.insert("orders", ROWS if len(expected) == 1 else [(2, 4, "d")])
+            session.advance()
+            assert sorted(view.to_pylist()) == expected
+
+
+def test_a_classic_session_reads_its_tables_and_views_by_name_and_its_rows(spark):
+    from pyspark.sql import functions as classic
+
+    spark.createDataFrame([(1, 5, "a")], "k bigint, x int, n string").createOrReplaceTempView("orders")
+    try:
+        with an.Session(spark, placement="driver") as session:
+            session.frame(ORDERS)
+            rates = spark.createDataFrame([("a", 10), ("b", 20)], "n string, rate int")
+            frame = (
+                spark.table("orders").join(rates, "n").select("n", (classic.col("x") * classic.col("rate")).alias("y"))
+            )
+            assert filled(session, frame) == [("a", 50), ("b", 140)]
+            for query, said in (
+                (frame.sample(0.5), r"Sample in a DataFrame; .*chance"),
+                (frame.select(classic.udf(lambda v: v, IntegerType())("y")), "Python or Java function"),
+                (spark.range(3).select(classic.rand().alias("r")), "rand"),
+            ):
+                with pytest.raises(PlanError, match=said):
+                    session.maintain("w", query)
+    finally:
+        spark.catalog.dropTempView("orders")
