@@ -10,6 +10,7 @@ from altneu import sql
 from altneu.collections.collection import Collection
 from altneu.engine.engine import Engine
 from altneu.errors import AltneuError, StatementError
+from altneu.sql.statements.assigning import check_types
 from altneu.sql.statements.defined import Defined, Definitions, columns_named, same
 from altneu.sql.statements.feeding import Feeds
 from altneu.sql.statements.files import check_files
@@ -205,6 +206,7 @@ class Definer:
                 )
             renamed = zip(statement.columns, collection.columns, strict=True)
             collection = collection.select(**{new: quote_name(old) for new, old in renamed})
+        check_types(statement.name, statement.types, collection.schema)
         return collection
 
     def _maintain(self, name: str, collection: Collection, statement: CreateView) -> None:
