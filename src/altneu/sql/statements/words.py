@@ -134,7 +134,7 @@ class Words:
     def relation(self, what: str) -> exp.Expr:
         """A table, a view or a query in parentheses, with its alias, of which everything is read."""
         tree = self._parser._parse_table() if self._parser._curr else None
-        if not isinstance(tree, exp.Table | exp.Subquery):
+        if not isinstance(tree, exp.Table | exp.Subquery | exp.Values):
             self.expected(what)
         refuse_unread(tree)
         return tree
