@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,7 +18,16 @@ from faults import local, on_spark, streams, tables
 from faults.report import Findings
 
 WIDTH = 140
-COUNTS = {"kills": 290, "spark": 20, "streams": 10, "workers": 50, "failures": 50, "flips": 50, "tables": 50}
+COUNTS = {
+    "kills": 290,
+    "spark": 20,
+    "streams": 10,
+    "workers": 50,
+    "failures": 50,
+    "flips": 50,
+    "tables": 50,
+    "iceberg": 50,
+}
 EXECUTORS = 8  # of the runs in which workers are killed, so many kill an executor of a cluster
 
 
@@ -32,7 +42,8 @@ KINDS: dict[str, Callable[[int, int, Path, Callable[[], None]], Findings]] = {
     "workers": _workers,
     "spark": on_spark.kills,
     "streams": streams.kills,
-    "tables": tables.kills,
+    "tables": partial(tables.kills, "delta"),
+    "iceberg": partial(tables.kills, "iceberg"),
 }
 
 
@@ -45,7 +56,8 @@ def main(seed: int, part: float, only: tuple[str, ...]) -> None:
 
     At full counts 310 kills (20 of them with Spark) and 10 streams whose followers are killed, 50 killed workers or
     executors, 50 operations on files that fail and 50 damaged stores, with readers beside all that is local, and 50
-    sessions between Delta tables that are killed, with rivals beside: some twenty-five minutes on two cores.
+    sessions between Delta tables and 50 between Iceberg tables that are killed, with rivals beside: some half an
+    hour on two cores.
     """
     console = Console()
     if not console.is_terminal:
@@ -61,7 +73,7 @@ def main(seed: int, part: float, only: tuple[str, ...]) -> None:
             bar = progress.add_task(kind, total=count)
             place = Path(folder) / kind
             place.mkdir()
-            outcomes.append(KINDS[kind](count, seed, place, lambda bar=bar: progress.advance(bar)))
+            outcomes.append(KINDS[kind](count, seed, place, partial(progress.advance, bar)))
     console.print(_table(outcomes))
     differences = local.total(outcomes)
     for findings in outcomes:

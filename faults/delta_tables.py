@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 import altneu as an
+from altneu.sinks import Sink
 from altneu.streams import Status
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string()), ("p", pa.int64())])
@@ -23,7 +25,8 @@ Row = tuple[Any, ...]
 class Changing:
     """A table of rows ``(k, v, p)`` that each call of ``change`` gives one or more versions."""
 
-    def __init__(self, path: Path, rng: random.Random, *, feed: bool, partitioned: bool) -> None:
+    def __init__(self, path: Path, rng: random.Random, *, feed: bool | None = None, partitioned: bool) -> None:
+        feed = rng.random() < 0.5 if feed is None else feed
         self.path, self.rng = str(path), rng
         if not DeltaTable.is_deltatable(self.path):
             DeltaTable.create(
@@ -32,6 +35,11 @@ class Changing:
                 partition_by=["p"] if partitioned else None,
                 configuration={"delta.enableChangeDataFeed": str(feed).lower()},
             )
+
+    @property
+    def number(self) -> int:
+        """The newest version."""
+        return int(self.table.version())
 
     @property
     def table(self) -> DeltaTable:
@@ -97,6 +105,28 @@ class Changing:
             )
             for p, rows in groups.items()
         )
+
+
+def given(folder: Path, **options: Any) -> Any:
+    """The table of a folder, to be followed from its beginning."""
+    return an.delta(folder / "table", from_version=0, **options)
+
+
+def sinks(session: an.Session | an.Reader, folder: Path) -> list[Sink]:
+    """A table of each kind."""
+    rows, groups = session.view("rows"), session.view("v")
+    return [
+        an.sinks.delta(groups, folder / "keyed", key=["p"]),
+        an.sinks.delta(rows, folder / "counted", partition_by=["p"]),
+        an.sinks.delta(rows, folder / "log", mode="append"),
+    ]
+
+
+def kept(folder: Path, name: str) -> Iterator[tuple[str, int, list[dict[str, Any]]]]:
+    """Of each version of a sink's table what it is called, its mark and its rows."""
+    for version in range(DeltaTable(folder / name).version() + 1):
+        table = DeltaTable(folder / name, version)
+        yield f"version {version}", table.transaction_version("altneu/to") or 0, pa.table(table.scan()).to_pylist()
 
 
 def follow(session: an.Session, path: str | Path, name: str = "rows", *, given: Any = None, **options: Any) -> Status:

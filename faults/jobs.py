@@ -9,7 +9,7 @@ from typing import Any
 
 import altneu as an
 from altneu.errors import AltneuError, HistoryGoneError, StoreCorruptError, StoreVersionError
-from faults import delta_pipeline, injected, work
+from faults import injected, table_pipeline, work
 
 Say = Callable[[str, Any], None]
 
@@ -133,6 +133,6 @@ JOBS: dict[str, Callable[..., None]] = {
     "damaged": damaged,
     "recovered": recovered,
     "read": read,
-    "tables": delta_pipeline.run,
-    "rival": delta_pipeline.rival,
+    "tables": table_pipeline.run,
+    "rival": table_pipeline.rival,
 }

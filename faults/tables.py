@@ -1,4 +1,4 @@
-"""Sessions between Delta tables that are killed, with rivals that write into the same tables."""
+"""Sessions between Delta or Iceberg tables that are killed, with rivals that write into the same tables."""
 
 from __future__ import annotations
 
@@ -10,25 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from deltalake import DeltaTable
-
 import altneu as an
 from faults.children import Ended, Server
-from faults.delta_tables import Changing
 from faults.local import many
 from faults.report import Findings
+from faults.table_pipeline import FORMATS
 
 MOST = 80  # operations on files of a run, about
 _DIED = (-signal.SIGKILL, -signal.SIGALRM)
 
 
-def kills(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Findings:
+def kills(format_: str, count: int, seed: int, folder: Path, done: Callable[[], None]) -> Findings:
     """Kill a session between tables, by the clock or in front of an operation; the tables change in between."""
-    findings = Findings("kill -9 between Delta tables")
+    findings = Findings(f"kill -9 between {format_.capitalize()} tables")
 
     def one(server: Server, rivals: Server, place: Path, rng: random.Random) -> None:
-        deaths, differences, written = killed_and_resumed(server, rivals, place, rng)
+        deaths, differences, written = killed_and_resumed(format_, server, rivals, place, rng)
         findings.add(struck=deaths > 0, differences=differences, deaths=deaths, written_by_rivals=written)
 
     many(count, seed, folder, one, done)
@@ -36,12 +33,12 @@ def kills(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Find
 
 
 def killed_and_resumed(
-    server: Server, rivals: Server, place: Path, rng: random.Random, kills: int = 3
+    format_: str, server: Server, rivals: Server, place: Path, rng: random.Random, kills: int = 3
 ) -> tuple[int, list[str], int]:
     """Kill sessions, then let one come to its end: how many died, what is different, how often a rival wrote."""
     place.mkdir(parents=True)
-    table = Changing(place / "table", rng, feed=rng.random() < 0.5, partitioned=rng.random() < 0.5)
-    options: dict[str, Any] = {"max_bytes": rng.choice(["1g", "1g", 1])}
+    table = FORMATS[format_].Changing(place / "table", rng, partitioned=rng.random() < 0.5)
+    options: dict[str, Any] = {"format_": format_, "max_bytes": rng.choice(["1g", "1g", 1])}
     deaths, differences, written = 0, list[str](), 0
     for attempt in range(kills + 1):
         for _ in range(rng.randint(2, 5)):
@@ -54,7 +51,11 @@ def killed_and_resumed(
         written += wrote
         if ended.last("failed") or ended.code not in (0, *_DIED):
             differences.append(f"{place.name}: {ended.last('failed') or ended.code}")
-    return deaths, differences + [f"{place.name} {options}: {text}" for text in _differences(place, table)], written
+    return (
+        deaths,
+        differences + [f"{place.name} {options}: {text}" for text in _differences(format_, place, table)],
+        written,
+    )
 
 
 def _run(server: Server, rivals: Server | None, place: Path, options: dict[str, Any]) -> tuple[Ended, int]:
@@ -62,7 +63,7 @@ def _run(server: Server, rivals: Server | None, place: Path, options: dict[str, 
     if rivals is None:
         return server.run("tables", place, **options), 0
     heard: list[Ended] = []
-    thread = threading.Thread(target=lambda: heard.append(rivals.run("rival", place)))
+    thread = threading.Thread(target=lambda: heard.append(rivals.run("rival", place, format_=options["format_"])))
     thread.start()
     ended = server.run("tables", place, **options)
     while thread.is_alive():
@@ -73,36 +74,33 @@ def _run(server: Server, rivals: Server | None, place: Path, options: dict[str, 
     return ended, heard[0].last("written") or 0
 
 
-def _differences(place: Path, table: Changing) -> list[str]:
+def _differences(format_: str, place: Path, table: Any) -> list[str]:
     """What is not as it would be without any kill: views at their times, and each version of each table."""
     result = []
     with an.read(place / "state") as reader:
         rows, groups = reader.view("rows"), reader.view("v")
-        latest = table.table.version()
+        latest = table.number
         if Counter(groups.to_pylist()) != table.expected() or Counter(rows.to_pylist()) != table.contents():
             result.append("the views are not those of the table")
-        if reader.lower == latest + 1:  # no version was cut into pieces: a version is a time
+        if format_ == "delta" and reader.lower == latest + 1:  # no version was cut into pieces: a version is a time
             wrong = [t for t in range(reader.lower) if Counter(rows.to_pylist(at=t)) != table.contents(t)]
             result += [f"time {t} is not version {t}" for t in wrong]
-        elif reader.lower <= latest:
+        elif format_ == "delta" and reader.lower <= latest:
             result.append(f"{reader.lower} times of {latest + 1} versions")
         for name, view in (("keyed", groups), ("counted", rows), ("log", rows)):
-            newest = DeltaTable(place / name).version()
-            for version in range(newest + 1):
-                kept = DeltaTable(place / name, version)
-                upto = kept.transaction_version("altneu/to") or 0
+            for version, upto, there in FORMATS[format_].kept(place, name):
                 expected = Counter(view.to_pylist(at=upto - 1)) if upto else Counter[Any]()
-                if _contents(kept, name) != expected:
-                    result.append(f"version {version} of {name} is not the view before time {upto}")
+                if _contents(there, name) != expected:
+                    result.append(f"{version} of {name} is not the view before time {upto}")
             if upto != reader.lower:
                 result.append(f"{name} has come to {upto}, the views to {reader.lower}")
     return result
 
 
-def _contents(table: DeltaTable, name: str) -> Counter[Any]:
+def _contents(rows: list[dict[str, Any]], name: str) -> Counter[Any]:
     """The rows of a sink's table, with their counts."""
     result = Counter[Any]()
-    for row in pa.table(table.scan()).to_pylist():
+    for row in rows:
         count = row.pop("row_count", row.pop("diff", 1)) if name != "keyed" else 1
         row.pop("time", None)
         result[tuple(row.values())] += count

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 _SECONDS = 120  # for a server to answer
+_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _WITHOUT = """
 import sys
 
@@ -36,6 +37,14 @@ class Without:
 
 sys.meta_path.insert(0, Without())
 """
+
+
+def _command(home: Path) -> list[str]:
+    """Spark's script; what it runs where PyPI's package does not have it, before 4.3."""
+    script = home / "sbin" / "start-connect-server.sh"
+    if script.exists():
+        return [str(script), "--wait"]
+    return [str(home / "bin" / "spark-submit"), "--class", _CLASS, "--name", "Spark Connect server"]
 
 
 class ConnectServer:
@@ -68,7 +77,7 @@ class ConnectServer:
         }
         self._master = master
         home = Path(pyspark.__file__).parent
-        self._command = [str(home / "sbin" / "start-connect-server.sh"), "--wait"]
+        self._command = _command(home)
         found = Path(altneu.__file__).parents[1] if has_altneu else self._without()
         self._environment = {
             **os.environ,

@@ -19,7 +19,7 @@ from altneu.runtime.spark.session import spark_session
 from altneu.session import Session, Step
 from altneu.store import StoreCheck, check_store
 from altneu.store.release import __version__
-from altneu.streams import delta, late_rows
+from altneu.streams import delta, iceberg, late_rows
 from altneu.views.reader import Reader, read
 from altneu.views.trace import Trace
 from altneu.views.view import View
@@ -59,6 +59,7 @@ __all__ = [
     "feedback",
     "first",
     "fn",
+    "iceberg",
     "last",
     "late_rows",
     "lit",

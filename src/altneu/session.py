@@ -29,7 +29,7 @@ from altneu.plan.rewrite import Joins
 from altneu.runtime.interrupts import Lock
 from altneu.runtime.spark.jobs import Jobs
 from altneu.store import Location, Store
-from altneu.streams import Delta, Following, Status, Streams
+from altneu.streams import Delta, Following, Iceberg, Status, Streams
 from altneu.views.contents import summary
 from altneu.views.imported import Imported
 from altneu.views.peek import peek
@@ -749,7 +749,7 @@ class Session(Closing):
 
     def follow(  # noqa: PLR0913  # options, each by its name
         self,
-        streams: Mapping[str, DataFrame | Delta] = MappingProxyType({}),
+        streams: Mapping[str, DataFrame | Delta | Iceberg] = MappingProxyType({}),
         /,
         *,
         checkpoint: str | Path | None = None,
@@ -764,7 +764,7 @@ class Session(Closing):
         snapshots: bool | Mapping[str, bool] = False,
         restart: str | Mapping[str, str] | None = None,
         on_step: Callable[[Status, Step], object] | None = None,
-        **more: DataFrame | Delta,
+        **more: DataFrame | Delta | Iceberg,
     ) -> Following:
         """Feed sources from Structured Streaming or from tables: each row counts once, whatever is killed in between.
 

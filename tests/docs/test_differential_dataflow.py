@@ -22,6 +22,7 @@ ROWS = [
 ]
 HEADS = {
     "an": an,
+    "altneu": an,
     "session": an.Session,
     "view": View,
     "trace": an.Trace,
@@ -38,7 +39,6 @@ OTHERWISE = {
     "CREATE INDEX",
     "WITH MUTUALLY RECURSIVE",
     "/metrics",
-    "a * 2**32 + b",
 }
 """What no Python name stands for."""
 

@@ -187,6 +187,7 @@ def test_functions_of_users_know_the_public_names_by_where_they_were_first():
         "altneu.store.survey": ["StoreCheck", "check_store"],
         "altneu.streams.late": ["late_rows"],
         "altneu.streams.tables.delta": ["delta"],
+        "altneu.streams.tables.iceberg": ["iceberg"],
         "altneu.trace": ["Trace"],
         "altneu.view": ["View"],
     }

@@ -12,7 +12,7 @@ def test_killed_anywhere(tmp_path):
     deaths, differences = 0, []
     with Server() as server, Server() as rivals:
         for seed in range(2):
-            died, different, _ = killed_and_resumed(server, rivals, tmp_path / str(seed), random.Random(seed))
+            died, different, _ = killed_and_resumed("delta", server, rivals, tmp_path / str(seed), random.Random(seed))
             deaths += died
             differences += different
     assert not differences

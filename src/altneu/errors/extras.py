@@ -19,6 +19,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "gcs": ("fsspec", "gcsfs"),
         "azure": ("fsspec", "adlfs"),
         "delta": ("deltalake",),
+        "iceberg": ("pyiceberg",),
         "testing": ("hypothesis",),
         "notebook": ("IPython",),
     }

@@ -6,6 +6,6 @@ from altneu.streams.following import Following
 from altneu.streams.late import late_rows
 from altneu.streams.registry import Streams
 from altneu.streams.stream import Status
-from altneu.streams.tables import Delta, delta
+from altneu.streams.tables import Delta, Iceberg, delta, iceberg
 
-__all__ = ["Delta", "Following", "Status", "Streams", "delta", "late_rows"]
+__all__ = ["Delta", "Following", "Iceberg", "Status", "Streams", "delta", "iceberg", "late_rows"]

@@ -18,7 +18,7 @@ from altneu.streams.record import Record, target
 from altneu.streams.spark_stream import SparkStream
 from altneu.streams.stream import Options, Stream
 from altneu.streams.table_stream import TableStream
-from altneu.streams.tables import Delta, Given
+from altneu.streams.tables import Delta, Given, Iceberg
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,7 +103,7 @@ class Streams:
                 self._engine.take(Inputs(), upper, {})
 
     def _stream(self, name: str, given: Any, options: Options) -> Stream:
-        is_table = isinstance(given, Delta)
+        is_table = isinstance(given, (Delta, Iceberg))
         if not is_table and (not is_spark_frame(given) or not given.isStreaming):
             raise InputError(
                 f"follow({name}=...) needs a streaming DataFrame, as spark.readStream returns it, or a table, "

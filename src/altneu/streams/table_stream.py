@@ -42,7 +42,7 @@ class TableStream(Stream):
             if (value := getattr(options, option)) != default:
                 raise InputError(
                     f"{option}={value!r} of source {source.name!r} is for streams of Spark's: a table's versions say "
-                    "which rows come and go, and an.delta(..., max_bytes=) how much a step reads; leave it out"
+                    "which rows come and go, and max_bytes= of the table how much a step reads; leave it out"
                 )
         if source.distinct:
             raise InputError(
@@ -61,7 +61,8 @@ class TableStream(Stream):
         names = list(dict.fromkeys([*source.schema.names, *self._numbers]))
         self._check_late()
         record = registry.stored(source.name)
-        position = None if record.query is None or self._begins_again(record) else record.batch
+        begins = record.query is None or self._begins_again(record)
+        position = None if begins else (record.batch, (record.plan or "").removeprefix(_SNAPSHOT))
         self._given = given
         self._table: Table = given.open(source.name, names, self._check_columns, position)
         self._ended = threading.Event()
@@ -128,8 +129,7 @@ class TableStream(Stream):
                 f"{had}, but {table.where} has only the versions up to {latest}: it was restored from an older copy. "
                 f"{self._remedy(record)}"
             )
-        plan = table.plan_of(version)
-        if plan is not None and record.plan is not None and record.plan.removeprefix(_SNAPSHOT) not in (plan, ""):
+        if not table.agrees(version, (record.plan or "").removeprefix(_SNAPSHOT)):
             raise StreamError(
                 f"{had}, but version {version} of {table.where} is a different one: table and store are copies that "
                 f"have diverged. {self._remedy(record)}"

@@ -11,6 +11,10 @@ from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, Cr
 FORMATS = ("PARQUET", "CSV", "JSON", "ORC", "TEXT")
 STREAMING = ("WATERMARK", "LATE", "MAX_ROWS", "CHECKPOINT", "RESTART")
 TABULAR = ("WATERMARK", "LATE", "RESTART", "FROM_VERSION", "FROM_TIMESTAMP", "SNAPSHOT", "MAX_BYTES")
+_FOLLOWING = {
+    "delta": TABULAR,
+    "iceberg": tuple(word if word != "FROM_VERSION" else "FROM_SNAPSHOT" for word in TABULAR),
+}
 VIEW_OPTIONS = ("STRICT", "JOINS", "CONTENTS", "RETAIN")
 
 
@@ -100,7 +104,10 @@ def table(p: Any, head: dict[str, Any]) -> CreateSource:
 def _located(p: Any, head: dict[str, Any]) -> CreateSource:
     """``DELTA LOCATION 'path' [OPTIONS (…)] [WITH (…)]``: a source with kept rows, as Spark's statement is written."""
     if not p.word("DELTA"):
-        p.expected("DELTA: other formats are sources, CREATE SOURCE … FROM FILE 'path' FORMAT …")
+        p.expected(
+            "DELTA: other formats are sources, CREATE SOURCE … FROM ICEBERG 'namespace.table' KEEP, or FROM FILE "
+            "'path' FORMAT …"
+        )
     p.expect("LOCATION")
     place = (p.string("a path"),)
     origin = Origin("delta", place, options=options(p) if p.word("OPTIONS") else {})
@@ -117,7 +124,7 @@ def source(p: Any, head: dict[str, Any]) -> CreateSource:
         clauses["origin"] = origin(p)
     while not p.at_end():
         token = p.token
-        known = TABULAR if "origin" in clauses and clauses["origin"].kind == "delta" else STREAMING
+        known = _FOLLOWING.get(clauses["origin"].kind if "origin" in clauses else "", STREAMING)
         clause, read = _clause(p, known)
         if clause in clauses:
             p.fail(f"{token.text.upper()} comes twice", token)
@@ -148,14 +155,14 @@ def _clause(p: Any, known: tuple[str, ...]) -> tuple[str, Any]:
 
 
 def origin(p: Any) -> Origin:
-    """``TABLE name``, ``FILE 'path', … FORMAT f [OPTIONS (…)]``, ``STREAM …``, ``DELTA 'path' [OPTIONS (…)]``."""
-    kind = p.one_of("TABLE", "FILES", "FILE", "STREAM", "DELTA")
+    """``TABLE name``, ``FILE 'path', … FORMAT f [OPTIONS (…)]``, ``STREAM …``, ``DELTA 'path'``, ``ICEBERG 'a.b'``."""
+    kind = p.one_of("TABLE", "FILES", "FILE", "STREAM", "DELTA", "ICEBERG")
     if kind is None:
-        p.expected("TABLE name, FILE 'path' FORMAT …, STREAM … or DELTA 'path'")
+        p.expected("TABLE name, FILE 'path' FORMAT …, STREAM …, DELTA 'path' or ICEBERG 'namespace.table'")
     place: tuple[str, ...]
-    if kind == "DELTA":
-        place = (p.string("a path"),)
-        return Origin("delta", place, options=options(p) if p.word("OPTIONS") else {})
+    if kind in ("DELTA", "ICEBERG"):
+        place = (p.string("a path" if kind == "DELTA" else "a table"),)
+        return Origin(kind.lower(), place, options=options(p) if p.word("OPTIONS") else {})
     if kind == "TABLE" or (kind == "STREAM" and p.word("TABLE")):
         form = "TABLE" if kind == "STREAM" else ""
         place = (p.dotted("the name of a Spark table"),)
@@ -283,11 +290,14 @@ def sink(p: Any, head: dict[str, Any]) -> CreateSink:
     p.expect("FROM")
     clauses: dict[str, Any] = {"view": p.table("a view's name")}
     p.expect("INTO")
-    kind = p.one_of("PARQUET", "DELTA", "JDBC", "SQLITE")
+    kind = p.one_of("PARQUET", "DELTA", "ICEBERG", "JDBC", "SQLITE")
     if kind is None:
-        p.expected("PARQUET 'path', DELTA 'path', JDBC 'url' TABLE 'name' or SQLITE 'path' TABLE 'name'")
+        p.expected(
+            "PARQUET 'path', DELTA 'path', ICEBERG 'namespace.table', JDBC 'url' TABLE 'name' or SQLITE 'path' TABLE "
+            "'name'"
+        )
     clauses |= {"kind": kind.lower(), "place": p.string("a path" if kind != "JDBC" else "an address")}
-    if kind not in ("PARQUET", "DELTA"):
+    if kind not in ("PARQUET", "DELTA", "ICEBERG"):
         p.expect("TABLE")
         clauses["table"] = p.string("a table") if p.is_string() else p.dotted("a table")
     while not p.at_end():
@@ -307,6 +317,7 @@ def sink(p: Any, head: dict[str, Any]) -> CreateSink:
 _SINK_OPTIONS = {
     "PARQUET": ("BUCKETS", "KEEP", "ERRORS", "LEASE"),
     "DELTA": ("PARTITION_BY", "PROPERTIES", "ERRORS", "LEASE"),
+    "ICEBERG": ("PARTITION_BY", "PROPERTIES", "ERRORS", "LEASE"),
     "JDBC": ("DIALECT", "TYPES", "ERRORS", "LEASE"),
     "SQLITE": ("TYPES", "ERRORS", "LEASE"),
 }

@@ -16,7 +16,7 @@ from altneu.sql.statements.feeding import Feeds
 from altneu.sql.statements.files import check_files
 from altneu.sql.statements.origins import collection_of, columns_of, frame_of, needs_spark, rows_of, table_of
 from altneu.sql.statements.targets import sink_of
-from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Creation, Drop, Kind
+from altneu.sql.statements.tree import TABLES, CreateIndex, CreateSink, CreateSource, CreateView, Creation, Drop, Kind
 from altneu.streams import Streams, late_rows
 from altneu.types import quote_name
 from altneu.views.view import View
@@ -134,7 +134,7 @@ class Definer:
         statement = defined.stated(CreateSource)
         if statement.origin.kind == "insert":
             return
-        if statement.origin.kind == "delta":
+        if statement.origin.kind in TABLES:
             table_of(statement).schema()
         elif self._engine.spark is not None:
             frame_of(statement, defined.raw, self._engine.spark)

@@ -10,7 +10,7 @@ from altneu.engine.replace import replace
 from altneu.errors import AltneuError, StatementError
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.origins import batch_of, frame_of, needs_spark, stamped, table_of
-from altneu.sql.statements.tree import FOLLOWED, CreateSource
+from altneu.sql.statements.tree import FOLLOWED, TABLES, CreateSource
 from altneu.streams import Following, Streams
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Feeds:
             self._drain(self._undrained())
 
     def _undrained(self) -> list[Defined]:
-        kinds = FOLLOWED if self._engine.spark is not None else ("delta",)  # without Spark a store shows what it has
+        kinds = FOLLOWED if self._engine.spark is not None else TABLES  # without Spark a store shows what it has
         return [s for s in self.live(*kinds) if s.name not in self._drained]
 
     def _drain(self, sources: list[Defined]) -> None:
@@ -141,7 +141,7 @@ class Feeds:
 
     def _followed(self, statement: CreateSource, raw: str) -> Any:
         """The stream or the table of a source."""
-        if statement.origin.kind == "delta":
+        if statement.origin.kind in TABLES:
             return table_of(statement)
         if self._engine.spark is None:
             raise StatementError(needs_spark(statement))

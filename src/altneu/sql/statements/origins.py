@@ -14,8 +14,8 @@ from altneu.collections.verbs import Logic
 from altneu.errors import StatementError
 from altneu.sql.statements.files import read_files, schema_of_files
 from altneu.sql.statements.options import expanded
-from altneu.sql.statements.tree import CreateSource, Origin
-from altneu.streams import Delta, delta
+from altneu.sql.statements.tree import TABLES, CreateSource, Origin
+from altneu.streams import Delta, Iceberg, delta, iceberg
 from altneu.types import parse_schema, quote_name, to_ddl
 
 FILES = ("csv", "json", "text", "parquet", "orc")
@@ -77,7 +77,7 @@ def _schema_of_origin(statement: CreateSource, spark: Any) -> pa.Schema:
     origin = statement.origin
     if origin.kind == "insert":
         raise StatementError(f"source {statement.name!r} needs columns, or FROM to read them from")
-    if origin.kind == "delta":
+    if origin.kind in TABLES:
         return table_of(statement).schema()
     if spark is None:
         if origin.kind != "file":
@@ -166,16 +166,19 @@ _DECODERS: dict[str, Callable[[Collection, pa.Schema, dict[str, Any]], Collectio
 # rows -----------------------------------------------------------------------------------------------------------------
 
 
-def table_of(statement: CreateSource) -> Delta:
-    """The Delta table that a source follows.
+def table_of(statement: CreateSource) -> Delta | Iceberg:
+    """The table that a source follows.
 
     Raises:
         InputError: options that contradict each other.
     """
-    words = ("FROM_VERSION", "FROM_TIMESTAMP", "SNAPSHOT", "MAX_BYTES")
+    words = ("FROM_VERSION", "FROM_SNAPSHOT", "FROM_TIMESTAMP", "SNAPSHOT", "MAX_BYTES")
     options = {word.lower(): statement.options[word] for word in words if word in statement.options}
     storage = {name: str(expanded(value)) for name, value in statement.origin.options.items()}
-    return delta(statement.origin.places[0], storage_options=storage, **options)
+    (place,) = statement.origin.places
+    if statement.origin.kind == "iceberg":
+        return iceberg(place, catalog=storage or None, **options)
+    return delta(place, storage_options=storage, **options)
 
 
 def needs_spark(statement: CreateSource) -> str:

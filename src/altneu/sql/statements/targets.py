@@ -11,7 +11,7 @@ from altneu import sinks
 from altneu.errors import StatementError
 from altneu.sinks import Sink
 from altneu.sql.statements.options import expanded
-from altneu.sql.statements.tree import CreateSink
+from altneu.sql.statements.tree import TABLES, CreateSink
 from altneu.views.view import View
 
 
@@ -27,12 +27,13 @@ def sink_of(statement: CreateSink, view: View, spark: Any) -> Sink:
     common: dict[str, Any] = {"mode": mode, "key": list(statement.key), **options}
     if statement.kind == "parquet":
         return sinks.parquet(view, statement.place, **common)
-    if statement.kind == "delta":
-        common["storage_options"] = _expanded(statement.connection)
-        common["configuration"] = _properties(common.pop("properties", []))
+    if statement.kind in TABLES:
         by = common.get("partition_by", ())
         common["partition_by"] = by if isinstance(by, list | tuple) else [by]
-        return sinks.delta(view, statement.place, **common)
+        said, connection = _properties(common.pop("properties", [])), _expanded(statement.connection)
+        if statement.kind == "iceberg":
+            return sinks.iceberg(view, statement.place, catalog=connection or None, properties=said, **common)
+        return sinks.delta(view, statement.place, configuration=said, storage_options=connection, **common)
     if isinstance(common.get("types"), list):
         common["types"] = _types(common["types"])
     if statement.kind == "sqlite":

@@ -44,17 +44,19 @@ class Creation(Statement):
     replace: bool = field(default=False, kw_only=True)
 
 
-FOLLOWED = ("stream", "delta")
+TABLES = ("delta", "iceberg")  # with versions, which are followed without Spark
+FOLLOWED = ("stream", *TABLES)
 
 
 @dataclass(frozen=True)
 class Origin:
     """Where a source's rows come from.
 
-    ``kind`` is "table", "file", "stream", "delta", or "insert" for rows that a program inserts.
+    ``kind`` is "table", "file", "stream", "delta", "iceberg", or "insert" for rows that a program
+    inserts.
     """
 
-    kind: Literal["table", "file", "stream", "delta", "insert"] = "insert"
+    kind: Literal["table", "file", "stream", "delta", "iceberg", "insert"] = "insert"
     places: tuple[str, ...] = ()
     form: str = ""
     options: Options = field(default_factory=dict)
@@ -128,7 +130,7 @@ class CreateIndex(Creation):
 
 @dataclass(frozen=True)
 class CreateSink(Creation):
-    """``CREATE SINK name FROM view INTO …``; ``kind`` is "parquet", "delta", "jdbc" or "sqlite"."""
+    """``CREATE SINK name FROM view INTO …``; ``kind`` is "parquet", "delta", "iceberg", "jdbc" or "sqlite"."""
 
     view: str
     kind: str

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from altneu.errors import InputError
 
+STEP_BYTES = "256m"
 DIFF = "#diff"  # a column of what is read: 1 for a row that came, -1 for one that went
 _SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour)s?\s*", re.ASCII)
 _SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600}
@@ -18,18 +20,13 @@ _SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600}
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of rows, as a version of the table names it.
-
-    Shape:  ``sign`` is 1 if the version added the file, -1 if it removed it, and None for a file of changes, which says
-            it for each row. ``partition`` has the texts of the columns that are not in the file. ``masked`` is the
-            version whose deletion vectors say which rows of the file count; None: all do.
-    """
+    """A file of rows, as a version of the table names it; each format adds what it has to know to read it."""
 
     path: str
     size: int
-    sign: int | None
-    partition: Mapping[str, str | None] = field(default_factory=dict)
-    masked: int | None = None
+
+
+_F = TypeVar("_F", bound=DataFile)
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class Part:
 class Version:
     """What a version of a table changes, or all that it holds.
 
-    ``plan`` is a checksum of the version, None of one whose entry of the log is gone.
+    ``plan`` says which version of this number it is, of copies that may have diverged; None where nothing tells.
     """
 
     number: int
@@ -62,7 +59,7 @@ class Version:
     def piece(self, number: int, of: int) -> Iterator[Part]:
         """The parts of one of ``of`` pieces, the same ones each time.
 
-        >>> one, two = (Part((DataFile(name, 10, 1),)) for name in "ab")
+        >>> one, two = (Part((DataFile(name, 10),)) for name in "ab")
         >>> version = Version(0, None, (one, two))
         >>> version.pieces(15), [len([*version.piece(i, 2)]) for i in range(2)]
         (2, [1, 1])
@@ -91,8 +88,8 @@ class Table(Protocol):
     def first(self) -> int:
         """The version with which to begin."""
 
-    def plan_of(self, version: int) -> str | None:
-        """A checksum of a version, None of one whose entry of the log is gone."""
+    def agrees(self, version: int, plan: str) -> bool:
+        """Whether a version that was taken with this ``plan`` may be the one that the table has now."""
 
     def contents(self, version: int) -> Version:
         """All rows of a version."""
@@ -120,12 +117,50 @@ class Given(Protocol):
         """About how many bytes of files a step reads."""
 
     def open(
-        self, source: str, columns: Sequence[str], check: Callable[[pa.Schema], None], position: int | None
+        self,
+        source: str,
+        columns: Sequence[str],
+        check: Callable[[pa.Schema], None],
+        position: tuple[int, str] | None,
     ) -> Table:
         """Open it, to read some columns from a version on: after ``position``, or where it is to begin.
 
-        ``check`` refuses types that do not fit, of any version that is read.
+        ``check`` refuses types that do not fit, of any version that is read. A position is a version's number and
+        ``plan``.
         """
+
+
+def together(files: Iterable[tuple[_F, Any, int]]) -> tuple[Part, ...]:
+    """Files that are read together, because rows of one may cancel those of another.
+
+    Each file is given with its partition and with 1 if all of its rows came, -1 if all went, and 0 if some came and
+    some went. A part has the files of a partition in which some came and some went; other files are each alone. What
+    only went comes first, then what was replaced, then what only came.
+    """
+    by_partition: dict[Any, list[tuple[_F, int]]] = {}
+    for file, partition, sign in sorted(files, key=lambda each: each[0].path):
+        by_partition.setdefault(partition, []).append((file, sign))
+    gone, both, came = list[Part](), list[Part](), list[Part]()
+    for group in by_partition.values():
+        signs = {sign for _, sign in group}
+        if signs in ({1}, {-1}):
+            (gone if -1 in signs else came).extend(Part((file,)) for file, _ in group)
+        else:
+            both.append(Part(tuple(file for file, _ in sorted(group, key=lambda each: each[1]))))
+    return (*gone, *both, *came)
+
+
+def instant(given: str | datetime) -> str:
+    """A time of ISO 8601, with an offset.
+
+    >>> instant("2026-01-02"), instant("2026-01-02T10:00:00+01:00")
+    ('2026-01-02T00:00:00+00:00', '2026-01-02T10:00:00+01:00')
+    """
+    try:
+        instant = given if isinstance(given, datetime) else datetime.fromisoformat(given)
+    except (TypeError, ValueError):
+        raise InputError(f'from_timestamp must be a time such as "2026-01-31T12:00:00Z", got {given!r}') from None
+    return instant.isoformat() if instant.tzinfo is not None else f"{instant.isoformat()}+00:00"
 
 
 def seconds_of(span: str) -> float:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 from urllib.parse import unquote
 
 import numpy as np
@@ -27,12 +27,11 @@ from pyarrow import types as pt
 from altneu.errors import InputError, PlanError, SchemaError, StreamError
 from altneu.errors.extras import require
 from altneu.runtime.memory import bytes_in
-from altneu.streams.tables.base import DIFF, DataFile, Part, Version
+from altneu.streams.tables.base import DIFF, STEP_BYTES, DataFile, Part, Version, instant, together
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-STEP_BYTES = "256m"
 _CHANGE, _GONE = "_change_type", ("delete", "update_preimage")
 _READ = frozenset(  # features of a table that change how it is read, and are known here
     {
@@ -68,7 +67,11 @@ class Delta:
         return pa.schema(_opened(self, None).schema().to_arrow())
 
     def open(
-        self, source: str, columns: Sequence[str], check: Callable[[pa.Schema], None], position: int | None
+        self,
+        source: str,
+        columns: Sequence[str],
+        check: Callable[[pa.Schema], None],
+        position: tuple[int, str] | None,
     ) -> FollowedDelta:
         """Open the table for a source.
 
@@ -133,21 +136,22 @@ def delta(
         most = bytes_in(max_bytes)
     except PlanError:
         raise InputError(f'max_bytes must be a number of bytes such as 1000000 or "64m", got {max_bytes!r}') from None
-    at = None if from_timestamp is None else _instant(from_timestamp)
+    at = None if from_timestamp is None else instant(from_timestamp)
     return Delta(os.fspath(path), from_version, at, snapshot, most, dict(storage_options or {}))
 
 
-def _instant(given: str | datetime) -> str:
-    """A time as deltalake takes it, with an offset.
+@dataclass(frozen=True)
+class _File(DataFile):
+    """A file of a version.
 
-    >>> _instant("2026-01-02"), _instant("2026-01-02T10:00:00+01:00")
-    ('2026-01-02T00:00:00+00:00', '2026-01-02T10:00:00+01:00')
+    Shape:  ``sign`` is 1 if the version added the file, -1 if it removed it, and None for a file of changes, which says
+            it for each row. ``partition`` has the texts of the columns that are not in the file. ``masked`` is the
+            version whose deletion vectors say which rows of the file count; None: all do.
     """
-    try:
-        instant = given if isinstance(given, datetime) else datetime.fromisoformat(given)
-    except (TypeError, ValueError):
-        raise InputError(f'from_timestamp must be a time such as "2026-01-31T12:00:00Z", got {given!r}') from None
-    return instant.isoformat() if instant.tzinfo is not None else f"{instant.isoformat()}+00:00"
+
+    sign: int | None
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+    masked: int | None = None
 
 
 @dataclass(frozen=True)
@@ -168,14 +172,14 @@ class FollowedDelta:
         source: str,
         columns: Sequence[str],
         check: Callable[[pa.Schema], None],
-        position: int | None,
+        position: tuple[int, str] | None,
     ) -> None:
         require("delta", "following a Delta table")
         self._given, self._source, self._names, self._check = given, source, list(columns), check
         self._table = self._open(None)
         self._id = str(self._table.metadata().id)
         self._masks: dict[int, dict[str, Any]] = {}
-        self._columns = self._declared(self._at(self.first() if position is None else position))
+        self._columns = self._declared(self._at(self.first() if position is None else position[0]))
 
     def _at(self, version: int) -> DeltaTable:
         """The table at a version, and where that is gone as it is now: then its changes tell what is missing."""
@@ -249,8 +253,12 @@ class FollowedDelta:
         said = [a["commitInfo"] for a in self._actions(version) or () if "commitInfo" in a]
         return next((at for info in said if (at := info.get("inCommitTimestamp", info.get("timestamp")))), None)
 
-    def plan_of(self, version: int) -> str | None:
-        """A checksum of the entry of a version in the log."""
+    def agrees(self, version: int, plan: str) -> bool:
+        """Whether a version's entry of the log has the checksum that it had, as far as either is known."""
+        return not plan or self._plan_of(version) in (plan, None)
+
+    def _plan_of(self, version: int) -> str | None:
+        """A checksum of the entry of a version in the log; None if it is gone."""
         entry = self._entry(version)
         return None if entry is None else _checksum(entry)
 
@@ -264,7 +272,7 @@ class FollowedDelta:
         masks = self._masks_of(version)
         files = sorted(
             (
-                DataFile(
+                _File(
                     unquote(action["path"]),
                     action["size_bytes"],
                     1,
@@ -276,7 +284,7 @@ class FollowedDelta:
             key=lambda file: file.path,
         )
         self._columns = columns
-        return Version(version, self.plan_of(version), tuple(Part((file,)) for file in files))
+        return Version(version, self._plan_of(version), tuple(Part((file,)) for file in files))
 
     def changes(self, version: int) -> Version:
         """What a version changes: its files of changes, or those that it added and removed.
@@ -287,8 +295,8 @@ class FollowedDelta:
         entry = self._entry(version)
         if entry is None:
             _gone(self._given, version, None)
-        files: list[DataFile] = []
-        feed: list[DataFile] = []
+        files: list[_File] = []
+        feed: list[_File] = []
         for action in map(json.loads, entry.splitlines()):
             for kind, said in action.items():
                 if kind == "cdc":
@@ -301,7 +309,7 @@ class FollowedDelta:
                     self._read_features(said.get("minReaderVersion", 1), said.get("readerFeatures"))
         return Version(version, _checksum(entry), _parts(feed or files))
 
-    def _data_file(self, kind: str, said: dict[str, Any], version: int) -> DataFile:
+    def _data_file(self, kind: str, said: dict[str, Any], version: int) -> _File:
         if kind == "remove" and said.get("partitionValues") is None and self._columns.partitions:
             raise StreamError(
                 f"version {version} of {self.where} removed {said['path']!r} without telling its partition, so "
@@ -384,7 +392,7 @@ class FollowedDelta:
 
     def read(self, parts: Iterator[Part]) -> pa.Table:
         """The rows of some parts, each with 1 or -1, those that went first."""
-        tables = [self._rows(file) for part in parts for file in part.files]
+        tables = [self._rows(cast(_File, file)) for part in parts for file in part.files]
         return pa.concat_tables([self._read_schema.empty_table(), *tables])
 
     @property
@@ -392,7 +400,7 @@ class FollowedDelta:
         fields = [pa.field(name, self._columns.schema.field(name).type) for name in self._names]
         return pa.schema([*fields, pa.field(DIFF, pa.int64())])
 
-    def _rows(self, file: DataFile) -> pa.Table:
+    def _rows(self, file: _File) -> pa.Table:
         columns = self._columns
         inside = [columns.in_files[n] for n in self._names if n not in columns.partitions]
         try:
@@ -419,7 +427,7 @@ class FollowedDelta:
         kept[: len(mask)] = np.asarray(mask)[:count]
         return rows.filter(pa.array(kept))
 
-    def _column(self, name: str, file: DataFile, table: pa.Table, count: int) -> Any:
+    def _column(self, name: str, file: _File, table: pa.Table, count: int) -> Any:
         kind, called = self._columns.schema.field(name).type, self._columns.in_files[name]
         if name in self._columns.partitions:
             return pa.repeat(_value(file.partition.get(called, file.partition.get(name)), kind), count)
@@ -471,32 +479,18 @@ def _gone(given: Delta, version: int, cause: BaseException | None) -> NoReturn:
     ) from cause
 
 
-def _parts(files: Sequence[DataFile]) -> tuple[Part, ...]:
-    """Files that are read together: those of one partition, if some came and some went; of others each alone.
-
-    What only went comes first, then what was replaced, then what only came.
-    """
-    by_partition: dict[tuple[Any, ...], list[DataFile]] = {}
-    for file in sorted(files, key=lambda file: file.path):
-        by_partition.setdefault(tuple(sorted(file.partition.items(), key=str)), []).append(file)
-    gone, both, came = list[Part](), list[Part](), list[Part]()
-    for group in by_partition.values():
-        signs = {file.sign for file in group}
-        if len(signs) > 1 or None in signs:
-            both.append(Part(tuple(sorted(group, key=lambda file: file.sign or 0))))
-        else:
-            (gone if -1 in signs else came).extend(Part((file,)) for file in group)
-    return (*gone, *both, *came)
+def _parts(files: Sequence[_File]) -> tuple[Part, ...]:
+    return together((file, tuple(sorted(file.partition.items(), key=str)), file.sign or 0) for file in files)
 
 
-def _file(said: dict[str, Any], sign: int | None, masked: int | None) -> DataFile:
+def _file(said: dict[str, Any], sign: int | None, masked: int | None) -> _File:
     path = unquote(said["path"])
     if "://" in path or path.startswith(("/", "file:")):
         raise StreamError(
             f"a version names the file {path!r}, which is outside of the table's folder: the table is a shallow clone, "
             "and is not read; follow the table that it was cloned from"
         )
-    return DataFile(path, said.get("size") or 0, sign, said.get("partitionValues") or {}, masked)
+    return _File(path, said.get("size") or 0, sign, said.get("partitionValues") or {}, masked)
 
 
 def _within(uri: str, root: str) -> str:

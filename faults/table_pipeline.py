@@ -1,4 +1,4 @@
-"""A session that follows a Delta table and keeps others equal to its views, in a process that is killed."""
+"""A session that follows a table and keeps others equal to its views, in a process that is killed."""
 
 from __future__ import annotations
 
@@ -11,24 +11,14 @@ from typing import Any
 import altneu as an
 from altneu.errors import HistoryGoneError, SinkError, StreamError
 from altneu.sinks import Sink
-from faults import injected
+from faults import delta_tables, iceberg_tables, injected
 from faults.delta_tables import QUERY, ROWS
 
 Say = Callable[[str, Any], None]
 
-TABLES = ("keyed", "counted", "log")
+FORMATS: dict[str, Any] = {"delta": delta_tables, "iceberg": iceberg_tables}
 _TRIES = 50  # of a sink, while another one writes to its table
 _LATE = ("was written by another process meanwhile", "the store is an older copy")
-
-
-def sinks(session: an.Session | an.Reader, folder: Path) -> list[Sink]:
-    """A table of each kind."""
-    rows, groups = session.view("rows"), session.view("v")
-    return [
-        an.sinks.delta(groups, folder / "keyed", key=["p"]),
-        an.sinks.delta(rows, folder / "counted", partition_by=["p"]),
-        an.sinks.delta(rows, folder / "log", mode="append"),
-    ]
 
 
 def run_sinks(created: list[Sink]) -> None:
@@ -44,7 +34,7 @@ def run_sinks(created: list[Sink]) -> None:
                 time.sleep(0.01)
 
 
-def run(folder: Path, say: Say, *, kill: int = 0, clock: float = 0, max_bytes: int | str = "1g") -> None:
+def run(folder: Path, say: Say, *, format_: str, kill: int = 0, clock: float = 0, max_bytes: int | str = "1g") -> None:
     """Follow the table to its end, and run the sinks after each step; `kill` or `clock` ends the process on the way."""
     state = folder / "state"
     if clock:  # the system ends it, in the middle of whatever it does
@@ -55,15 +45,15 @@ def run(folder: Path, say: Say, *, kill: int = 0, clock: float = 0, max_bytes: i
     with an.Session(path=state, retain="all") as session:
         session.maintain("rows", ROWS)
         session.maintain("v", QUERY)
-        created = sinks(session, folder)
+        created = FORMATS[format_].sinks(session, folder)
         run_sinks(created)  # which a session that was killed owes them
-        table = an.delta(folder / "table", from_version=0, max_bytes=max_bytes)
+        table = FORMATS[format_].given(folder, max_bytes=max_bytes)
         with session.follow(rows=table, available_now=True, on_step=lambda *_: run_sinks(created)) as following:
             following.wait()
         say("lower", session.lower)
 
 
-def rival(folder: Path, say: Say) -> None:
+def rival(folder: Path, say: Say, *, format_: str) -> None:
     """Run the same sinks from a reader of the store, until it is killed: what they do is done once all the same."""
     while not (folder / "state" / "format.json").exists():
         time.sleep(0.005)
@@ -72,7 +62,7 @@ def rival(folder: Path, say: Say) -> None:
         try:
             with an.read(folder / "state") as reader:
                 if {"rows", "v"} <= {*reader.views}:
-                    for sink in sinks(reader, folder):
+                    for sink in FORMATS[format_].sinks(reader, folder):
                         runs += sink.run() > 0
                     say("written", runs)
         except (HistoryGoneError, SinkError, StreamError) as error:
