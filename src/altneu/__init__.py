@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from altneu import algorithms, cdc, errors, sinks, windows
 from altneu.collections import logic, weights
 from altneu.collections.collection import Collection, feedback, recursive, source
+from altneu.collections.functions import Udf, udf
 from altneu.collections.needs import first, last
 from altneu.collections.paths import Changes, Relations
 from altneu.expressions import col, fn, lit, update_time
@@ -47,6 +48,7 @@ __all__ = [
     "Step",
     "StoreCheck",
     "Trace",
+    "Udf",
     "View",
     "__version__",
     "algorithms",
@@ -69,6 +71,7 @@ __all__ = [
     "sinks",
     "source",
     "spark_session",
+    "udf",
     "update_time",
     "weights",
     "windows",

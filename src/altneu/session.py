@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from altneu.page import Page
     from altneu.sql.statements import Statements
+    from altneu.sql.statements.registering import Registration
 
 __all__ = ["Session", "Step", "session_over"]
 
@@ -604,6 +605,11 @@ class Session(Closing):
                 if self._statements is None:
                     self._statements = Statements(self._engine, self._streams)
         return self._statements
+
+    @property
+    def udf(self) -> Registration:
+        """Where functions of yours get names for ``sql``: ``session.udf.register("score", f, "double")``."""
+        return self.statements.udf
 
     def peek(self, collection: Collection, at: Time = None, errors: OnErrors = "raise") -> pa.Table:
         """The rows of a collection at a time, computed once from the state of views; nothing is stored or committed.

@@ -24,12 +24,12 @@ PYSPARK_ROOMS = re.compile(
     r"|pyspark_altneu(\.|$)"
 )
 PUBLIC = [
-    "Changes", "Collection", "Reader", "Relations", "Session", "Step", "StoreCheck", "Trace", "View",
+    "Changes", "Collection", "Reader", "Relations", "Session", "Step", "StoreCheck", "Trace", "Udf", "View",
     "__version__",
     "algorithms", "arrow", "cdc",
     "check_store", "col", "delta", "errors", "feedback", "first", "fn", "iceberg", "last", "late_rows", "lit", "logic",
     "read",
-    "recursive", "sinks", "source", "spark_session", "update_time", "weights", "windows",
+    "recursive", "sinks", "source", "spark_session", "udf", "update_time", "weights", "windows",
 ]  # fmt: skip
 HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib", "starlette", "uvicorn")
 

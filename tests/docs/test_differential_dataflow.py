@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import altneu as an
-from altneu import testing, weights
+from altneu import order, testing, weights
 from altneu.collections.grouping import Grouping
 from altneu.collections.paths import Changes
 from altneu.views.view import View
@@ -28,7 +28,7 @@ HEADS = {
     "trace": an.Trace,
     "collection": an.Collection,
 }
-PLACES = [an.Collection, an.Session, Grouping, an.algorithms, weights, an.Relations, Changes, an, View]
+PLACES = [an.Collection, an.Session, Grouping, an.algorithms, weights, order, an.Relations, Changes, an, View]
 OTHERWISE = {
     "min",
     "max",

@@ -16,8 +16,10 @@ import pytest
 
 import altneu as an
 from altneu.engine import catalogue
+from altneu.expressions import Expr
 from altneu.linear import Function
 from altneu.linear.modules import library
+from altneu.linear.user_function import user_calls
 from altneu.operators.arrange.operation import ReadOp
 from altneu.operators.base import Operation
 from altneu.plan import ir
@@ -144,6 +146,8 @@ def held(value: object) -> Iterator[str]:
     """The digests of all functions in a value and the values in it, other nodes aside."""
     if isinstance(value, Function):
         yield value.digest
+    elif isinstance(value, Expr):
+        yield from (call.function.function.digest for call in user_calls(value))
     elif isinstance(value, tuple):
         for one in value:
             yield from held(one)
@@ -177,6 +181,7 @@ def test_no_two_classes_have_one_tag():
 def test_functions_of_users_know_the_public_names_by_where_they_were_first():
     homes = {
         "altneu": ["arrow"],
+        "altneu.functions": ["Udf", "udf"],
         "altneu.collection": ["Collection", "feedback", "recursive", "source"],
         "altneu.needs": ["first", "last"],
         "altneu.executor.spark_session": ["spark_session"],

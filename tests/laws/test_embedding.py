@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -148,6 +149,15 @@ def test_places_come_back(time):
     assert at.decode(at.encode(time)) == time
 
 
+def test_numbers_of_numpy_are_numbers():
+    at = Lexicographic("at", np.int32(10))
+    assert at.encode((np.int64(2), 3)) == at.encode((2, 3)) == (23,)
+    assert [type(place) for place in at.decode(at.encode((np.int8(2), 3)))] == [int, int]
+    for time in ((np.float64(1), 0), (np.bool_(1), 0), (np.int64(-1), 0), (np.int8(0), np.int8(10))):
+        with pytest.raises(TimeRangeError, match="place"):
+            at.encode(time)
+
+
 def test_the_largest_time_of_places_fits():
     at = Lexicographic("at", 2**32)
     assert at.decode(at.encode((2**30 - 1, 2**32 - 1))) == (2**30 - 1, 2**32 - 1)
@@ -162,6 +172,7 @@ def test_the_largest_time_of_places_fits():
     [
         ([], lambda *_: True, "1 to 1,024 elements, got 0"),
         ("aba", str.__le__, "'a' twice"),
+        (["a", ["b"]], lambda *_: True, "hashable: unhashable type: 'list'"),
         ("ab", lambda a, b: a < b, "reflexive: 'a'"),
         ("ab", lambda *_: True, "antisymmetric: 'a' and 'b'"),
         ("abc", lambda a, b: a == b or a + b in ("ab", "bc"), "transitive: 'a' is before 'b' and that before 'c'"),

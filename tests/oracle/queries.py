@@ -75,6 +75,8 @@ def _linear(one: Collection, other: Collection) -> dict[str, Collection]:
         "map to one value": A.map(lambda r: r.trial, "trial int"),
         "map with errors": A.map(lambda r: {"trial": r.trial, "y": 6 // r.v}, "trial int, y long"),
         "map of batches": A.map(_double, "trial int, y long"),
+        "function of a user": A.select("trial", y=_sixth("v"), z=_texts("s", _texts("s", an.lit("!")))),
+        "filtered by functions of users": A.filter((_tenfold("v") > 10) | (_texts("s", "s") == "xx")),
         "flat_map": A.flat_map(_repeat, "trial int, n long"),
         "flat_map with errors": A.flat_map(lambda r: [(r.trial, 6 // r.v), (r.trial, 1)], "trial int, n long"),
         "negate": A.negate(),
@@ -164,6 +166,21 @@ def _double(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 _double = an.arrow(_double)
+
+
+@an.udf(returns="long")
+def _sixth(v: int | None) -> int:
+    return 6 // v  # type: ignore[operator]  # fails on zero and on null
+
+
+@an.udf(returns="long", vectorized="arrow")
+def _tenfold(v: pa.Array) -> pa.Array:
+    return pc.multiply(v, 10)
+
+
+@an.udf(returns="string")
+def _texts(one: str | None, other: str | None) -> str | None:
+    return None if one is None or other is None else one + other
 
 
 def _repeat(row: Any) -> Iterable[tuple[int, int]]:

@@ -185,6 +185,7 @@ def test_what_is_refused():
         (lambda: an.feedback(same, by=1.5, x="k long"), PlanError, "whole number of ticks of at least 1"),
         (lambda: an.feedback(same, by={"y": 1}, x="k long"), PlanError, "for each variable"),
         (lambda: an.feedback(lambda _: (k.select(j="k"),), x="k long"), SchemaError, "the feedback's variable x has"),
+        (lambda: an.feedback(lambda _: None, x="k long"), PlanError, "must return 1 collection"),
         (lambda: an.feedback(lambda x, _: x, x="k long", y="k long"), PlanError, "must return 2 collection"),
         (lambda: an.feedback(lambda x: (x.latest("k", "k"),), x="k long"), PlanError, "latest reads a variable"),
         (lambda: k.iterate(lambda _: an.feedback(same, x="k long")[0]), PlanError, "define it outside"),

@@ -179,12 +179,62 @@ def test_how_times_are_given_and_shown(tmp_path):
         }
         assert rows == {(0, 3, 1): [2], (0, 2, 2): [3], (1, 0, 0): [4], (1, 9, 9): [2, 3, 4], 1: [2, 3, 4]}
         assert sorted(v for *_, v in view.to_pylist(at=(None, None, 1))) == [2, 4]
+        assert str(view.explain_row((0, 1, 3))).startswith(
+            '{"trial": 0, "k": 1, "v": 3} is in view a at time (1, last, last)'
+        )
+        assert "at time (1, 0, 0)" in str(view.explain_row((0, 1, 4), at=(1, 0, 0)))
         session.advance(event=(1, 1))
         with pytest.raises(an.errors.BeforeFrontierError, match="event time 0 is closed"):
             session.insert("a", [(0, 1, 2)], time=(5, 0))
     with an.read(tmp_path) as reader:
         assert sorted(v for *_, v in reader.view("a").to_pylist(at=(None, 0, 0))) == [4]
         assert reader.view("a").frontier == Antichain.of(SPACE, (3, 1, 1))
+
+
+@pytest.mark.parametrize("retain", ["all", 0])
+def test_traces_have_all_times(tmp_path, retain):
+    """A cursor gives every update that the trace distinguishes; a lookup the rows of a key at a triple."""
+    history = History.random(17)
+    with Session(path=tmp_path, shards=2, retain=retain) as session:
+        trace = session.arrange("a by k", A, "k", order="v desc")
+        history.insert(session, 0, SYSTEMS)
+        session.advance(to=SYSTEMS)
+        wanted: Counter = Counter()
+        for row, (system, *own), diff in history.a:
+            wanted[row, (max(system, trace.since), *own)] += diff
+        with an.read(tmp_path) as reader:
+            for found in (trace, reader.trace("a by k")):
+                cursor = found.cursor()
+                shown = [((v.trial, *k, v.v), time, diff) for k, v, time, diff in cursor]
+                assert {(row, time): diff for row, time, diff in shown} == without_zeros(wanted)
+                assert len(shown) == len(without_zeros(wanted))
+                tables = pa.concat_tables(found.cursor().tables())
+                assert tables.column_names == ["trial", "k", "v", *TIMES, "diff"]
+                assert tables.num_rows == len(shown)
+                for at in product(range(trace.since, SYSTEMS), range(DAYS), range(SHIFTS)):
+                    held = history.held(at)["a"]
+                    for k in range(3):
+                        here = Counter(
+                            {(t, k, value.v): n for value, n in found.lookup(k, at=at) for t in [value.trial]}
+                        )
+                        assert here == Counter({row: n for row, n in held.items() if row[1] == k})
+
+
+def test_statements_name_each_time():
+    with Session(retain="all") as session:
+        session.maintain("a", A)
+        session.insert("a", [(0, 1, 2)], time=(0, 0, 1))
+        session.insert("a", [(0, 1, 3)], time=(0, 1, 0))
+        session.advance()
+        for at, values in {"(0, 0, 1)": [2], "(0, 1, 0)": [3], "(NULL, 1, 1)": [2, 3], "(0, 1, NULL)": [2, 3]}.items():
+            assert sorted(v for *_, v in session.sql(f"SELECT * FROM a AS OF {at}").to_pylist()) == values
+        session.sql("ADVANCE TO 3 EVENT (1, 2)")
+        assert session.frontier == Antichain.of(SPACE, (3, 1, 2))
+        assert "closed already" in str(session.sql("ADVANCE TO 3 EVENT (1, 1)"))  # a script that is run again
+        session.sql("ADVANCE TO 2 EVENT (0, 3)")
+        assert session.frontier == Antichain.of(SPACE, (3, 1, 3))
+        with pytest.raises(an.errors.InputError, match="must say where each of day, shift is closed"):
+            session.sql("ADVANCE EVENT 4")
 
 
 def test_what_is_refused():

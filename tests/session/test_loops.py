@@ -86,6 +86,8 @@ def test_many_times_are_one_run_of_the_rounds():
     [
         (lambda: ROOTS.iterate(lambda x: x.select(n="node")), SchemaError, "variable x has the columns .node bigint"),
         (lambda: ROOTS.iterate(lambda _: None), PlanError, "must return 1 collection"),
+        (lambda: an.recursive(lambda _: 7, one=ROOTS), PlanError, "must return 1 collection"),
+        (lambda: an.recursive(lambda one, _: one, one=ROOTS, other=ROOTS), PlanError, "must return 2 collection"),
         (lambda: an.recursive(lambda one, _: (one,), one=ROOTS, other=ROOTS), PlanError, "must return 2 collection"),
         (lambda: an.recursive(lambda: ()), PlanError, "needs at least one variable"),
         (lambda: ROOTS.iterate(step, max_rounds=0), PlanError, "max_rounds must be at least 1, got 0"),

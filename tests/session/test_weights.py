@@ -537,6 +537,56 @@ def test_weights_in_a_loop_keep_the_best_of_each_node() -> None:
             assert len(kept) == (3 if grows else 0), session.explain("v")
 
 
+@pytest.mark.parametrize("weight", [Sums("w"), Min("w", multiply="+"), Count("w")], ids=["sums", "min", "own"])
+@pytest.mark.parametrize("steps", [1, 2, {"near": 3, "far": 1}], ids=str)
+def test_weighted_variables_have_steps_and_rows_that_enter_later(weight: Weight, steps: Any) -> None:
+    """Each round as it is written: what the body made so many rounds before, with the rows that have entered."""
+    rounds, rng = 5, random.Random(7)
+    by = steps if isinstance(steps, dict) else {"near": steps, "far": steps}
+    edges = an.source("e", "src long, dst long, w long").weighted(weight)
+    start = an.source("s", "node long, w long").weighted(weight)
+
+    def body(near: Weighted, far: Weighted) -> tuple[Weighted, Weighted]:
+        along = near.join(edges, {"node": "src"}).select(node="dst")
+        return along.concat(start.enter_at("node - 1")), far.concat(near)
+
+    views = an.weights.recursive(body, max_rounds=rounds, on_limit="stop", step=steps, near=start, far=start)
+    given: dict[str, list[tuple[int, ...]]] = {"e": [], "s": []}
+
+    def added(pairs: list[tuple[int, int]]) -> dict[int, int]:
+        table: dict[int, int] = {}
+        for node, w in pairs:
+            table[node] = weight.add(table[node], w) if node in table else w
+        return {node: w for node, w in table.items() if not weight.is_zero(w)}
+
+    def expected() -> list[dict[int, int]]:
+        first = added([(node, w) for node, w in given["s"]])
+        seen, made = [(first, first)], []
+        for r in range(rounds):
+            near, far = seen[r]
+            entered = [(node, w) for node, w in first.items() if max(node - 1, 0) <= r]
+            along = [(dst, weight.multiply(near[src], w)) for src, dst, w in given["e"] if src in near]
+            made.append((added([*along, *entered]), added([*far.items(), *near.items()])))
+            late = [r + 1 - by[name] for name in ("near", "far")]
+            seen.append(tuple(first if at < 0 else made[at][i] for i, at in enumerate(late)))
+        return [*made[-1]]
+
+    with Session() as session:
+        shown = [session.maintain(f"v{i}", view.consolidate()) for i, view in enumerate(views)]
+        for _ in range(6):
+            for name, width in (("e", 2), ("s", 1)):
+                for _ in range(rng.randrange(4)):
+                    row = (*(rng.randrange(5) for _ in range(width)), rng.randrange(1, 4))
+                    given[name].append(row)
+                    session.insert(name, [row])
+                if given[name] and rng.random() < 0.5:
+                    session.retract(name, [given[name].pop(rng.randrange(len(given[name])))])
+            session.advance()
+            assert [dict(view.to_pylist()) for view in shown] == expected()
+    with pytest.raises(PlanError, match="enter_at reads 'w', a column of the weight"):
+        start.iterate(lambda x: x.concat(start.enter_at("w")))
+
+
 # stores ---------------------------------------------------------------------------------------------------------------
 
 

@@ -12,15 +12,18 @@ from altneu import sql
 from altneu.collections.collection import Collection, source
 from altneu.engine.reading import ASKED, OnErrors, Time, refuse_without_contents, updates_table
 from altneu.errors import ReadError, StatementError
+from altneu.linear.user_function import UserFunction
 from altneu.order import Epoch
 from altneu.plan import ir
 from altneu.plan.lower import lower
 from altneu.plan.physical import Plan
 from altneu.runtime.read import contents
 from altneu.session import Session
+from altneu.sql.functions import SqlFunction
 from altneu.sql.statements import parse
+from altneu.sql.statements.defined import function_of
 from altneu.sql.statements.ordered import Ordered, ordered
-from altneu.sql.statements.tree import CreateView, Select
+from altneu.sql.statements.tree import CreateFunction, CreateView, Select
 from altneu.trace.update import Updates
 from altneu.types import quote_name
 from altneu.views.prepared import prepared_over
@@ -43,6 +46,7 @@ class Names(Mapping[str, Collection]):
         hidden = {value["name"] for value in definitions.values() if value["kind"] == "INDEX"}
         stored = [] if reader is None else reader.views
         self.views = [name for name in stored if name not in hidden and not name.startswith("#")]
+        self._functions = {key: v["text"] for key, v in definitions.items() if v["kind"] == "FUNCTION"}
         self._named = {v["name"]: v["text"] for v in definitions.values() if v["kind"] == "VIEW"}
         self._collections: dict[str, Collection] = {}
 
@@ -64,11 +68,28 @@ class Names(Mapping[str, Collection]):
                 raise KeyError(name)
         return self._collections[name]
 
+    def function(self, name: str) -> UserFunction | SqlFunction | None:
+        """The function that a statement of the store has created under a name."""
+        text = self._functions.get(f"{name}()")
+        if text is None:
+            return None
+        (statement,) = parse(text)
+        assert isinstance(statement, CreateFunction)
+        return function_of(statement, self)
+
+    def find(self, name: str) -> bool:
+        """Functions of programs are not in a store."""
+        return False
+
+    def function_names(self) -> list[str]:
+        """The names of the functions that statements have created."""
+        return [key.removesuffix("()") for key in self._functions]
+
     def _bound(self, text: str) -> Collection:
         """What ``CREATE VIEW`` gave a name to."""
         (statement,) = parse(text)
         assert isinstance(statement, CreateView)
-        result = sql.query(statement.query, self)
+        result = sql.query(statement.query, self, self)
         if not statement.columns:
             return result
         renamed = zip(statement.columns, result.columns, strict=True)
@@ -125,7 +146,7 @@ def ask(
     if at is not None and select.at is not None:
         raise StatementError("the query has AS OF, and --at names a time too; leave one of them out")
     names, at_time = Names(reader, files), select.at if at is None else at
-    answer = ordered(select.query, lambda tree: sql.shown(tree, names))
+    answer = ordered(select.query, lambda tree: sql.shown(tree, names, names))
     time = _system_time(reader, at_time)
     if reader is not None and (table := _looked_up(reader, names, answer, at_time, time)) is not None:
         return Answer(answer.apply(table), time)
@@ -206,7 +227,8 @@ class Maintained:
         select = selected(text, "subscribe")
         if select.at is not None:
             raise StatementError("AS OF is for queries that are answered once; --since says where changes begin")
-        collection = sql.query(select.query, Names(reader))
+        names = Names(reader)
+        collection = sql.query(select.query, names, names)
         self._reader = reader
         self._read = {name: followed(reader.view(name)) for name in sources_of(collection)}
         for name in self._read:

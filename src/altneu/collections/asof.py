@@ -10,6 +10,8 @@ from typing import Literal
 
 import pyarrow as pa
 
+from altneu.collections.moments import refuse_moments
+from altneu.collections.remembering import linear
 from altneu.columnar.rows import Rows
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import Col, Expr, parse, parse_order
@@ -138,18 +140,6 @@ def refuse_maps(schema: pa.Schema) -> None:
             )
 
 
-def refuse_moments(node: ir.Node, verb: str, why: str) -> None:
-    """Refuse what is differentiated and not integrated.
-
-    Raises:
-        PlanError: it is; ``why`` says what that contradicts.
-    """
-    if ir.moments(node):
-        raise PlanError(
-            f"{verb} {why}, and this collection is differentiated; use it before differentiate or after integrate"
-        )
-
-
 def _ties(ties: str | Col | Sequence[str | Col] | None, schema: pa.Schema) -> tuple[tuple[str, bool, bool], ...]:
     """An order of the right side's columns.
 
@@ -182,7 +172,7 @@ def _present(side: ir.Node, names: Iterable[str]) -> ir.Node:
 
 
 def _filtered(side: ir.Node, predicate: str) -> ir.Node:
-    return ir.Linear(side, BoundLogic((Filter(parse(predicate, side.schema)),)))
+    return linear(side, BoundLogic((Filter(parse(predicate, side.schema)),)))
 
 
 def _one_type(
@@ -217,7 +207,7 @@ def _one_type(
 def _cast(side: ir.Node, name: str, kind: str) -> ir.Node:
     outputs: list[tuple[str, Expr]] = [(n, parse(quote_name(n), side.schema)) for n in side.schema.names]
     outputs.append(("#stamp", parse(f"CAST({quote_name(name)} AS {kind})", side.schema)))
-    return ir.Linear(side, BoundLogic((Project(tuple(outputs)),)))
+    return linear(side, BoundLogic((Project(tuple(outputs)),)))
 
 
 _INSTEAD = {DATE: "days, or a timedelta of whole days", TIMESTAMP: "a timedelta, or an interval such as '10 minutes'"}

@@ -17,11 +17,12 @@ from altneu.collections.asof import (
     absent,
     as_of,
     refuse_maps,
-    refuse_moments,
     times_of,
 )
 from altneu.collections.grouping import Grouping, check_names, order_beside, user_schema
 from altneu.collections.joining import JoinKind, equijoin, having, of_pair, padded, without
+from altneu.collections.moments import refuse_moments
+from altneu.collections.remembering import linear
 from altneu.collections.timed import with_update_time, without_update_time
 from altneu.collections.verbs import LinearVerbs, Verb, column_of
 from altneu.collections.windowing import with_windows
@@ -123,7 +124,7 @@ class Collection(LinearVerbs):
     def _linear(self, logic: BoundLogic) -> Collection:
         if not logic.keeps_times:
             self._refuse_moments("a filter or function of time", "does not commute with it")
-        return Collection(ir.Linear(self.node, logic)) if logic else self
+        return Collection(linear(self.node, logic)) if logic else self
 
     def _project(self, outputs: Iterable[tuple[str, Expr]]) -> Collection:
         return self._linear(BoundLogic((Project(tuple(outputs)),)))
@@ -918,7 +919,7 @@ def _output_names(left: Collection, right: Collection, pairs: list[_Pair]) -> di
 
 
 def recursive(
-    body: Callable[..., Sequence[Collection]],
+    body: Callable[..., Collection | Sequence[Collection]],
     *,
     max_rounds: int = MAX_ROUNDS,
     on_limit: OnLimit = "error",
@@ -928,8 +929,9 @@ def recursive(
     """The fixpoint of several collections that are defined by each other.
 
     ``initial`` names the variables and their first values. ``body`` takes the variables in that order and returns the
-    next value of each; all are replaced together, so a round reads only values of the round before. Returns the
-    fixpoints in the same order. ``max_rounds`` and ``on_limit`` are as in ``Collection.iterate``.
+    next value of each, or of one variable the collection alone; all are replaced together, so a round reads only values
+    of the round before. Returns the fixpoints in the same order. ``max_rounds`` and ``on_limit`` are as in
+    ``Collection.iterate``.
 
     With a ``step`` of several rounds, for all variables or by name, a variable is in each round what its body made so
     many rounds before, and its first value until then.
@@ -1025,10 +1027,9 @@ def feedback(
     inside = [ir.Variable(level, i, schema) for i, schema in enumerate(schemas)]
     _open_loops.count = level + 1
     try:
-        made = body(*map(Collection, inside))
+        bodies = bodies_of(body(*map(Collection, inside)))
     finally:
         _open_loops.count = level
-    bodies = (made,) if isinstance(made, Collection) else tuple(made)
     _check_bodies(names, inside, bodies, "feedback")
     whole = ir.Recurrence(names, schemas, tuple(c.node for c in bodies), level, steps)
     return tuple(Collection(ir.Recurred(whole, i)) for i in range(len(names)))
@@ -1058,7 +1059,7 @@ def _level() -> int:
 
 
 def loop(
-    body: Callable[..., Sequence[Collection]],
+    body: Callable[..., Collection | Sequence[Collection]],
     initial: Mapping[str, Collection],
     max_rounds: int,
     on_limit: OnLimit,
@@ -1077,7 +1078,7 @@ def loop(
     variables = [ir.Variable(level, i, ir.open_schema(node.schema)) for i, node in enumerate(first)]
     _open_loops.count = level + 1
     try:
-        bodies = tuple(body(*map(Collection, variables)))
+        bodies = bodies_of(body(*map(Collection, variables)))
     finally:
         _open_loops.count = level
     _check_bodies(names, variables, bodies)
@@ -1085,6 +1086,11 @@ def loop(
     later = steps if max(steps) > 1 else ()
     whole = ir.Loop(names, first, tuple(c.node for c in bodies), level, int(max_rounds), stops, steps=later)
     return tuple(Collection(ir.Result(whole, i)) for i in range(len(names)))
+
+
+def bodies_of(result: Any) -> tuple[Any, ...]:
+    """What the body of a loop returns: a collection for each variable, and of one variable it may be alone."""
+    return tuple(result) if isinstance(result, Iterable) else (result,)
 
 
 def _check_bodies(

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from altneu import types as T
 from altneu.collections.needs import Needs
+from altneu.collections.remembering import linear
 from altneu.collections.timed import with_update_time
 from altneu.columnar.ranking import Order
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
@@ -132,7 +133,7 @@ def grouping_sets(
     shown = [*nulled, (f"#{name}", call("case", [*branches, last]) if branches else last)]
     shown += [(number.name, number)] if len(set(ids)) < len(ids) else []
     columns = _columns(node.schema, node.schema.names)
-    expanded = ir.Linear(node, BoundLogic((Unnest(numbers, (number.name,)), Project((*columns, *shown)))))
+    expanded = linear(node, BoundLogic((Unnest(numbers, (number.name,)), Project((*columns, *shown)))))
     named = [*(n for n, _ in keys), name, f"{name}_set"]
     columns = _columns(expanded.schema, [n for n, _ in shown])
     return expanded, [(n, e) for n, (_, e) in zip(named, columns, strict=False)]
@@ -366,7 +367,7 @@ def _results(requested: Sequence[tuple[str | None, str | Col]], schema: pa.Schem
 
 
 def _project(node: ir.Node, outputs: Outputs) -> ir.Node:
-    return ir.Linear(node, BoundLogic((Project(tuple(outputs)),)))
+    return linear(node, BoundLogic((Project(tuple(outputs)),)))
 
 
 def _columns(schema: pa.Schema, names: Sequence[str]) -> Outputs:

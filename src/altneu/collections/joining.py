@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from altneu.collections.remembering import linear
 from altneu.columnar.rows import Record, record_type
 from altneu.errors import PlanError
 from altneu.expressions import Expr, cast, parse
@@ -27,7 +28,7 @@ def columns_of(schema: pa.Schema, names: Iterable[str]) -> list[tuple[str, Expr]
 
 def project(node: ir.Node, outputs: Iterable[tuple[str, Expr]]) -> ir.Node:
     """A projection."""
-    return ir.Linear(node, BoundLogic((Project(tuple(outputs)),)))
+    return linear(node, BoundLogic((Project(tuple(outputs)),)))
 
 
 def having(node: ir.Node, other: ir.Node, keys: Keys) -> ir.Node:

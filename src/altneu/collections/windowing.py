@@ -8,6 +8,7 @@ from itertools import count
 from typing import TypeGuard
 
 from altneu.collections.grouping import aggregate_of
+from altneu.collections.remembering import linear
 from altneu.expressions import AggregateCall, Call, Column, Expr, WindowExpr
 from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.window import WindowCall, WindowFrame
@@ -128,4 +129,4 @@ def _column(node: ir.Node, name: str) -> Column:
 
 
 def _project(node: ir.Node, outputs: Outputs) -> ir.Node:
-    return ir.Linear(node, BoundLogic((Project(tuple(outputs)),)))
+    return linear(node, BoundLogic((Project(tuple(outputs)),)))

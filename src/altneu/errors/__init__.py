@@ -94,7 +94,9 @@ class StatementError(PlanError):
 
 
 class UnsupportedFunctionError(PlanError):
-    """altneu does not have the function."""
+    """altneu does not have the function; ``unknown`` is its name where nothing is known by it."""
+
+    unknown: str | None = None
 
 
 class NonDeterministicError(PlanError):

@@ -36,7 +36,7 @@ class Col:
         self.tree = tree
 
     def _with(self, node: type[exp.Expr], other: Any, *, swap: bool = False) -> Col:
-        left, right = _operand(self), _operand(other)
+        left, right = operand(self), operand(other)
         if swap:
             left, right = right, left
         return Col(node(this=left, expression=right))
@@ -108,14 +108,14 @@ class Col:
         return self._with(exp.Or, other, swap=True)
 
     def __invert__(self) -> Col:
-        return Col(exp.Not(this=_operand(self)))
+        return Col(exp.Not(this=operand(self)))
 
     def __neg__(self) -> Col:
-        return Col(exp.Neg(this=_operand(self)))
+        return Col(exp.Neg(this=operand(self)))
 
     def __getitem__(self, key: Any) -> Col:
         """An element by index or key, or a field of a struct by name."""
-        return Col(exp.Bracket(this=_operand(self), expressions=[_operand(key)]))
+        return Col(exp.Bracket(this=operand(self), expressions=[operand(key)]))
 
     def __iter__(self) -> Any:
         raise TypeMismatchError("an expression is not iterable; use col(...)[index]")
@@ -133,27 +133,27 @@ class Col:
         """Whether it equals one of the values, given one by one or as one list."""
         if len(values) == 1 and isinstance(values[0], Iterable) and not isinstance(values[0], (str, bytes, Col)):
             values = tuple(values[0])
-        return Col(exp.In(this=_operand(self), expressions=[_operand(v) for v in values]))
+        return Col(exp.In(this=operand(self), expressions=[operand(v) for v in values]))
 
     def between(self, low: Any, high: Any) -> Col:
         """Whether it is within the bounds, both included."""
-        return Col(exp.Between(this=_operand(self), low=_operand(low), high=_operand(high)))
+        return Col(exp.Between(this=operand(self), low=operand(low), high=operand(high)))
 
     def is_null(self) -> Col:
         """Whether it is null."""
-        return Col(exp.Is(this=_operand(self), expression=exp.Null()))
+        return Col(exp.Is(this=operand(self), expression=exp.Null()))
 
     def is_not_null(self) -> Col:
         """Whether it is not null."""
-        return Col(exp.Not(this=exp.Is(this=_operand(self), expression=exp.Null())))
+        return Col(exp.Not(this=exp.Is(this=operand(self), expression=exp.Null())))
 
     def cast(self, data_type: str) -> Col:
         """The value in another type, named as in DDL."""
-        return Col(exp.Cast(this=_operand(self), to=_type_node(data_type)))
+        return Col(exp.Cast(this=operand(self), to=_type_node(data_type)))
 
     def try_cast(self, data_type: str) -> Col:
         """The value in another type, null where it does not fit."""
-        return Col(exp.TryCast(this=_operand(self), to=_type_node(data_type)))
+        return Col(exp.TryCast(this=operand(self), to=_type_node(data_type)))
 
     def alias(self, name: str) -> Col:
         """The expression under a name."""
@@ -190,7 +190,7 @@ class Col:
 
     def get_field(self, name: str) -> Col:
         """A field of a struct."""
-        return Col(exp.Dot(this=_operand(self), expression=exp.to_identifier(name, quoted=True)))
+        return Col(exp.Dot(this=operand(self), expression=exp.to_identifier(name, quoted=True)))
 
     getField = get_field  # noqa: N815 -- the name that PySpark gives it
 
@@ -209,7 +209,8 @@ class Col:
         return Col, (self.tree,)
 
 
-def _operand(value: Any) -> exp.Expr:
+def operand(value: Any) -> exp.Expr:
+    """The tree of a Col or a constant as a part of another one."""
     tree = lit(value).tree if not isinstance(value, Col) else value.tree
     if isinstance(tree, exp.Alias):
         tree = tree.this
@@ -285,7 +286,7 @@ def _literal_text(value: Any) -> str:
 
 
 def _call(name: str, args: tuple[Any, ...]) -> Col:
-    return Col(exp.Anonymous(this=name, expressions=[_operand(a) for a in args]))
+    return Col(exp.Anonymous(this=name, expressions=[operand(a) for a in args]))
 
 
 def update_time() -> Col:

@@ -207,9 +207,21 @@ def _args_in_order(name: str, *keys: str) -> Callable[[TreeBuilder, exp.Expr], E
     return method
 
 
+def _anonymous(self: TreeBuilder, node: exp.Expr) -> Expr:
+    """A call by name, or of the function of a user that the node carries."""
+    own = node.args.get(FUNCTION)
+    if own is None:
+        return self.function(node.name, node.expressions)
+    result: Expr = own.over([self.build(argument) for argument in node.expressions])
+    return result
+
+
 def _refused_alias(self: TreeBuilder, node: exp.Expr) -> Expr:
     raise ExpressionSyntaxError(f"{node.sql('spark')!r}: an alias is not allowed inside an expression")
 
+
+FUNCTION = "function"
+"""The argument of a call in a tree that is the function of a user: its ``over`` makes the call's expression."""
 
 NODES: dict[type[exp.Expr], Callable[[TreeBuilder, Any], Expr]] = {
     exp.Column: _column,
@@ -245,7 +257,7 @@ NODES: dict[type[exp.Expr], Callable[[TreeBuilder, Any], Expr]] = {
     exp.Substring: _args_in_order("substring", "this", "start", "length"),
     exp.StrPosition: _args_in_order("locate", "substr", "this", "position"),
     exp.Overlay: _args_in_order("overlay", "this", "expression", "from_", "for_"),
-    exp.Anonymous: lambda self, node: self.function(node.name, node.expressions),
+    exp.Anonymous: _anonymous,
     exp.Alias: _refused_alias,
 }
 

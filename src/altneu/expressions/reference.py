@@ -75,6 +75,7 @@ _AGGREGATE_COST = (
 _TAIL = """\
 ## Unsupported functions, and differences from Spark
 
+* You can add functions of your own, PySpark's UDFs among them ([functions_of_users.md](functions_of_users.md)).
 * altneu refuses some functions when the plan is built: functions that are not listed here (the error suggests similar
   names); functions whose result would differ when a row is retracted (`rand`, `uuid`, `current_timestamp` …); window
   functions and subqueries inside an expression; aggregates outside of `agg`; aggregates that depend on the order of

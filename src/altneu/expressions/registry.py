@@ -459,9 +459,17 @@ def function(name: str) -> Function:
     refused = refusal(name.lower())
     if refused is not None:
         raise UnsupportedFunctionError(f"the function {name.lower()}() is not supported: {refused}")
-    raise UnsupportedFunctionError(
+    error = UnsupportedFunctionError(
         f"there is no function {name!r}{_near(name)}; docs/functions.md and SHOW FUNCTIONS list those that there are"
     )
+    error.unknown = name
+    raise error
+
+
+def is_known(name: str) -> bool:
+    """Whether SQL has a function, aggregate or window function of a name in lower case, evaluated here or refused."""
+    known = (FUNCTIONS, NON_DETERMINISTIC, _TABLE_FUNCTIONS, SPARK)
+    return any(name in names_ for names_ in known) or refusal(name) is not None or name in names()
 
 
 def _near(name: str) -> str:

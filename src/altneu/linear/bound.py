@@ -29,6 +29,7 @@ from altneu.linear.steps import (
     Unnest,
     delay_digest,
 )
+from altneu.linear.user_function import user_calls
 
 _HANDS_ON = (Filter, Extend, Temporal, RepeatRow, GenerateSeries, Unnest, ParseJson, Negate)
 
@@ -110,7 +111,9 @@ class BoundLogic:
     @cached_property
     def calls_python(self) -> bool:
         """Whether a function of the user's is called."""
-        return any(isinstance(s, FunctionStep) for s in self.steps)
+        if any(isinstance(s, FunctionStep) for s in self.steps):
+            return True
+        return any(True for s in self.steps for e in s.expressions for _ in user_calls(e))
 
     @cached_property
     def expands(self) -> bool:

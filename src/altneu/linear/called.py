@@ -1,4 +1,4 @@
-"""The Python functions that linear logic calls."""
+"""The Python functions that linear logic calls: those of steps and delays, and of calls inside expressions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 from altneu.linear.bound import BoundLogic
 from altneu.linear.delay import Delay, DelayBoth, DelayFunction
 from altneu.linear.function import Function
+from altneu.linear.mapping import mapped
 from altneu.linear.steps import FunctionStep
+from altneu.linear.user_function import UserFunction, user_calls, with_user_functions
 
 Change = Callable[[Function], Function]
 
@@ -20,6 +22,10 @@ def functions_of(logic: BoundLogic) -> Iterator[Function]:
     for step in logic.steps:
         if isinstance(step, FunctionStep):
             yield step.function
+        for expression in step.expressions:
+            for call in user_calls(expression):
+                assert isinstance(call.function, UserFunction)
+                yield call.function.function
         yield from _of_delay(getattr(step, "delay", None))
 
 
@@ -39,6 +45,7 @@ def _of_delay(delay: Delay | None) -> Iterator[Function]:
 def _changed_step(step: Any, change: Change) -> Any:
     if isinstance(step, FunctionStep):
         step = replace(step, function=change(step.function))
+    step = mapped(step, lambda expression: with_user_functions(expression, change))
     delay = getattr(step, "delay", None)
     return replace(step, delay=_changed_delay(delay, change)) if delay else step
 

@@ -30,7 +30,7 @@ class Checked:
         """What the function gives."""
         first, second = _outcome(self.call, args), _outcome(self.call, args)
         if not same(first, second):
-            raise ImpureFunctionError(_message(self.title, args, first[0], second[0]))
+            raise ImpureFunctionError(impure(self.title, args, first[0], second[0]))
         result, error = first
         if error is not None:
             raise error
@@ -61,10 +61,13 @@ def same(one: Any, other: Any) -> bool:
         return one.dtype == other.dtype and same(one.tolist(), other.tolist())
     if isinstance(one, pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table):
         return one.equals(other) or same(one.to_pylist(), other.to_pylist())
+    if hasattr(one, "equals"):  # of pandas
+        return bool(one.equals(other))
     return bool(one == other)
 
 
-def _message(title: str, args: tuple[Any, ...], first: Any, second: Any) -> str:
+def impure(title: str, args: tuple[Any, ...], first: Any, second: Any) -> str:
+    """What is said of a function that gave two results for the same arguments."""
     rows = args[0].to_pylist() if args and isinstance(args[0], pa.RecordBatch) else None
     if rows is not None:
         of_rows = (

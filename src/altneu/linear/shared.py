@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 from altneu.expressions import Call, Column, Expr
@@ -22,7 +22,8 @@ def share(steps: Sequence[Step]) -> list[Step]:
     shared: list[list[tuple[str, Expr]]] = [[] for _ in steps]
     for expression in common:
         at = next(i for i, part in enumerate(per_step) if any(expression in parts_of(e) for e, _ in part))
-        column = Column(_name(expression, len(columns)), expression.type, expression.nullable)
+        name = _name(expression, len(columns), {c.column_name for c in columns.values()})
+        column = Column(name, expression.type, expression.nullable)
         shared[at].append((column.name, replace_subexpressions(expression, columns)))
         columns[expression] = column
     result: list[Step] = []
@@ -32,10 +33,11 @@ def share(steps: Sequence[Step]) -> list[Step]:
     return result
 
 
-def _name(expression: Expr, number: int) -> str:
-    """A shared column is called what it is, so that plans can be read."""
+def _name(expression: Expr, number: int, taken: Collection[str] = ()) -> str:
+    """A shared column is called what it is, so that plans can be read; functions of users may have equal names."""
     text = expression.sql
-    return f"#{text}" if len(text) <= _LONG else f"#{number} {text[:_LONG]}…"
+    name = f"#{text}"
+    return name if len(text) <= _LONG and name not in taken else f"#{number} {text[:_LONG]}…"
 
 
 def work(steps: Sequence[Step]) -> int:

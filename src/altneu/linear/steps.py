@@ -17,6 +17,7 @@ from altneu.expressions import Call, Expr, Literal
 from altneu.expressions.temporal import Bound
 from altneu.linear.delay import NO_DELAY, Delay
 from altneu.linear.function import Function
+from altneu.linear.user_function import digest_of
 
 Outputs: TypeAlias = tuple[tuple[str, Expr], ...]
 
@@ -66,9 +67,14 @@ class RowStep(Step):
 
 
 def written(expression: Expr) -> str:
-    """Canonical text, and how it was written where errors of rows say so: state holds them."""
+    """Canonical text, and how it was written where errors of rows say so: state holds them.
+
+    Functions of users are told apart by their digests, as the text has their names alone.
+    """
     text = expression.text if expression.can_fail else expression.sql
-    return expression.sql if text == expression.sql else f"{expression.sql} as {text}"
+    shown = expression.sql if text == expression.sql else f"{expression.sql} as {text}"
+    functions = digest_of(expression)
+    return f"{shown} calling {functions}" if functions else shown
 
 
 def _shown(outputs: Outputs) -> str:
@@ -233,7 +239,8 @@ class Temporal(RowStep):
     @property
     def digest(self) -> str:
         """The bounds as they were written."""
-        return f"{[b.digest for b in self.bounds]} {delay_digest(self.delay)}"
+        functions = "".join(f" calling {digest}" for e in self.expressions if (digest := digest_of(e)))
+        return f"{[b.digest for b in self.bounds]} {delay_digest(self.delay)}{functions}"
 
     def __str__(self) -> str:
         moved = f" ({self.delay})" if self.delay else ""

@@ -9,8 +9,10 @@ altneu computes of the tuples is what it would compute of the times.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from numbers import Integral
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -127,13 +129,11 @@ class Lexicographic(Embedding[tuple[int, ...]]):
     def __init__(self, name: str, *bounds: int) -> None:
         super().__init__(name)
         for bound in bounds:
-            if type(bound) is not int or bound < 1:
+            if not _is_whole(bound) or bound < 1:
                 raise TimeRangeError(f"the number of values of a place must be a whole number from 1 on, got {bound!r}")
-        self.bounds = bounds
-        size = 1
-        for bound in bounds:
-            size *= bound
-        self._bounds = (-(-_MOST // size), *bounds)
+        self.bounds = tuple(map(int, bounds))
+        size = math.prod(self.bounds)
+        self._bounds = (-(-_MOST // size), *self.bounds)
 
     def __repr__(self) -> str:
         return f"Lexicographic({', '.join(map(repr, (self.name, *self.bounds)))})"
@@ -144,10 +144,10 @@ class Lexicographic(Embedding[tuple[int, ...]]):
             raise TimeRangeError(f"a time of {self!r} must be a tuple of {len(self._bounds)} numbers, got {time!r}")
         result = 0
         for place, (value, bound) in enumerate(zip(time, self._bounds, strict=True), 1):
-            if type(value) is not int or not 0 <= value < bound:
+            if not _is_whole(value) or not 0 <= value < bound:
                 what = f"place {place} of the time {time!r}"
                 raise TimeRangeError(f"{what} must be a whole number from 0 to {bound - 1:,}, got {value!r}")
-            result = result * bound + value
+            result = result * bound + int(value)
         if result >= _MOST:
             raise TimeRangeError(f"the time {time!r} of {self!r} must be below 2^62 as one number")
         return (result,)
@@ -176,8 +176,8 @@ class FiniteLattice(Embedding[_E]):
     Cost:   once O(n³) for n elements, at most 1024, vectorised; then a look-up in a dictionary for each time.
 
     Raises:
-        TimeRangeError: there are no or too many elements, one occurs twice, the order is not a partial order, or two
-            elements have no least upper bound; an element is not one of the lattice.
+        TimeRangeError: there are no or too many elements, one occurs twice or is not hashable, the order is not a
+            partial order, or two elements have no least upper bound; an element is not one of the lattice.
 
     >>> import altneu as an
     >>> diamond = {"draft": "", "legal": "l", "tax": "t", "final": "lt"}  # two reviews, in any order
@@ -201,7 +201,11 @@ class FiniteLattice(Embedding[_E]):
         count = len(self.elements)
         if not 1 <= count <= MAX_TIMES:
             raise TimeRangeError(f"a finite lattice must have 1 to {MAX_TIMES:,} elements, got {count:,}")
-        if len({*self.elements}) < count:
+        try:
+            different = len({*self.elements})
+        except TypeError as error:
+            raise TimeRangeError(f"the elements of a lattice must be hashable: {error}") from None
+        if different < count:
             twice = next(e for e in self.elements if self.elements.count(e) > 1)
             raise TimeRangeError(f"each element of a lattice must be given once, got {twice!r} twice")
         order = np.array([[bool(less_equal(a, b)) for b in self.elements] for a in self.elements], np.bool_)
@@ -261,6 +265,10 @@ class FiniteLattice(Embedding[_E]):
                 raise TimeRangeError(
                     f"two elements of a lattice must have a least upper bound: {shown[a]!r} and {shown[b]!r} have none"
                 )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _coordinates(order: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

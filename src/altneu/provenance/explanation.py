@@ -12,6 +12,7 @@ from altneu.columnar import html
 from altneu.columnar.rows import Rows
 from altneu.engine.reading import updates_table
 from altneu.operators.kernels.spans import show_row
+from altneu.order import LARGEST
 from altneu.trace.update import Updates
 
 _SHOWN = 10
@@ -173,7 +174,8 @@ class Explanation:
 
 
 def _time(at: tuple[int, ...]) -> str:
-    return str(at[0]) if len(at) == 1 else str(at)
+    shown = ["last" if time == LARGEST else str(time) for time in at]
+    return shown[0] if len(at) == 1 else f"({', '.join(shown)})"
 
 
 def _input_lines(inputs: InputRows, since: int) -> list[str]:

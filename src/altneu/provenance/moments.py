@@ -24,8 +24,8 @@ from altneu.trace.update import Updates
 
 _NOT_FOLLOWED = (
     "changes are not followed to their moments, because the session does not keep all of their inputs as they were "
-    "(declare the sources with keep=True, and keep history with Session(retain=...)), or because rows have several "
-    "times: the explanation lists the input rows that agree with the row"
+    "(declare the sources with keep=True, and keep history with Session(retain=...)), because rows have several times, "
+    "or because more is computed of what moments gives: the explanation lists the input rows that agree with the row"
 )
 MOMENTS = AltNeu(Epoch())
 CHANGES, BESIDE = "#changes", "#beside"

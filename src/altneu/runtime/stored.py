@@ -180,7 +180,7 @@ class StoredStream(TypedDict):
 class StoredDefinition(TypedDict):
     """What a statement has defined; ``columns`` and ``raw`` of sources."""
 
-    kind: Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK"]
+    kind: Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK", "FUNCTION"]
     name: str
     text: str
     order: int

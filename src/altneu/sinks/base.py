@@ -221,7 +221,7 @@ class Sink(ABC):
     def _net(self, updates: Updates) -> Updates:
         if len(updates.times) > 1:
             raise SinkError(
-                f'view {self.view.name!r} has two times, so it has no single table to write; use mode="append"'
+                f'view {self.view.name!r} has several times, so it has no single table to write; use mode="append"'
             )
         at_once = Updates(updates.rows, np.zeros((1, len(updates)), np.int64), updates.diffs)
         return consolidate(at_once, Epoch())

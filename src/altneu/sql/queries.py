@@ -9,19 +9,25 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from altneu.collections.collection import Collection
+from altneu.collections.functions import Udf
 from altneu.collections.grouping import check_names
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import parse
 from altneu.sql.binder import Binder, projected
 from altneu.sql.binding import Answer
 from altneu.sql.dialect import parse_query
+from altneu.sql.functions import Functions, Given, with_functions
 from altneu.sql.ordering import SHOWN
 from altneu.sql.scope import Field, Relation, bound, fresh, full_name, path_of
 from altneu.types.syntax import place_of, refuse_unread
 
 
-def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection:
+def query(
+    text: str | exp.Expr, catalog: Mapping[str, Collection], functions: Functions | Mapping[str, Udf] | None = None
+) -> Collection:
     """The collection that a SQL query describes, over named collections.
+
+    ``functions`` are those that it may call beside SQL's own, by name: results of ``an.udf``.
 
     Spark's dialect in ANSI mode: types, nulls and errors are Spark's. ORDER BY without LIMIT has no effect, as a
     collection has no order. docs/queries.md says what there is.
@@ -38,7 +44,9 @@ def query(text: str | exp.Expr, catalog: Mapping[str, Collection]) -> Collection
     Collection(carrier: string, n: bigint)
     """
     tree = parse_query(text) if isinstance(text, str) else text.copy()
-    answer = _answer(tree, catalog)
+    answer = _answer(
+        tree, catalog, functions if functions is None or isinstance(functions, Functions) else Given(functions)
+    )
     relation = answer.relation
     outputs = [(f.name, parse(bound(f.column), relation.node.schema)) for f in relation.shown]
     try:
@@ -62,7 +70,7 @@ class Shown:
     order: tuple[tuple[str, bool, bool], ...]
 
 
-def shown(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Shown:
+def shown(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functions | None = None) -> Shown:
     """A query whose rows are shown in its order; with LIMIT or OFFSET those that are chosen, in any.
 
     Raises:
@@ -70,7 +78,7 @@ def shown(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Shown:
     """
     tree = tree.copy()
     tree.meta[SHOWN] = True
-    answer = _answer(tree, catalog)
+    answer = _answer(tree, catalog, functions)
     schema = answer.relation.node.schema
     keys = [name for name, _, _ in answer.order]
     outputs = [(name, parse(bound(name), schema)) for name in keys]
@@ -82,7 +90,7 @@ def shown(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Shown:
     return Shown(collection, tuple(columns), tuple(f.name for f in answer.relation.shown), answer.order)
 
 
-def _answer(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Answer:
+def _answer(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functions | None) -> Answer:
     refuse_unread(tree)
     names = {name.lower(): name for name in catalog}
 
@@ -100,6 +108,8 @@ def _answer(tree: exp.Expr, catalog: Mapping[str, Collection]) -> Answer:
         return Relation(collection.node, tuple(Field(table.name, n, n, path=path) for n in collection.columns))
 
     try:
-        return Binder(known).query(tree)
+        if functions is None:
+            return Binder(known).query(tree)
+        return with_functions(lambda one: Binder(known).query(one), tree, functions)
     except RecursionError:
         raise PlanError("a query is nested too deeply; WITH or CREATE VIEW give a part of it a name") from None

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from altneu.collections.collection import Collection
 from altneu.collections.joining import columns_of, project
+from altneu.collections.remembering import linear
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, parse, parse_predicate
 from altneu.linear import BoundLogic, Filter
@@ -355,7 +356,7 @@ def filtered(node: ir.Node, *conditions: exp.Expr) -> ir.Node:
     """The rows on which resolved conditions are true; such as bound a row's times are temporal filters."""
     plain = [c for c in conditions if not _is_temporal(c)]
     if plain:
-        node = ir.Linear(node, BoundLogic(tuple(Filter(parse_predicate(c, node.schema)) for c in plain)))
+        node = linear(node, BoundLogic(tuple(Filter(parse_predicate(c, node.schema)) for c in plain)))
     temporal = [c for c in conditions if _is_temporal(c)]
     if temporal:
         node = Collection(node).filter(exp.and_(*temporal)).node  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from altneu.engine.history import Step
 from altneu.engine.reading import OnErrors, updates_table
 from altneu.errors import InputError, PlanError
 from altneu.order import Epoch
+from altneu.plan import ir
 from altneu.trace.update import Updates, consolidate
 from altneu.views.reader import StoreReadings
 from altneu.views.view import View, followed, state_of
@@ -40,8 +41,8 @@ class Imported:
     ) -> None:
         if view.coordinates is not None:
             raise PlanError(
-                f"view {view.name!r} has two times, {' and '.join(view.coordinates)}, and an import follows one clock; "
-                "insert its changes() into a source with two times"
+                f"view {view.name!r} has {ir.times_named(view.coordinates)}, and an import follows one clock; "
+                "insert its changes() into a source with as many times"
             )
         if errors not in ("raise", "ignore"):
             raise PlanError(f'errors must be "raise" or "ignore", got {errors!r}')

@@ -152,7 +152,7 @@ class Trace(View):
             layout, table = state.table.layouts[ports.contents], state.table
             states = [table.get(ports.contents, shard) for shard in table.shards_of(ports.contents)]
             batches = [state.spine.batches for state in states if state is not None]
-        since = (known.since, known.events)[: layout.lattice.width]
+        since = (known.since, known.events, *[0] * layout.lattice.width)[: layout.lattice.width]
         names = known.coordinates or ("time",)
         return Cursor(self.name, layout, batches, names, since, time if as_of else None).seek(*key, **bounds)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from altneu.collections.asof import refuse_maps
-from altneu.collections.collection import MAX_ROUNDS, Collection, On, OnLimit, check_collection, loop
+from altneu.collections.collection import MAX_ROUNDS, Collection, On, OnLimit, bodies_of, check_collection, loop
 from altneu.collections.joining import JoinKind
 from altneu.collections.verbs import LinearVerbs, Text, Verb, Version
 from altneu.collections.weights.carrying import carrying, weighing
@@ -504,7 +504,12 @@ class Weighted(LinearVerbs):
         return self.consolidate()._only(self.columns)
 
     def iterate(
-        self, body: Callable[[Weighted], Weighted], *, max_rounds: int = MAX_ROUNDS, on_limit: OnLimit = "error"
+        self,
+        body: Callable[[Weighted], Weighted],
+        *,
+        max_rounds: int = MAX_ROUNDS,
+        on_limit: OnLimit = "error",
+        step: int = 1,
     ) -> Weighted:
         """The fixpoint of ``body``, applied to this weighted collection until no weight changes.
 
@@ -531,9 +536,40 @@ class Weighted(LinearVerbs):
         ...     sorted(view.to_pylist())
         [(1, 0), (2, 3), (3, 1)]
         """
-        (result,) = recursive(lambda x: (body(x),), max_rounds=max_rounds, on_limit=on_limit, x=self)
+        (result,) = recursive(lambda x: (body(x),), max_rounds=max_rounds, on_limit=on_limit, step=step, x=self)
         assert isinstance(result, Weighted)
         return result
+
+    def enter_at(self, rounds: str | Col) -> Weighted:
+        """In the body of a loop: this outer weighted collection, whose rows enter at the round that ``rounds`` gives.
+
+        All is as ``Collection.enter_at`` says; ``rounds`` is an expression of the data. If short ways enter first, the
+        least weights spread first, and longer ones find them where they would have spread their own.
+
+        Raises:
+            PlanError: as ``Collection.enter_at``; or ``rounds`` reads a column of the weight.
+            TypeMismatchError: the expression is not a whole number.
+
+        >>> import altneu as an
+        >>> weight = an.weights.Min("length", multiply="+")
+        >>> roads = an.source("roads", "src long, dst long, length long").weighted(weight)
+        >>> depots = an.source("depots", "node long, opens int, length long").weighted(weight)
+        >>> def further(known):
+        ...     entering = depots.enter_at("opens").select("node")
+        ...     return known.join(roads, on={"node": "src"}).select(node="dst").concat(entering)
+        >>> with an.Session() as session:
+        ...     view = session.maintain(
+        ...         "near", depots.select("node").filter("false").iterate(further).consolidate()
+        ...     )
+        ...     session.insert("roads", [(1, 2, 10), (3, 2, 1)])
+        ...     session.insert("depots", [(1, 5, 0), (3, 0, 2)])
+        ...     _ = session.advance()
+        ...     sorted(view.to_pylist())
+        [(1, 0), (2, 3), (3, 2)]
+        """
+        if name := next(iter(parse(rounds, self._rows.schema).columns & {*self.weight.columns}), None):
+            raise self._unknown_yet(name, "enter_at")
+        return self._of(self._rows.enter_at(rounds))
 
     # parts ----------------------------------------------------------------------------------------------------------
 
@@ -615,10 +651,11 @@ def _present(other: Weighted | Collection) -> Collection:
 
 
 def recursive(
-    body: Callable[..., Sequence[Weighted | Collection]],
+    body: Callable[..., Weighted | Collection | Sequence[Weighted | Collection]],
     *,
     max_rounds: int = MAX_ROUNDS,
     on_limit: OnLimit = "error",
+    step: int | Mapping[str, int] = 1,
     **initial: Weighted | Collection,
 ) -> tuple[Weighted | Collection, ...]:
     """The fixpoint of several collections that are defined by each other, weighted ones among them.
@@ -649,7 +686,7 @@ def recursive(
         return first._same(now) if isinstance(first, Weighted) else now
 
     def rounds(*variables: Collection) -> Sequence[Any]:
-        results = body(*map(wrapped, initial.values(), variables))
+        results = bodies_of(body(*map(wrapped, initial.values(), variables)))
         if len(results) == len(initial):
             for name, first, result in zip(initial, initial.values(), results, strict=True):
                 _check_kind(name, first, result)
@@ -658,7 +695,7 @@ def recursive(
     for name, first in initial.items():
         if not isinstance(first, Weighted):
             check_collection(first, f"the loop's variable {name}")
-    loops = loop(rounds, {name: _plain(one) for name, one in initial.items()}, max_rounds, on_limit)
+    loops = loop(rounds, {name: _plain(one) for name, one in initial.items()}, max_rounds, on_limit, step)
     return tuple(map(wrapped, initial.values(), loops))
 
 

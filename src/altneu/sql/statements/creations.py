@@ -6,7 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from altneu.sql.statements.options import options
-from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Creation, Envelope, Origin
+from altneu.sql.statements.tree import (
+    CreateFunction,
+    CreateIndex,
+    CreateSink,
+    CreateSource,
+    CreateView,
+    Creation,
+    Envelope,
+    Origin,
+)
 
 FORMATS = ("PARQUET", "CSV", "JSON", "ORC", "TEXT")
 STREAMING = ("WATERMARK", "LATE", "MAX_ROWS", "CHECKPOINT", "RESTART")
@@ -22,6 +31,10 @@ def create(p: Any) -> Creation:
     """``CREATE [OR REPLACE] kind …``."""
     replace = p.word("OR", "REPLACE")
     refresh = not replace and p.word("OR", "REFRESH")  # as it is said of views that are maintained
+    temporary = p.word("TEMPORARY", "FUNCTION") or p.word("TEMP", "FUNCTION")
+    if temporary or p.word("FUNCTION"):
+        unless = p.word("IF", "NOT", "EXISTS")
+        return function(p, {"unless": unless, "replace": replace, "temporary": temporary})
     kind = p.one_of(*_KINDS)
     if refresh and kind != "MATERIALIZED VIEW":
         p.fail("OR REFRESH is for a MATERIALIZED VIEW", p.last)
@@ -31,9 +44,9 @@ def create(p: Any) -> Creation:
                 "temporary views are not supported; a VIEW is a name for a query and stores nothing, so use that and "
                 "DROP it at the end"
             )
-        p.expected("SOURCE, TABLE, [MATERIALIZED] VIEW, INDEX or SINK")
+        p.expected("SOURCE, TABLE, [MATERIALIZED] VIEW, INDEX, SINK or [TEMPORARY] FUNCTION")
     if replace and kind not in ("VIEW", "MATERIALIZED VIEW"):
-        p.fail(f"OR REPLACE is for views; DROP {kind} first")
+        p.fail(f"OR REPLACE is for views and functions; DROP {kind} first")
     unless = p.word("IF", "NOT", "EXISTS")
     return _KINDS[kind](p, {"name": p.table("a name"), "unless": unless, "replace": replace or refresh})
 
@@ -75,7 +88,7 @@ def _view_columns(p: Any) -> tuple[tuple[str, ...], dict[str, str], dict[str, st
     while True:
         name = p.name("a column")
         names.append(name)
-        if kind := p.type():
+        if kind := p.column_type():
             types[name] = kind
         if p.word("COMMENT"):
             comments[name] = p.string("a comment")
@@ -312,6 +325,43 @@ def sink(p: Any, head: dict[str, Any]) -> CreateSink:
         else:
             p.expected("MODE, KEY (…), OPTIONS (…) or WITH (…)")
     return CreateSink(**head, **clauses)
+
+
+def function(p: Any, head: dict[str, Any]) -> CreateFunction:
+    """``name([parameter type [DEFAULT expression], …]) [RETURNS type] … RETURN expression | AS $$ … $$``."""
+    name = p.name("a name")
+    parameters: list[tuple[str, str, Any]] = []
+    p.opening()
+    while not p.word(")"):
+        if parameters:
+            p.expect(",")
+        parameters.append((p.name("a parameter"), p.type("the type of the parameter"), _default(p)))
+    clauses: dict[str, Any] = {"returns": None}
+    language = "SQL"
+    while not p.word("RETURN") and not p.word("AS"):
+        if p.word("RETURNS"):
+            if p.word("TABLE", advance=False):
+                p.fail("a function that returns a table is not supported; CREATE VIEW gives a query a name")
+            clauses["returns"] = p.type("a type")
+        elif p.word("LANGUAGE"):
+            language = p.one_of("SQL", "PYTHON") or p.expected("SQL or PYTHON")
+        elif p.word("NOT", "DETERMINISTIC"):
+            p.fail("a function must be DETERMINISTIC: a retraction calls it again", p.last)
+        elif p.word("COMMENT"):
+            p.string("a comment")
+        elif p.one_of("DETERMINISTIC", "CONTAINS SQL", "READS SQL DATA") is None:
+            p.expected("RETURNS type, LANGUAGE PYTHON, COMMENT 'text', RETURN expression or AS $$ … $$")
+    is_body = p.last.text.upper() == "AS"
+    if is_body != (language == "PYTHON"):
+        p.fail("LANGUAGE PYTHON goes with AS $$ … $$, and SQL with RETURN expression", p.last)
+    if is_body and clauses["returns"] is None:
+        p.fail("a function in Python needs RETURNS and a type", p.last)
+    body = p.code("the body of the function, between $$ and $$") if is_body else p.expression("an expression")
+    return CreateFunction(f"{name}()", tuple(parameters), clauses["returns"], body, **head)
+
+
+def _default(p: Any) -> Any:
+    return p.expression("an expression") if p.word("DEFAULT") else None
 
 
 _SINK_OPTIONS = {

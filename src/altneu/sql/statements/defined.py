@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlglot.tokens import TokenType
 
 from altneu.collections.collection import Collection
+from altneu.collections.functions import Udf, udf
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
+from altneu.linear.user_function import UserFunction
+from altneu.runtime.spark.functions import registered
 from altneu.runtime.stored import StoredDefinition
+from altneu.sql.functions import Functions, Parameter, SqlFunction, check_name, in_python
 from altneu.sql.statements.parser import SparkStatements, parse
-from altneu.sql.statements.tree import CreateIndex, Creation, Kind
+from altneu.sql.statements.tree import CreateFunction, CreateIndex, Creation, Kind
+from altneu.types import parse_type
 
 if TYPE_CHECKING:
     from altneu.engine.subscription import Subscription
@@ -22,7 +27,7 @@ C = TypeVar("C", bound=Creation)
 Indexes = dict[str, list[list[str]]]
 """The columns of the indexes of a name, of each in the order in which they were made."""
 
-_AS_WRITTEN = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
+_AS_WRITTEN = (TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
 
 
 @dataclass
@@ -32,8 +37,8 @@ class Defined:
     ``columns`` are those of a source, ``raw`` those of its rows as they come, as they were found when it was made.
     ``indexes`` are those that there were of what it reads: they are a part of what it means. ``collection`` is what the
     name means in a query, ``late`` are a stream's late rows; ``view`` is what is maintained for it, if anything;
-    ``attached`` the subscription of a sink; ``fed`` says that what a batch source has was inserted; ``error`` why it
-    could not be restored.
+    ``attached`` the subscription of a sink; ``function`` is what a function's name means; ``fed`` says that what a
+    batch source has was inserted; ``error`` why it could not be restored.
     """
 
     name: str
@@ -48,6 +53,7 @@ class Defined:
     late: Collection | None = None
     view: str | None = None
     attached: Subscription | None = None
+    function: UserFunction | SqlFunction | None = None
     fed: bool = False
     error: Exception | None = None
 
@@ -86,6 +92,7 @@ class Definitions(Mapping[str, Collection]):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.all: dict[str, Defined] = {}
+        self.registered: dict[str, Udf] = {}  # functions of the program, by name in lower case
         self.version = 0  # another one whenever a definition is added or removed
         self._read: set[str] = set()
         self._indexes: Indexes | None = None  # those that count, if not all
@@ -152,7 +159,7 @@ class Definitions(Mapping[str, Collection]):
         With ``indexes`` no others count.
         """
         other = Definitions(self._engine)
-        other.all, other._indexes = self.all, indexes
+        other.all, other.registered, other._indexes = self.all, self.registered, indexes
         return other
 
     @property
@@ -220,6 +227,52 @@ class Definitions(Mapping[str, Collection]):
         self._read.add(name.lower())
         return self._indexed(name, collection)
 
+    # functions ------------------------------------------------------------------------------------------------------
+
+    def register(self, name: str, udf: Udf) -> None:
+        """Give a function of the program a name.
+
+        Raises:
+            StatementError: SQL has a function of that name, or a statement has created one.
+        """
+        check_name(name)
+        if (existing := self.all.get(f"{name}()".lower())) is not None:
+            raise StatementError(
+                f"{existing.name} is a FUNCTION that a statement created; DROP FUNCTION {name}, or choose another name"
+            )
+        self.version += 1
+        self.registered[name.lower()] = udf
+
+    def function(self, name: str) -> UserFunction | SqlFunction | None:
+        """The function of a name.
+
+        Raises:
+            AltneuError: the reason for which it could not be restored.
+        """
+        key = f"{name}()".lower()
+        defined = self.all.get(key)
+        if defined is None:
+            known = self.registered.get(name.lower())
+            return None if known is None else known.function
+        if defined.error is not None:
+            raise defined.error
+        self._read.add(key)
+        return defined.function
+
+    def find(self, name: str) -> bool:
+        """Take a function over that the program has registered in Spark."""
+        spark = self._engine.spark
+        found = None if spark is None else registered(spark, name)
+        if found is None:
+            return False
+        self.register(name, udf(cast(Any, found), name=name))
+        return True
+
+    def function_names(self) -> list[str]:
+        """The names of all functions of users."""
+        defined = [d.name.removesuffix("()") for d in self.all.values() if d.kind == "FUNCTION"]
+        return [*defined, *self.registered]
+
     def _of_late_rows(self, name: str) -> Defined | None:
         """The stream whose late rows a name means: ``<stream>_late``, where it keeps them."""
         stream = self.all.get(name.lower().removesuffix("_late"))
@@ -232,12 +285,27 @@ class Definitions(Mapping[str, Collection]):
         return isinstance(name, str) and name.lower() in {known.lower() for known in self}
 
     def __iter__(self) -> Iterator[str]:
-        own = [d.name for d in self.all.values() if d.collection is not None or d.error is not None]
+        own = [d.name for d in self.all.values() if (d.collection or d.error) is not None and d.kind != "FUNCTION"]
         own += [f"{d.name}_late" for d in self.all.values() if d.late is not None]
         return iter([*own, *(n for n in self._engine.collections if n.lower() not in self.all)])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def function_of(statement: CreateFunction, functions: Functions) -> UserFunction | SqlFunction:
+    """The function that a statement creates.
+
+    Raises:
+        PlanError: its body is no expression of its parameters, or not Python.
+    """
+    name = statement.name.removesuffix("()")
+    parameters = [Parameter(n, parse_type(kind), default) for n, kind, default in statement.parameters]
+    returns = None if statement.returns is None else parse_type(statement.returns)
+    if not isinstance(statement.body, str):
+        return SqlFunction.of(name, parameters, returns, statement.body, functions)
+    assert returns is not None
+    return in_python(name, parameters, returns, statement.body)
 
 
 def columns_named(collection: Collection, names: Iterable[str]) -> list[str]:

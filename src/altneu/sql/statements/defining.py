@@ -10,13 +10,25 @@ from altneu import sql
 from altneu.collections.collection import Collection
 from altneu.engine.engine import Engine
 from altneu.errors import AltneuError, StatementError
+from altneu.linear.user_function import UserFunction
+from altneu.sql.functions import SqlFunction, check_name
 from altneu.sql.statements.assigning import check_types
-from altneu.sql.statements.defined import Defined, Definitions, columns_named, same
+from altneu.sql.statements.defined import Defined, Definitions, columns_named, function_of, same
 from altneu.sql.statements.feeding import Feeds
 from altneu.sql.statements.files import check_files
 from altneu.sql.statements.origins import collection_of, columns_of, frame_of, needs_spark, rows_of, table_of
 from altneu.sql.statements.targets import sink_of
-from altneu.sql.statements.tree import TABLES, CreateIndex, CreateSink, CreateSource, CreateView, Creation, Drop, Kind
+from altneu.sql.statements.tree import (
+    TABLES,
+    CreateFunction,
+    CreateIndex,
+    CreateSink,
+    CreateSource,
+    CreateView,
+    Creation,
+    Drop,
+    Kind,
+)
 from altneu.streams import Streams, late_rows
 from altneu.types import quote_name
 from altneu.views.view import View
@@ -34,7 +46,7 @@ class Definer:
 
     def bind(self, tree: exp.Expr) -> Collection:
         """A query's collection."""
-        return sql.query(tree, self.known)
+        return sql.query(tree, self.known, self.known)
 
     def shown(self, tree: exp.Expr) -> sql.Shown:
         """A query whose rows are shown.
@@ -43,7 +55,7 @@ class Definer:
             StatementError: it reads a view that has no contents.
         """
         reading = self.known.reading()
-        query = sql.shown(tree, reading)
+        query = sql.shown(tree, reading, reading)
         self.known.refuse_without_contents(reading.names_read)
         return query
 
@@ -92,6 +104,8 @@ class Definer:
             raise StatementError(
                 f"{statement.name!r}: names that begin with {TEMPORARY} are reserved for altneu; choose another"
             )
+        if kind == "FUNCTION":
+            self._check_function(statement.name.removesuffix("()"))
         existing = self.known.get_defined(statement.name)
         if existing is not None and existing.kind == kind and same(existing.statement.text, statement.text):
             if existing.error is not None:
@@ -102,8 +116,10 @@ class Definer:
             if statement.unless:
                 return f"{kind} {existing.name} exists already, with another definition: {existing.statement.text}"
             if not statement.replace or existing.kind != kind:
-                remedy = f"DROP {existing.kind} {existing.name}" + (
-                    f", or CREATE OR REPLACE {kind}" if existing.kind == kind and "VIEW" in kind else ""
+                remedy = f"DROP {existing.kind} {existing.name.removesuffix('()')}" + (
+                    f", or CREATE OR REPLACE {kind}"
+                    if existing.kind == kind and ("VIEW" in kind or kind == "FUNCTION")
+                    else ""
                 )
                 raise StatementError(f"{existing.name!r} is a {existing.kind} with another definition; {remedy}")
             self._refuse_dependants(existing, "is replaced")
@@ -124,6 +140,9 @@ class Definer:
 
     def _put(self, defined: Defined) -> None:
         self._bind(defined)
+        if isinstance(defined.statement, CreateFunction) and defined.statement.temporary:
+            self.known.put(defined)
+            return
         with self._engine.defining({defined.name.lower(): defined.to_json()}):
             self._start(defined)
         self.known.put(defined)
@@ -145,6 +164,9 @@ class Definer:
 
     def _replace(self, old: Defined, new: Defined) -> None:
         """Replace a view, which stays if the new one cannot be computed."""
+        if new.kind == "FUNCTION":
+            self._put(new)
+            return
         collection = self._view(new)
         around = {old.name.lower(), *(d.name.lower() for d in self._with_dependants(old))} & {*new.depends}
         if around:
@@ -171,6 +193,8 @@ class Definer:
                 defined.late = late_rows(rows_of(statement, defined.raw))
         elif isinstance(statement, CreateView):
             defined.collection = self._view(defined)
+        elif isinstance(statement, CreateFunction):
+            defined.function = self._function(defined)
         elif isinstance(statement, CreateSink):
             self.maintained(statement.view, "CREATE SINK")
             defined.depends = (statement.view.lower(),)
@@ -196,7 +220,7 @@ class Definer:
         """A view's query, with the column names of the statement."""
         statement = defined.stated(CreateView)
         reading = self.known.reading(defined.indexes)
-        collection = sql.query(statement.query, reading)
+        collection = sql.query(statement.query, reading, reading)
         defined.depends, defined.indexes = reading.names_read, reading.indexes_read
         if statement.columns:
             if len(statement.columns) != len(collection.columns):
@@ -208,6 +232,17 @@ class Definer:
             collection = collection.select(**{new: quote_name(old) for new, old in renamed})
         check_types(statement.name, statement.types, collection.schema)
         return collection
+
+    def _check_function(self, name: str) -> None:
+        check_name(name)
+        if name.lower() in self.known.registered:
+            raise StatementError(f"{name!r} is a function that the program registers; choose another name")
+
+    def _function(self, defined: Defined) -> UserFunction | SqlFunction:
+        reading = self.known.reading()
+        function = function_of(defined.stated(CreateFunction), reading)
+        defined.depends = reading.names_read
+        return function
 
     def _maintain(self, name: str, collection: Collection, statement: CreateView) -> None:
         options: dict[str, Any] = {"joins": str(statement.options.get("JOINS", "auto")).lower()}
@@ -306,6 +341,9 @@ class Definer:
         return sorted(reached.values(), key=lambda d: -d.order)
 
     def _drop(self, defined: Defined) -> None:
+        if defined.kind == "FUNCTION" and defined.name.lower() not in self._engine.definitions:  # a temporary one
+            self.known.remove(defined)
+            return
         is_source = defined.kind in ("SOURCE", "TABLE")
         if is_source:
             self._feeds.stop(defined.name)
@@ -330,5 +368,7 @@ def _kind_of(statement: Creation) -> Kind:
             return "MATERIALIZED VIEW" if materialized else "VIEW"
         case CreateIndex():
             return "INDEX"
+        case CreateFunction():
+            return "FUNCTION"
         case _:
             return "SINK"

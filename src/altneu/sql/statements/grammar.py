@@ -28,21 +28,31 @@ from altneu.sql.statements.tree import (
     Update,
 )
 
-KINDS: tuple[Kind, ...] = ("SOURCE", "TABLE", "MATERIALIZED VIEW", "VIEW", "INDEX", "SINK")
+KINDS: tuple[Kind, ...] = ("SOURCE", "TABLE", "MATERIALIZED VIEW", "VIEW", "INDEX", "SINK", "FUNCTION")
 SHOWN = ("SOURCES", "TABLES", "MATERIALIZED VIEWS", "VIEWS", "INDEXES", "SINKS", "FUNCTIONS")
 
 
 def drop(p: Any) -> Drop:
     """``DROP kind [IF EXISTS] name [CASCADE | RESTRICT]``."""
-    kind = p.one_of(*KINDS)
+    kind: Any = "FUNCTION" if p.word("TEMPORARY", "FUNCTION") else p.one_of(*KINDS)
     if kind is None:
         p.expected(", ".join(KINDS[:-1]) + f" or {KINDS[-1]}")
     if_exists = p.word("IF", "EXISTS")
-    name = p.table("a name")
+    name = _named(p, kind)
     cascade = p.word("CASCADE")
     if not cascade:
         p.word("RESTRICT")
     return Drop(kind, name, if_exists, cascade)
+
+
+def _named(p: Any, kind: str) -> str:
+    """The name of a definition; that of a function may be written with parentheses, and has them."""
+    if kind != "FUNCTION":
+        return str(p.table("a name"))
+    name = str(p.name("a name"))
+    if p.word("("):
+        p.closing()
+    return f"{name}()"
 
 
 def show(p: Any) -> Show:
@@ -51,16 +61,16 @@ def show(p: Any) -> Show:
         kind = p.one_of(*KINDS)
         if kind is None:
             p.expected("what was created: SHOW CREATE VIEW name")
-        return Show("CREATE", p.table("a name"))
+        return Show("CREATE", _named(p, kind))
     if p.word("COLUMNS"):
         if not p.word("IN"):
             p.expect("FROM")
         return Show("COLUMNS", p.table("a name"))
-    what = p.one_of(*SHOWN)
+    what = "USER FUNCTIONS" if p.word("USER", "FUNCTIONS") else p.one_of(*SHOWN)
     if what is None:
         p.expected(", ".join(SHOWN) + ", COLUMNS FROM name or CREATE VIEW name")
     schema = None
-    if what != "FUNCTIONS" and (p.word("IN") or p.word("FROM")):
+    if not what.endswith("FUNCTIONS") and (p.word("IN") or p.word("FROM")):
         parts = p.parts("a schema")
         schema = full_name((*parts, ""))
     like = p.string("a pattern") if p.word("LIKE") or p.is_string() else None
@@ -200,9 +210,9 @@ def rollback(p: Any) -> Transaction:
 
 
 def advance(p: Any) -> Advance:
-    """``ADVANCE [TO time] [EVENT time]``."""
+    """``ADVANCE [TO time] [EVENT time | EVENT (time, …)]``."""
     to = p.whole("a time") if p.word("TO") else None
-    return Advance(to, p.whole("an event time") if p.word("EVENT") else None)
+    return Advance(to, p.event() if p.word("EVENT") else None)
 
 
 def refresh(p: Any) -> Refresh:

@@ -30,6 +30,7 @@ class SparkStatements(SparkQueries):
         """No word makes the rest of a statement one text: all of them are parsed."""
 
         COMMANDS: ClassVar[set[TokenType]] = set()
+        RAW_STRINGS: ClassVar[list[Any]] = [*_Tokenizer.RAW_STRINGS, ("$$", "$$")]
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
             word: kind for word, kind in _Tokenizer.KEYWORDS.items() if kind is not TokenType.COMMAND
         }

@@ -25,6 +25,7 @@ from altneu.sql.statements.feeding import Feeds
 from altneu.sql.statements.merging import Merging
 from altneu.sql.statements.ordered import ordered
 from altneu.sql.statements.parser import parse, with_parameters
+from altneu.sql.statements.registering import Registration
 from altneu.sql.statements.result import Result
 from altneu.sql.statements.shown import describe, show
 from altneu.sql.statements.subscribed import Subscribed
@@ -32,6 +33,7 @@ from altneu.sql.statements.templates import Templates
 from altneu.sql.statements.tree import (
     FOLLOWED,
     Advance,
+    CreateFunction,
     CreateIndex,
     CreateSink,
     CreateSource,
@@ -81,6 +83,7 @@ class Statements:
         self.known = Definitions(engine)
         self.feeds = Feeds(engine, streams, self.known)
         self.definer = Definer(engine, streams, self.known, self.feeds)
+        self.udf = Registration(engine, self.known)
         self.templates = Templates(engine, self.known, self.definer.shown)
         self._open = False  # between BEGIN and COMMIT
         self._failed: str | None = None  # the error there, after which only ROLLBACK or COMMIT is accepted
@@ -244,14 +247,13 @@ class Statements:
     def _advance(self, statement: Advance) -> Result:
         self._outside("ADVANCE")
         closed = self._engine.closed
-        about = next(iter(closed.own), 0)
-        again = statement.event is None or statement.event <= about
+        event = None if statement.event is None else _at_least(statement.event, closed.own)
+        again = event is None or not any(event) or event == closed.own
         if statement.to is not None and statement.to <= closed.lower and again:  # a script that is run again
             return self._message(f"ADVANCE: times before {closed.lower} are closed already")
         to = statement.to if statement.to is None else max(statement.to, closed.lower)
-        event = statement.event if statement.event is None else max(statement.event, about)
         step = self._engine.advance(to, event)
-        further = "" if event is None else f", and event times before {event}"
+        further = "" if event is None else f", and event times before {event if event[1:] else event[0]}"
         return self._message(f"ADVANCE: times before {step.upper}{further} are closed")
 
     # definitions ----------------------------------------------------------------------------------------------------
@@ -565,6 +567,12 @@ def _is_of_now(at: Time) -> bool:
     return at is None or (isinstance(at, tuple) and at[0] is None)
 
 
+def _at_least(event: int | tuple[int, ...], closed: tuple[int, ...]) -> tuple[int, ...]:
+    """Up to where event times are to be closed, or where they are closed further; as given if it is not so many."""
+    own = event if isinstance(event, tuple) else (event,)
+    return tuple(map(max, own, closed)) if len(own) == len(closed) else own
+
+
 def _all_of(name: str, where: exp.Expr | None, alias: str | None = None) -> exp.Select:
     query = exp.select("*").from_(table_named(name, alias))
     return query if where is None else query.where(where.copy())
@@ -593,7 +601,7 @@ class _Table:
 _DO = (
     _Table()
     .add(Statements._advance, Advance)
-    .add(Statements._create, CreateIndex, CreateSink, CreateSource, CreateView)
+    .add(Statements._create, CreateFunction, CreateIndex, CreateSink, CreateSource, CreateView)
     .add(Statements._delete, Delete)
     .add(Statements._describe, Describe)
     .add(Statements._drop, Drop)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
 from altneu.expressions.reference import listing
+from altneu.sql.functions import usage_of
 from altneu.sql.queries import Shown
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Describe, Kind, Show
@@ -25,8 +26,12 @@ def show(statement: Show, engine: Engine, known: Definitions) -> pa.Table:
         return _columns(str(statement.name), known)
     if statement.what == "CREATE":
         return _create(str(statement.name), engine, known)
-    if statement.what == "FUNCTIONS":
-        return _table(("name", "group", "usage", "result"), listing(), statement.like)
+    if statement.what in ("FUNCTIONS", "USER FUNCTIONS"):
+        found = [
+            usage_of(name, f) for name in sorted(known.function_names()) if (f := known.function(name)) is not None
+        ]
+        own = listing() if statement.what == "FUNCTIONS" else []
+        return _table(("name", "group", "usage", "result"), [*found, *own], statement.like)
     kind, columns, row = _LISTS[statement.what]
     rows = [row(d, engine) for d in sorted(known.all.values(), key=lambda d: d.order) if d.kind == kind]
     if kind == "MATERIALIZED VIEW":

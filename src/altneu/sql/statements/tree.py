@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from altneu.explain import Form
 
-Kind = Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK"]
+Kind = Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK", "FUNCTION"]
 Options = Mapping[str, Any]
 
 
@@ -143,6 +143,20 @@ class CreateSink(Creation):
 
 
 @dataclass(frozen=True)
+class CreateFunction(Creation):
+    """``CREATE FUNCTION name(parameters) RETURNS type RETURN expression | LANGUAGE PYTHON AS $$ … $$``.
+
+    Its ``name`` ends in ``()``, so that a table may have the name as well. ``parameters`` have a name, a type as DDL,
+    and perhaps a default. ``body`` is an expression, or a text in Python. A ``temporary`` one is not stored.
+    """
+
+    parameters: tuple[tuple[str, str, exp.Expr | None], ...]
+    returns: str | None
+    body: exp.Expr | str
+    temporary: bool = False
+
+
+@dataclass(frozen=True)
 class Drop(Statement):
     """``DROP kind [IF EXISTS] name [CASCADE]``."""
 
@@ -157,10 +171,10 @@ class Drop(Statement):
 
 @dataclass(frozen=True)
 class Select(Statement):
-    """A query that is answered once; ``at`` is the time of ``AS OF``, two of them where a view has two times."""
+    """A query that is answered once; ``at`` is the time of ``AS OF``, a tuple where a view has several."""
 
     query: exp.Expr
-    at: int | tuple[int | None, int | None] | None = None
+    at: int | tuple[int | None, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -306,10 +320,10 @@ class Transaction(Statement):
 
 @dataclass(frozen=True)
 class Advance(Statement):
-    """``ADVANCE [TO time] [EVENT time]``."""
+    """``ADVANCE [TO time] [EVENT time | EVENT (time, …)]``."""
 
     to: int | None = None
-    event: int | None = None
+    event: int | tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ class Words:
         self.closing()
         return tuple(names)
 
-    def type(self) -> str:
+    def column_type(self) -> str:
         """The type of a column, as DDL, with NOT NULL; "" where there is none."""
         if self.word("NOT", "NULL", advance=False) or self.word("COMMENT", advance=False):
             return "NOT NULL" if self.word("NOT", "NULL") else ""
@@ -194,17 +194,27 @@ class Words:
             self.expected(what)
         return sign * (int(token.text) if token.text.isdigit() else float(token.text))
 
-    def time(self) -> int | tuple[int | None, int | None]:
-        """A time, or two of them in parentheses, where NULL is the last."""
+    def time(self) -> int | tuple[int | None, ...]:
+        """A time, or several of them in parentheses, where NULL is the last."""
         if not self._parser._match(TokenType.L_PAREN):
             return self.whole("a time")
-        both = [self._time_or_null()]
+        times = [self._time_or_null()]
         while self._parser._match(TokenType.COMMA):
-            both.append(self._time_or_null())
+            times.append(self._time_or_null())
         self.closing()
-        if len(both) != 2:
-            self.fail("AS OF (system, event) takes two times")
-        return both[0], both[1]
+        if len(times) < 2:
+            self.fail("AS OF (system, event) takes two times, or as many as the view has")
+        return tuple(times)
+
+    def event(self) -> int | tuple[int, ...]:
+        """An event time, or several of them in parentheses."""
+        if not self._parser._match(TokenType.L_PAREN):
+            return self.whole("an event time")
+        times = [self.whole("an event time")]
+        while self._parser._match(TokenType.COMMA):
+            times.append(self.whole("an event time"))
+        self.closing()
+        return times[0] if len(times) == 1 else tuple(times)
 
     def _time_or_null(self) -> int | None:
         return None if self._parser._match(TokenType.NULL) else self.whole("a time or NULL")
@@ -248,6 +258,20 @@ class Words:
         if tree is None:
             self.expected(what)
         return tree
+
+    def type(self, what: str) -> str:
+        """A type, as it was written."""
+        first = self._parser._curr
+        if not first or self._parser._parse_types() is None:
+            self.expected(what, first)
+        return self.text_from(first)
+
+    def code(self, what: str) -> str:
+        """A text between ``$$`` and ``$$``, or in quotes."""
+        token = self._parser._curr
+        if not self._parser._match(TokenType.RAW_STRING) and not self._parser._match(TokenType.STRING):
+            self.expected(what)
+        return str(token.text)
 
     def condition(self) -> exp.Expr | None:
         """The condition after WHERE, if there is one."""
