@@ -590,14 +590,16 @@ class Session(Closing):
 
     # statements -------------------------------------------------------------------------------------------------------
 
-    def sql(self, text: str) -> Any:
+    def sql(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
         """Run statements, separated by semicolons, and return the result of the last one (docs/sql.md).
 
         A query is answered once, with the present rows, as a ``Result``. ``CREATE MATERIALIZED VIEW`` maintains it.
+        ``args`` are the values of the text's parameters: a mapping for ``:name``, a list for ``?``. A value is None, a
+        bool, number, text, bytes, date, datetime, timedelta, or a list or dict of these.
 
         Raises:
             StatementError: a statement does not parse, is not supported, or does not fit the existing definitions;
-                those before it are done.
+                those before it are done. Or parameters and values do not fit; then no statement runs.
 
         >>> import altneu as an
         >>> with an.Session() as session:
@@ -606,11 +608,11 @@ class Session(Closing):
         ...         "CREATE MATERIALIZED VIEW total AS SELECT item, sum(price) AS total FROM orders GROUP BY item"
         ...     )
         ...     _ = session.sql("INSERT INTO orders VALUES ('tea', 3), ('jam', 5), ('tea', 4)")
-        ...     session.sql("SELECT * FROM total ORDER BY item").to_pylist()
-        [('jam', 5), ('tea', 7)]
+        ...     session.sql("SELECT * FROM total WHERE item = :item", {"item": "tea"}).to_pylist()
+        [('tea', 7)]
         """
         self._engine.check_open()
-        return self.statements.run(text)
+        return self.statements.run(text, args)
 
     @property
     def statements(self) -> Statements:

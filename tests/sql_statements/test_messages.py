@@ -24,7 +24,7 @@ TOLD = {
     "SELECT k FROM t WHERE k = (SELECT k FORM t)": "meant to be FROM?",
     "SELECT 1 div n FROM t": "the query has 1 error(s)",
     "SELECT * FROM t AS OF 7": "at=7 is not closed yet",
-    "SELECT * FROM t PIVOT (sum(n) FOR k IN (1))": "PIVOT; sum(x) FILTER (WHERE c = 'v')",
+    "SELECT * FROM t PIVOT (n FOR k IN (1))": "PIVOT needs aggregates, got `n`: PIVOT (sum(x) FOR c IN (...))",
     "SELECT * FROM t TABLESAMPLE (10 PERCENT)": "filter on a hash of a key",
     "SELECT k FROM t WHERE rank() OVER (ORDER BY k) = 1": "in SQL a query in FROM",
 }

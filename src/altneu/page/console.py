@@ -11,7 +11,8 @@ from altneu.page.monitor import Monitor
 from altneu.page.replies import Refused
 from altneu.sql.statements.parser import count_tokens, parse
 from altneu.sql.statements.result import Result
-from altneu.sql.statements.tree import Explain, Follow, Select, Show, Statement, Subscribe
+from altneu.sql.statements.run import Looking
+from altneu.sql.statements.tree import Explain, Follow, Statement, Subscribe
 
 MOST = 1000  # rows of a result that are shown
 MOST_BYTES = 1 << 18  # of a query: what it takes to find its tokens
@@ -69,16 +70,16 @@ def _check(statement: Statement, *, allow_writes: bool) -> None:
             f"{statement.title}: the page does not run statements without an end; it shows the changes of views by "
             "itself",
         )
-    if not allow_writes and not isinstance(statement, Select | Show | Explain):
+    if not allow_writes and not isinstance(statement, Looking):
         raise Refused(
             403,
-            f"{statement.title}: this page is read-only, and runs only SELECT, EXPLAIN and SHOW; to allow other "
-            "statements, use session.serve(allow_writes=True) or altneu serve --allow-writes",
+            f"{statement.title}: this page is read-only, and runs only SELECT, DESCRIBE, EXPLAIN and SHOW; to allow "
+            "other statements, use session.serve(allow_writes=True) or altneu serve --allow-writes",
         )
 
 
 def _answer(monitor: Monitor, text: str, statements: list[Statement]) -> Result:
-    if all(isinstance(s, Select | Show | Explain) for s in statements):
+    if all(isinstance(s, Looking) for s in statements):
         return [monitor.statements.look(statement) for statement in statements][-1]  # type: ignore[arg-type]
     result = monitor.statements.run(text)
     assert isinstance(result, Result)

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from altneu.collections.collection import Collection
 from altneu.collections.joining import project
-from altneu.errors import PlanError, SchemaError, UnknownColumnError
+from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, parse
 from altneu.plan import ir
 from altneu.sql import grouped, ordering, tables
@@ -20,14 +20,13 @@ from altneu.sql.dialect import CALCULUS
 from altneu.sql.fromclause import FromClause
 from altneu.sql.parentheses import FIELDS, is_parenthesised
 from altneu.sql.quantified import spelled_out
-from altneu.sql.recursion import with_recursive
-from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh
+from altneu.sql.recursion import inlined, with_recursive
+from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh, starred
 from altneu.sql.spans import with_spans
 from altneu.sql.subqueries import Subqueries
 from altneu.sql.times import with_times
 from altneu.sql.trees import clocked
 from altneu.types import type_name
-from altneu.types.syntax import place_of
 
 _NOW = {"mz_now": "logical_now", "current_timestamp": None, "now": None, "current_date": None}
 
@@ -48,6 +47,8 @@ class Binder:
         Raises:
             PlanError: something that is not supported, by name.
         """
+        if around is not None and tree.args.get("with_"):
+            tree = inlined(self, tree)
         binder = with_recursive(self, tree) if tree.args.get("with_") else self
         match tree:
             case exp.Select() if tree.meta.get(FIELDS):
@@ -87,7 +88,7 @@ class Binder:
         _refuse_clock(tree)
         tree = with_times(with_spans(spelled_out(tree.copy())))
         scope = Scope(FromClause(self, tree, around).relation(), around)
-        items = [item for part in tree.expressions for item in _starred(part, scope.relation)]
+        items = [item for part in tree.expressions for item in starred(part, scope.relation)]
         scope, items = tables.generated(self, scope, items)
         stage = grouped.Stage.of(self, tree, scope, items)
         relation, outputs = stage.relation, stage.outputs
@@ -105,7 +106,8 @@ class Binder:
 
         A query that is shown and has no LIMIT returns its order beside the rows.
         """
-        limit, offset = _count(tree, "limit"), _count(tree, "offset")
+        limit = ordering.count_of(tree.args.get("limit"), "LIMIT")
+        offset = ordering.count_of(tree.args.get("offset"), "OFFSET")
         if not ordering.counts(tree) or (answer.empties is not None and not offset and limit != 0):
             return answer  # an aggregate without GROUP BY has one row
         order = tree.args.get("order")
@@ -166,6 +168,7 @@ class Binder:
             case _:
                 result = left.concat(_less(left, right).negate())
         relation = first.with_node(result.node)
+        ordering.all_of_them(tree.args.get("order"), [f.name for f in relation.shown])
         return self.ordered(tree, Answer(relation), Scope(relation, around))
 
     # expressions ----------------------------------------------------------------------------------------------------
@@ -203,40 +206,6 @@ def _refuse_clock(tree: exp.Expr) -> None:
     for call in tree.find_all(exp.Anonymous):
         if call.name.lower() in ("rand", "uuid", "shuffle", "monotonically_increasing_id"):
             raise PlanError(f"{call.name}() returns another answer each time, but a view must depend on its rows alone")
-
-
-def _count(tree: exp.Expr, what: str) -> int | None:
-    """The number of a LIMIT or OFFSET."""
-    clause = tree.args.get(what)
-    if clause is None or (clause.expression and clause.expression.name.lower() == "all"):
-        return None
-    if isinstance(clause, exp.Fetch):
-        number: exp.Expr | None = clause.args.get("count")
-    else:
-        number = clause.expression
-    if not isinstance(number, exp.Literal) or not number.this.isdigit():
-        raise PlanError(f"{what.upper()} needs a whole number, not `{'' if number is None else number.sql('spark')}`")
-    return int(number.this)
-
-
-def _starred(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
-    """A SELECT item, or the columns that its ``*`` stands for."""
-    star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
-    if not isinstance(star, exp.Star):
-        return [item]
-    table = item.table.lower() if isinstance(item, exp.Column) else None
-    fields = [f for f in (relation.shown if table is None else relation.fields) if table in (None, f.table.lower())]
-    if not fields:
-        known = sorted({f.table for f in relation.fields if f.table})
-        what = item.sql("spark")
-        if table is None:
-            raise PlanError("`*` needs a FROM clause")
-        raise PlanError(f"{what} ({place_of(item)}): there is no {table!r} in FROM; there are: {', '.join(known)}")
-    left_out = {c.name.lower() for c in star.args.get("except_") or ()}
-    unknown = left_out - {f.name.lower() for f in fields}
-    if unknown:
-        raise UnknownColumnError(min(unknown), [f.name for f in fields], "EXCEPT")
-    return [exp.alias_(bound(f.column), f.name, quoted=True) for f in fields if f.name.lower() not in left_out]
 
 
 def _outputs(relation: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relation:

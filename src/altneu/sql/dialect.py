@@ -11,9 +11,13 @@ from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import ExpressionSyntaxError
 from altneu.expressions.dialect import SparkExpressions
+from altneu.sql.pipes import piped
 
 MUTUAL = "mutual"
 """The key of a ``WITH`` tree's ``meta`` for ``MUTUALLY RECURSIVE``: the limit of rounds, and whether it is an error."""
+
+LEVELS = "levels"
+"""The key of the ``meta`` of a query of WITH RECURSIVE for MAX RECURSION LEVEL: how often it may be repeated."""
 
 MODE = "mode"
 """The key of an as-of join's ``meta`` for what stands after its condition: REVISING, LOCKED or LOGICAL."""
@@ -54,6 +58,32 @@ class SparkQueries(SparkExpressions):
             plain: exp.With | None = super()._parse_with(skip_with_token=skip_with_token)
             return plain
 
+        def _parse_statement(self) -> exp.Expr | None:
+            """As sqlglot, with pipe operators behind any query."""
+            tree: exp.Expr | None = super()._parse_statement()
+            if isinstance(tree, exp.Query | exp.Values) and self._match(TokenType.PIPE_GT, advance=False):
+                return piped(self, tree)
+            return tree
+
+        def _parse_pipe_syntax_query(self, query: exp.Expr) -> exp.Expr:
+            return piped(self, query)
+
+        def _parse_cte(self) -> exp.CTE | None:
+            """As sqlglot, with ``MAX RECURSION LEVEL n`` before AS."""
+            index = self._index
+            alias = self._parse_table_alias(self.ID_VAR_TOKENS)
+            if alias is None or not self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+                self._retreat(index)
+                plain: exp.CTE | None = super()._parse_cte()
+                return plain
+            number = self._parse_number()
+            if number is None or not number.name.isdigit():
+                self.raise_error("Expected a number of levels")
+            self._match(TokenType.ALIAS)
+            cte = self.expression(exp.CTE(this=self._parse_wrapped(self._parse_statement), alias=alias))
+            cte.meta[LEVELS] = int(number.name)
+            return cte
+
         def _parse_version(self) -> exp.Version | None:
             is_system_time = self._match_text_seq("FOR", "SYSTEM_TIME", advance=False)
             version: exp.Version | None = super()._parse_version()
@@ -77,6 +107,9 @@ class SparkQueries(SparkExpressions):
         def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
             """As sqlglot, with ``DIFFERENTIATE (t)``, ``INTEGRATE (SELECT ...)`` and the like."""
             table: exp.Expr | None = super()._parse_table(*args, **kwargs)
+            if isinstance(table, exp.Table | exp.Subquery):
+                pivots = self._parse_pivots()
+                table.set("pivots", [*(table.args.get("pivots") or ()), *(pivots or ())] or None)
             call = table.this if isinstance(table, exp.Table) else None
             if table is None or not isinstance(call, exp.Anonymous) or call.name.lower() not in CALCULUS_VERBS:
                 return table
@@ -92,6 +125,56 @@ class SparkQueries(SparkExpressions):
             query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=of))
             query.meta[CALCULUS] = call.name.lower()
             return exp.Subquery(this=query, **{name: v for name, v in table.args.items() if name != "this"})
+
+        def _parse_pivot(self) -> exp.Pivot | None:
+            """Read ``PIVOT (...)`` or ``UNPIVOT (...)`` with its alias, of expressions and of several columns."""
+            unpivot = bool(self._match(TokenType.UNPIVOT))
+            if not unpivot and not self._match(TokenType.PIVOT):
+                return None
+            include = unpivot and bool(self._match_text_seq("INCLUDE", "NULLS"))
+            if unpivot and not include:
+                self._match_text_seq("EXCLUDE", "NULLS")
+            self._match_l_paren()
+            if unpivot:
+                expressions = [self._parse_columns_of_pivot()]
+            else:
+                expressions = self._parse_csv(self._parse_aggregate_of_pivot)
+            if not self._match(TokenType.FOR):
+                self.raise_error("Expected FOR")
+            fields = [self._parse_columns_of_pivot()]  # and what is in the list
+            if not self._match(TokenType.IN):
+                self.raise_error("Expected IN")
+            self._match_l_paren()
+            fields += self._parse_csv(lambda: self._parse_alias(self._parse_disjunction()))
+            self._match_r_paren()
+            self._match_r_paren()
+            alias = None
+            if not self._match_set((TokenType.PIVOT, TokenType.UNPIVOT), advance=False):
+                alias = self._parse_table_alias()
+            return self.expression(
+                exp.Pivot(expressions=expressions, fields=fields, unpivot=unpivot, include_nulls=include, alias=alias)
+            )
+
+        def _parse_comprehension(self, this: exp.Expr | None) -> None:
+            """Leave ``FOR`` to PIVOT, as Spark has no list comprehensions."""
+            self._retreat(self._index - 1)
+
+        def _parse_aggregate_of_pivot(self) -> exp.Expr | None:
+            """An expression with or without an alias, which FOR is not."""
+            tree: exp.Expr | None = self._parse_disjunction()
+            if tree is None or self._match_set((TokenType.FOR, TokenType.COMMA), advance=False):
+                return tree
+            self._match(TokenType.ALIAS)
+            return self.expression(exp.Alias(this=tree, alias=self._parse_id_var()))
+
+        def _parse_columns_of_pivot(self) -> exp.Expr | None:
+            """One column, or several in parentheses."""
+            if not self._match(TokenType.L_PAREN):
+                column: exp.Expr | None = self._parse_column()
+                return column
+            columns = self._parse_csv(self._parse_column)
+            self._match_r_paren()
+            return self.expression(exp.Tuple(expressions=columns))
 
         def _parse_limit_of_rounds(self) -> tuple[int | None, bool]:
             """Read ``([RETURN AT | ERROR AT] RECURSION LIMIT n)``; the limit, and whether more rounds are an error."""

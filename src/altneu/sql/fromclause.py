@@ -18,10 +18,12 @@ from altneu.sql import tables
 from altneu.sql.asof import asof
 from altneu.sql.binding import QueryBinder
 from altneu.sql.dialect import MODE
-from altneu.sql.joins import Part, inner, meet, outer, partners
+from altneu.sql.joins import Part, around_pairs, in_pairs, inner, meet, outer, partners
+from altneu.sql.onclause import Pairs, null_unless
 from altneu.sql.ordering import SHOWN
 from altneu.sql.parentheses import as_query, unwrapped
-from altneu.sql.scope import Around, Field, Relation, Scope, bound, conjuncts, extended, fresh
+from altneu.sql.pivots import pivoted
+from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, conjuncts, extended, fresh
 from altneu.sql.spans import SPANS
 from altneu.sql.subqueries import Subqueries, bind_inside, with_empties
 from altneu.sql.times import TIMED, timed
@@ -94,6 +96,8 @@ class FromClause:
     def _item(self, item: exp.Expr) -> Relation | None:
         """A table, a view or a query in FROM, under its alias; None: one that reads the outer query."""
         several = as_query(item)
+        if item.args.get("pivots") and not item.args.get("joins"):
+            return self._pivoted(item)
         if several is None and isinstance(item, exp.Table) and isinstance(item.this, exp.Values):
             relation = tables.values(item.this)
         elif several is None and isinstance(item, exp.Table):
@@ -108,6 +112,16 @@ class FromClause:
                     raise
                 return None
         return relation if item.args.get("joins") else _aliased(relation, item)
+
+    def _pivoted(self, item: exp.Expr) -> Relation:
+        plain = item.copy()
+        plain.set("pivots", None)
+        relation = self._item(plain)
+        if relation is None:
+            raise PlanError("not supported: PIVOT of a query that reads the one around it; pivot it in a query in FROM")
+        for pivot in item.args["pivots"]:
+            relation = _aliased(pivoted(self.binder, relation, pivot), pivot)
+        return relation
 
     def _ordered(self, item: exp.Expr) -> exp.Expr:
         """The query of an item; on the right of an ASOF JOIN, one that returns its order."""
@@ -174,36 +188,53 @@ class FromClause:
     def _add_conditions(self, conditions: Sequence[exp.Expr]) -> None:
         """Add conditions of an inner join; those with subqueries are applied at the end, with the same result."""
         self.nested += [c for c in conditions if has_subquery(c)]
-        self.conditions += [self._scope().resolve(c) for c in conditions if not has_subquery(c)]
+        self.conditions += [self.scope.resolve(c) for c in conditions if not has_subquery(c)]
 
-    def _resolved(self, conditions: Sequence[exp.Expr]) -> list[exp.Expr]:
+    def _resolved(self, conditions: Sequence[exp.Expr], what: str) -> list[exp.Expr]:
         for condition in conditions:
             if has_subquery(condition):
-                raise PlanError("not supported: a subquery in the ON of an outer join; join with it as a query in FROM")
-        return [self._scope().resolve(c) for c in conditions]
+                raise PlanError(f"not supported: a subquery in the ON of {what}; join with it as a query in FROM")
+        return [self.scope.resolve(c) for c in conditions]
+
+    def _divided(self, conditions: Sequence[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
+        """Conditions of ON, resolved, and those that have subqueries."""
+        nested = [c for c in conditions if has_subquery(c)]
+        return self._resolved([c for c in conditions if not has_subquery(c)], "a join"), nested
 
     def _outer(self, join: exp.Join, relation: Relation, conditions: Sequence[exp.Expr], how: JoinKind) -> None:
         left = self._closed(early=how == "left")
         right = self._put(relation)
-        conditions_of_join = self._resolved(conditions)
+        conditions_of_join, nested = self._divided(conditions)
         conditions_of_join += self._merge(join, len(self.fields) - len(relation.fields), how)
-        if not conditions_of_join:
+        if not conditions_of_join and not nested:
             raise PlanError(f"{how.upper()} JOIN needs ON or USING; for all pairs of rows write CROSS JOIN")
-        self.parts = [outer(left, right, conditions_of_join, how)]
+        pairs = Pairs(self.binder, self.scope, left, right, conditions_of_join)
+        pairs.test(nested, relation if how == "left" else None)
+        if pairs.nested:
+            self.parts = [around_pairs(left, right, pairs.met, pairs.read, how)]
+        else:
+            self.parts = [outer(left, pairs.right, conditions_of_join, how)]
         self._coalesced()
 
     def _semi(self, join: exp.Join, relation: Relation, conditions: Sequence[exp.Expr], *, keep: bool) -> None:
         left = self._closed(early=True)
         before = list(self.fields)
         right = self._put(relation)
-        resolved = self._resolved(conditions) + self._merge(join, len(before), "left")
+        resolved, nested = self._divided(conditions)
+        resolved += self._merge(join, len(before), "left")
+        pairs = Pairs(self.binder, self.scope, left, right, resolved)
+        pairs.test(nested, relation)
         self.fields = before
-        self.parts = [partners(left, right, resolved, keep=keep)]
+        if pairs.nested:
+            self.parts = [in_pairs(left, pairs.met, pairs.read, keep=keep)]
+        else:
+            self.parts = [partners(left, pairs.right, resolved, keep=keep)]
 
     def _asof(self, join: exp.Join, relation: Relation, conditions: list[exp.Expr], *, keeps: bool) -> None:
         left = self._closed(early=True)
         right = self._put(relation)
-        resolved = self._resolved(conditions) + self._merge(join, len(self.fields) - len(relation.fields), "left")
+        resolved = self._resolved(conditions, "an ASOF JOIN")
+        resolved += self._merge(join, len(self.fields) - len(relation.fields), "left")
         mode, ties = join.meta.get(MODE, "REVISING"), self.orders.get(id(join.this), ())
         self.parts = [asof(left, right, resolved, mode=mode, keeps=keeps, ties=ties)]
 
@@ -255,20 +286,32 @@ class FromClause:
         if isinstance(item, exp.Subquery | exp.Table) and generator is None:
             scope = Scope(replace(scope.relation, fields=()), self.around)
         if generator is not None:
-            if how == "left" and [c for c in conditions if c != exp.true()]:
-                raise PlanError(
-                    f"LEFT JOIN LATERAL {generator.name}() accepts only ON true; filter its argument instead"
-                )
-            if how == "left":
+            tests = [c for c in conditions if c != exp.true()]
+            if how == "left" and not tests:
                 generator = replace(generator, outer=True)
             relation = generator.applied(self.binder, scope)
             added = relation.fields[len(scope.relation.fields) :]
             self.fields += [replace(f, starred=False) for f in added] if item.meta.get(SPANS) else added
             self.parts = [Part.of(relation.node)]
+            if how == "left" and tests:
+                self._pad_generated(generator, scope, relation, tests)
+                conditions = []
         else:
             self._lateral_query(item, how, conditions, scope)
             conditions = [] if how == "left" else conditions
         self._add_conditions([c for c in conditions if c != exp.true()])
+
+    def _pad_generated(
+        self, generator: tables.Generator, scope: Scope, relation: Relation, tests: Sequence[exp.Expr]
+    ) -> None:
+        """Keep the rows for which a table function returns nothing that meets the tests of ON."""
+        resolved = self._resolved(tests, "LEFT JOIN LATERAL")
+        names = scope.relation.node.schema.names
+        met = Part.of(relation.node).where(resolved)
+        added = Part(relation.node, {n: n for n in relation.node.schema.names if n not in names})
+        read = {scope.column(c)[0] for a in generator.call.expressions for c in a.find_all(exp.Column)}
+        read |= {n for c in resolved for n in columns_in(c)}
+        self.parts = [around_pairs(Part.of(scope.relation.node), added, met, read, "left")]
 
     def _lateral_query(self, item: exp.Expr, how: JoinKind, conditions: Sequence[exp.Expr], scope: Scope) -> None:
         several = as_query(item)
@@ -287,14 +330,12 @@ class FromClause:
         self.fields += fields
         conditions = [c for c in conditions if c != exp.true()]
         if answer.empties is not None and taken:  # a row of aggregates for each row here, even over no rows
-            if how == "left" and conditions:
-                raise PlanError(
-                    "LEFT JOIN LATERAL of aggregates accepts only ON true; put the condition into the query"
-                )
             columns = [f.column for f in fields if f.starred and not f.hidden]
             joined = with_empties(left, right, equalities, dict(zip(columns, answer.empties, strict=True)), answer)
+            if how == "left" and conditions:
+                joined = null_unless(joined, columns, self._resolved(conditions, "LEFT JOIN LATERAL"))
         elif how == "left":
-            equalities += [self._scope().resolve(c) for c in conditions]
+            equalities += self._resolved(conditions, "LEFT JOIN LATERAL")
             joined = outer(left, right, equalities, "left")
         else:
             joined = meet(left, right, equalities)
@@ -302,7 +343,8 @@ class FromClause:
 
     # what it comes to -----------------------------------------------------------------------------------------------
 
-    def _scope(self) -> Scope:
+    @property
+    def scope(self) -> Scope:
         """What names mean so far; the plan of its relation is not to be used."""
         node = self.parts[0].node if self.parts else tables.one_row()
         return Scope(Relation(node, tuple(self.fields), self.carried, plain=not self.carried), self.around)
@@ -313,7 +355,7 @@ class FromClause:
             self.parts = [Part.of(tables.one_row())]
         ripe_conditions = list(self.conditions)
         if early and not self._pads_left:
-            scope = self._scope()
+            scope = self.scope
             ripe = [c for c in self.where if _reads(c) and all(scope.is_local(n) for n in c.find_all(exp.Column))]
             self.where = [c for c in self.where if not any(c is r for r in ripe)]
             ripe_conditions += [scope.resolve(c) for c in ripe]
@@ -331,7 +373,7 @@ class FromClause:
         return Relation(node, tuple(self.fields), self.carried, plain=not self.carried)
 
     def _finished(self, equated: dict[str, exp.Expr] | None) -> Relation:
-        scope = self._scope()
+        scope = self.scope
         self.conditions += [scope.resolve(c) for c in self.where]
         self.where = []
         relation = self._whole()

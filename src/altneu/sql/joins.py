@@ -151,6 +151,24 @@ def outer(left: Part, right: Part, conditions: Sequence[exp.Expr], how: JoinKind
     return Part.of(ir.Concat(tuple(parts)))
 
 
+def around_pairs(left: Part, right: Part, met: Part, read: Iterable[str], how: JoinKind) -> Part:
+    """The outer join whose pairs are known, ``met``: they depend on the columns of both sides that are ``read``."""
+    parts, names = [met.node], {*read}
+    for side, kept in ((left, ("left", "full")), (right, ("right", "full"))):
+        if how in kept:
+            alone = in_pairs(side, met, names, keep=False)
+            parts.append(padded(alone.node, met.node.schema, dict(side.names)))
+    return Part.of(ir.Concat(tuple(parts)))
+
+
+def in_pairs(side: Part, met: Part, read: Iterable[str], *, keep: bool) -> Part:
+    """The rows of one side that are in a pair, or without ``keep`` those that are in none."""
+    names = [n for n in side.names if n in {*read}]
+    there = Part(met.node, {f"^met {n}": n for n in names})
+    equal = [exp.NullSafeEQ(this=bound(n), expression=bound(f"^met {n}")) for n in names]
+    return partners(side, there, equal, keep=keep)
+
+
 def _on_one_side(
     conditions: Sequence[exp.Expr], left: Part, right: Part, how: JoinKind
 ) -> tuple[list[exp.Expr], Part, Part]:

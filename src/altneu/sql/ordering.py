@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 from sqlglot import exp
 
+from altneu.columnar.rows import Rows
 from altneu.errors import PlanError
-from altneu.expressions import has_window
+from altneu.expressions import has_window, parse
 from altneu.sql.scope import Scope, bound, is_bound
 from altneu.sql.sets import FUNCTIONS
 from altneu.sql.trees import has_aggregate, has_subquery, unaliased
@@ -19,6 +21,33 @@ SHOWN = "shown"
 def counts(tree: exp.Expr) -> bool:
     """Whether the order of a query makes a difference."""
     return bool(tree.args.get("limit") or tree.args.get("offset") or tree.meta.get(SHOWN))
+
+
+def count_of(clause: exp.Expr | None, word: str) -> int | None:
+    """The number of a LIMIT or OFFSET, an expression without columns; None where there is none, or ALL.
+
+    Raises:
+        PlanError: it is no whole number from 0 on.
+    """
+    if clause is None:
+        return None
+    tree = clause.args.get("count") if isinstance(clause, exp.Fetch) else clause.expression
+    if not isinstance(tree, exp.Expr):
+        raise PlanError(f"{word} needs a whole number")
+    if isinstance(tree, exp.Column | exp.Var) and tree.name.lower() == "all":
+        return None
+    if isinstance(tree, exp.Literal) and tree.name.isdigit() and not tree.is_string:
+        return int(tree.name)
+    error = PlanError(f"{word} needs a whole number, not `{tree.sql('spark')}`")
+    if tree.find(exp.Column, exp.Query) is not None:
+        raise error
+    nothing = pa.schema([])
+    value = parse(tree, nothing)
+    found = value.evaluate(Rows(nothing, (), 1)) if pa.types.is_integer(value.type) else None
+    number = None if found is None or found.failed is not None else found.values[0].as_py()
+    if number is None or number < 0:
+        raise error
+    return int(number)
 
 
 def is_distinct(tree: exp.Select) -> bool:
@@ -161,4 +190,4 @@ def _not_shown(tree: exp.Expr) -> PlanError:
     )
 
 
-__all__ = ["SHOWN", "all_of_them", "computed_keys", "counts", "key_of"]
+__all__ = ["SHOWN", "all_of_them", "computed_keys", "count_of", "counts", "key_of"]

@@ -32,7 +32,7 @@ def unwrapped(item: exp.Expr) -> tuple[exp.Expr, list[exp.Join]]:
     names in both, and conditions of WHERE may choose the order of all four.
     """
     joins = list(item.args.get("joins") or ())
-    while is_parenthesised(item) and not item.args.get("alias"):
+    while is_parenthesised(item) and not item.args.get("alias") and not item.args.get("pivots"):
         item = item.this
         joins = [*(item.args.get("joins") or ()), *joins]
     return alone(item), joins

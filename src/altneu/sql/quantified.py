@@ -52,7 +52,18 @@ def spelled_out(tree: exp.Select) -> exp.Select:
             replacement = _equal_rows(node)
         if replacement is not None:
             node.replace(replacement)
+    for node in list(tree.find_all(exp.Tuple)):
+        if _is_value(node):
+            node.replace(exp.Anonymous(this="struct", expressions=node.expressions))
     return tree
+
+
+def _is_value(node: exp.Tuple) -> bool:
+    """Whether a row is an output or an argument, so that it is a struct."""
+    parent: exp.Expr | None = node.parent
+    while isinstance(parent, exp.Paren | exp.Alias):
+        node, parent = parent, parent.parent  # type: ignore[assignment]
+    return isinstance(parent, exp.Anonymous) or (isinstance(parent, exp.Select) and node.arg_key == "expressions")
 
 
 def quantified(node: exp.Expr) -> tuple[exp.Expr, type[exp.Expr], exp.Any | exp.All] | None:

@@ -18,7 +18,7 @@ from altneu.sql.binding import Answer
 from altneu.sql.dialect import parse_query
 from altneu.sql.functions import Functions, Given, with_functions
 from altneu.sql.ordering import SHOWN
-from altneu.sql.scope import Field, Relation, bound, fresh
+from altneu.sql.scope import Field, Relation, bound, fresh, full_name, path_of
 from altneu.types.syntax import place_of, refuse_unread
 
 
@@ -114,7 +114,8 @@ def tables_of(catalog: Mapping[str, Collection]) -> Callable[[exp.Table], Relati
     names = {name.lower(): name for name in catalog}
 
     def known(table: exp.Table) -> Relation:
-        name = ".".join(part.name for part in table.parts)
+        parts = [part.name for part in table.parts]
+        name = full_name(parts)
         if name.lower() not in names:
             close = difflib.get_close_matches(name.lower(), names, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
@@ -122,6 +123,7 @@ def tables_of(catalog: Mapping[str, Collection]) -> Callable[[exp.Table], Relati
                 f"no table or view {name!r} ({place_of(table)}){meant} There are: {', '.join(names) or '(none)'}"
             )
         collection = catalog[names[name.lower()]]
-        return Relation(collection.node, tuple(Field(table.name, n, n) for n in collection.columns))
+        path = path_of(parts)
+        return Relation(collection.node, tuple(Field(table.name, n, n, path=path) for n in collection.columns))
 
     return known

@@ -10,11 +10,11 @@ from sqlglot import exp
 
 from altneu.collections.collection import MAX_ROUNDS, Collection, OnLimit, loop
 from altneu.collections.joining import project
-from altneu.errors import PlanError, SchemaError
+from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import cast, has_window, parse
 from altneu.plan import ir
 from altneu.sql.binding import QueryBinder
-from altneu.sql.dialect import MUTUAL
+from altneu.sql.dialect import LEVELS, MUTUAL
 from altneu.sql.parentheses import opened
 from altneu.sql.scope import Field, Relation, bound
 from altneu.sql.trees import has_aggregate
@@ -41,6 +41,66 @@ def with_recursive(binder: B, tree: exp.Expr) -> B:
         for name in _read_in_order(tree, clause):
             named[name]()
     return binder
+
+
+def inlined(binder: QueryBinder, tree: exp.Expr) -> exp.Expr:
+    """A query inside another one, with those queries of its WITH that read the outer one where their names stand.
+
+    Raises:
+        PlanError: a table that one reads has the name of another query of the WITH there.
+    """
+    if MUTUAL in tree.args["with_"].meta:
+        return tree
+    tree = tree.copy()
+    clause = tree.args["with_"]
+    rest, known = list(clause.expressions), binder
+    for cte in clause.expressions:
+        loops = bool(clause.recursive) and _reads(cte.this, cte.alias)
+        relation = _named(known, cte, recursive=loops)
+        try:
+            relation()
+        except UnknownColumnError:
+            if loops:
+                raise
+            later = {other.alias.lower() for other in rest[rest.index(cte) + 1 :]}
+            if captured := sorted(later & _tables_in(cte.this)):
+                raise PlanError(
+                    f"not supported: {cte.alias} reads {captured[0]}, which WITH names again; rename one"
+                ) from None
+            rest = [other for other in rest if other is not cte]
+            _inline(tree, cte)
+        else:
+            known = known.naming({cte.alias.lower(): relation})
+    if rest:
+        clause.set("expressions", rest)
+    else:
+        tree.set("with_", None)
+    return tree
+
+
+def _inline(tree: exp.Expr, cte: exp.CTE) -> None:
+    """Put a query of a WITH in the place of its name."""
+    for table in [t for t in tree.find_all(exp.Table) if t.name.lower() == cte.alias.lower() and not t.db]:
+        if _is_hidden(table, tree, cte):
+            continue
+        alias = table.args.get("alias")
+        columns = (alias.columns if alias else None) or cte.args["alias"].columns
+        name = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True), columns=columns)
+        more = {key: value for key, value in table.args.items() if key not in ("this", "alias")}
+        table.replace(exp.Subquery(this=cte.this.copy(), alias=name, **more))
+
+
+def _is_hidden(table: exp.Expr, tree: exp.Expr, cte: exp.CTE) -> bool:
+    """Whether the name of a WITH means another query here: of a WITH inside; or it stands in its own query."""
+    node = table.parent
+    while node is not None and node is not tree:
+        if node is cte:
+            return True
+        inside = node.args.get("with_")
+        if inside is not None and any(other.alias.lower() == cte.alias.lower() for other in inside.expressions):
+            return True
+        node = node.parent
+    return False
 
 
 def _read_in_order(tree: exp.Expr, clause: exp.With) -> list[str]:
@@ -109,7 +169,7 @@ def _recursive(binder: QueryBinder, cte: exp.CTE) -> Relation:
         more = first.concat(_as(inside.query(step).relation, variable.schema, f"WITH RECURSIVE {cte.alias}"))
         return more.distinct() if union.args.get("distinct") else more
 
-    (collection,) = loop(lambda x: (body(x),), {cte.alias: first}, MAX_ROUNDS, "error")
+    (collection,) = loop(lambda x: (body(x),), {cte.alias: first}, cte.meta.get(LEVELS, MAX_ROUNDS), "error")
     return Relation(collection.node, tuple(Field(cte.alias, f.name, f.column) for f in begin.shown))
 
 

@@ -17,7 +17,45 @@ from altneu.linear import BoundLogic, Filter
 from altneu.plan import ir
 from altneu.types.syntax import place_of
 
+MOST_PARTS = 3  # of the name of a table: catalog, schema, name
+_DEFAULT = ("spark_catalog", "default")  # what is before a name that has one part
 _BOUND = "bound"  # marks a column of a tree that has been resolved already
+
+
+def path_of(parts: Sequence[str]) -> tuple[str, ...]:
+    """The catalog and the schema of a table's name: those of Spark where it has none.
+
+    >>> path_of(["t"]), path_of(["db", "t"]), path_of(["main", "db", "t"])
+    (('spark_catalog', 'default'), ('spark_catalog', 'db'), ('main', 'db'))
+    """
+    given = tuple(parts[:-1])
+    return (*_DEFAULT[: len(_DEFAULT) - len(given)], *given)
+
+
+def full_name(parts: Sequence[str]) -> str:
+    """The name by which definitions are known: with dots, and without Spark's own catalog and schema.
+
+    >>> full_name(["spark_catalog", "default", "t"]), full_name(["default", "t"]), full_name(["db", "t"])
+    ('t', 't', 'db.t')
+    """
+    catalog, schema = (part.lower() for part in path_of(parts)[-2:])
+    if catalog != _DEFAULT[0]:
+        return ".".join(parts)
+    return parts[-1] if schema == _DEFAULT[1] else ".".join(parts[-2:])
+
+
+def table_named(name: str, alias: str | None = None) -> exp.Table:
+    """The item of a FROM that reads a definition.
+
+    >>> table_named("db.t", "x").sql()
+    '"db"."t" AS "x"'
+    """
+    parts = name.split(".") if name.count(".") < MOST_PARTS else [name]
+    names = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
+    table = exp.Table(**{key: exp.to_identifier(part, quoted=True) for key, part in names.items()})
+    if alias is not None:
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    return table
 
 
 @dataclass(frozen=True)
@@ -25,7 +63,7 @@ class Field:
     """A column that a name stands for: ``column`` is its name in the plan.
 
     One that is ``hidden`` is not part of ``*`` and has to be qualified; one that is not ``starred`` is not part of
-    ``*`` either, and may be written as any other.
+    ``*`` either, and may be written as any other. ``path`` are the catalog and the schema of the table.
     """
 
     table: str
@@ -33,6 +71,16 @@ class Field:
     column: str
     hidden: bool = False
     starred: bool = True
+    path: tuple[str, ...] = ()
+
+    @property
+    def full_name(self) -> str:
+        """The field with the schema of its table, if that is not Spark's default."""
+        return ".".join((full_name((*self.path, self.table)), self.name))
+
+    def is_of(self, qualifier: Sequence[str]) -> bool:
+        """Whether a qualifier, in lower case, means the table of this field: its name, or with what is before it."""
+        return [part.lower() for part in (*self.path, self.table)][-len(qualifier) :] == list(qualifier)
 
 
 @dataclass(frozen=True)
@@ -60,10 +108,10 @@ class Relation:
             PlanError: there are several.
         """
         lowered = [p.lower() for p in parts]
-        if len(parts) > 1:
-            mine = [f for f in self.fields if f.table.lower() == lowered[0] and f.name.lower() == lowered[1]]
+        for n in range(min(len(parts) - 1, MOST_PARTS), 0, -1):
+            mine = [f for f in self.fields if f.name.lower() == lowered[n] and f.is_of(lowered[:n])]
             if mine:
-                return _one(mine, parts[:2]), parts[2:]
+                return _one(mine, parts[: n + 1]), parts[n + 1 :]
         mine = [f for f in self.fields if not f.hidden and f.name.lower() == lowered[0]]
         return (_one(mine, parts[:1]), parts[1:]) if mine else None
 
@@ -82,7 +130,8 @@ class Relation:
 
 def _one(matches: list[Field], parts: Sequence[str]) -> Field:
     if len({f.column for f in matches}) > 1:
-        several = ", ".join(f"{f.table}.{f.name}" if f.table else f.name for f in matches)
+        alike = len({f.table.lower() for f in matches}) == 1 and matches[0].table != ""
+        several = ", ".join(f.full_name if alike else f"{f.table}.{f.name}" if f.table else f.name for f in matches)
         raise PlanError(f"column {'.'.join(parts)!r} may be one of several: {several}; say which one, or rename one")
     return matches[0]
 
@@ -152,6 +201,8 @@ class Scope:
         """A tree whose columns are those of the relation's plan."""
 
         def visit(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.Anonymous) and node.name.lower() != "count":
+                return self._without_stars(node)
             if not isinstance(node, exp.Column) or is_bound(node):
                 return node
             if isinstance(node.this, exp.Star):
@@ -163,6 +214,65 @@ class Scope:
             return result
 
         return tree.copy().transform(visit, copy=False)
+
+    def _without_stars(self, call: exp.Anonymous) -> exp.Anonymous:
+        """A call with the columns that each ``*`` among its arguments stands for; those of a struct have names."""
+        if not any(isinstance(a.this if isinstance(a, exp.Column) else a, exp.Star) for a in call.expressions):
+            return call
+        named = call.name.lower() == "struct"
+        arguments: list[exp.Expr] = []
+        for argument in call.expressions:
+            columns = starred(argument, self.relation)
+            is_star = isinstance(argument.this if isinstance(argument, exp.Column) else argument, exp.Star)
+            arguments += [c.this if is_star and not named and isinstance(c, exp.Alias) else c for c in columns]
+        return exp.Anonymous(this=call.this, expressions=arguments)
+
+
+def starred(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
+    """An item of a list, or the columns that its ``*`` stands for: of all tables, of one, or the fields of a struct.
+
+    Raises:
+        PlanError: there is no such table or struct.
+        UnknownColumnError: EXCEPT or REPLACE names a column that is not among them.
+    """
+    star = item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) else None
+    if not isinstance(star, exp.Star):
+        return [item]
+    of = [p.name.lower() for p in item.parts[:-1]] if isinstance(item, exp.Column) else None
+    fields = relation.shown if of is None else [f for f in relation.fields if f.is_of(of)]
+    columns = [(f.name, bound(f.column)) for f in fields] or _members(of, relation)
+    if not columns:
+        if of is None:
+            raise PlanError("`*` needs a FROM clause")
+        known = ", ".join(sorted({f.table for f in relation.fields if f.table}))
+        place = f"{item.sql('spark')} ({place_of(item)})"
+        raise PlanError(f"{place}: there is no {'.'.join(of)!r} in FROM; there are: {known}")
+    names = [name for name, _ in columns]
+    left_out = {c.name.lower() for c in star.args.get("except_") or ()}
+    instead = {c.alias.lower(): c.this for c in star.args.get("replace") or ()}
+    for what, some in (("EXCEPT", left_out), ("REPLACE", instead.keys())):
+        if unknown := some - {name.lower() for name in names}:
+            raise UnknownColumnError(min(unknown), names, what)
+    return [
+        exp.alias_(instead.get(name.lower(), column).copy(), name, quoted=True)
+        for name, column in columns
+        if name.lower() not in left_out
+    ]
+
+
+def _members(parts: Sequence[str] | None, relation: Relation) -> list[tuple[str, exp.Expr]]:
+    """The fields of a struct, by its name."""
+    match = relation.find(parts) if parts else None
+    if match is None:
+        return []
+    tree: exp.Expr = bound(match[0].column)
+    for name in match[1]:
+        tree = exp.Dot(this=tree, expression=exp.to_identifier(name, quoted=True))
+    kind = parse(tree, relation.node.schema).type
+    if not pa.types.is_struct(kind):
+        return []
+    names = [kind.field(i).name for i in range(kind.num_fields)]
+    return [(n, exp.Dot(this=tree.copy(), expression=exp.to_identifier(n, quoted=True))) for n in names]
 
 
 def _unknown(name: exp.Column, relation: Relation) -> UnknownColumnError:

@@ -51,11 +51,31 @@ def _bound_text(text: str) -> exp.Expr:
 
 def sets_of(group: exp.Group) -> tuple[list[exp.Expr], list[frozenset[int]]] | None:
     """The keys of a GROUP BY with ROLLUP, CUBE or GROUPING SETS, and the sets of their numbers; None: it has none."""
-    if not any(isinstance(part, _KINDS) for part in group.expressions):
+    behind = _behind(group)
+    if behind is None and not any(isinstance(part, _KINDS) for part in group.expressions):
         return None
     keys: list[exp.Expr] = []
-    parts = [_sets(part, keys) for part in group.expressions]
+    if behind is not None:  # the keys are in the order in which they stand before it
+        _numbers(exp.Tuple(expressions=group.expressions), keys)
+    parts = [_sets(part, keys) for part in ([behind] if behind is not None else group.expressions)]
     return keys, [frozenset().union(*chosen) for chosen in product(*parts)]
+
+
+def _behind(group: exp.Group) -> exp.Expr | None:
+    """What stands behind the keys, ``WITH ROLLUP``, ``WITH CUBE`` or ``GROUPING SETS (...)``, with the keys in it.
+
+    Raises:
+        PlanError: there are several.
+    """
+    found = [part for name in ("rollup", "cube", "grouping_sets") for part in group.args.get(name) or ()]
+    if not found:
+        return None
+    if len(found) > 1 or any(isinstance(part, _KINDS) for part in group.expressions):
+        raise PlanError("GROUP BY has one of WITH ROLLUP, WITH CUBE and GROUPING SETS behind its keys, got several")
+    (behind,) = found
+    if isinstance(behind, exp.GroupingSets):
+        return behind
+    return type(behind)(expressions=[key.copy() for key in group.expressions])
 
 
 def _sets(part: exp.Expr, keys: list[exp.Expr]) -> list[frozenset[int]]:

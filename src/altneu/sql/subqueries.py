@@ -48,6 +48,7 @@ class Subqueries:
 
     def __init__(self, binder: QueryBinder, scope: Scope) -> None:
         self.binder, self.scope = binder, scope
+        self.taken: set[str] = set()  # the columns here that the subqueries read
 
     # conditions -----------------------------------------------------------------------------------------------------
 
@@ -248,7 +249,9 @@ class Subqueries:
 
     def inside(self, tree: exp.Expr) -> tuple[Answer, list[str]]:
         """A subquery, and the columns of the outer query that it reads."""
-        return bind_inside(self.binder, opened(tree), self.scope)
+        answer, taken = bind_inside(self.binder, opened(tree), self.scope)
+        self.taken.update(taken)
+        return answer, taken
 
     def take(self, node: ir.Node) -> None:
         """Continue with another plan, which has the columns of the one before."""

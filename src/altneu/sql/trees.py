@@ -78,6 +78,11 @@ def unaliased(
             return node.copy()
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in known and not is_column(node):
             return exp.Paren(this=known[node.name.lower()].copy())
+        if isinstance(node, exp.Column) and node.table and node.parts[0].name.lower() in known and not is_column(node):
+            value: exp.Expr = exp.Paren(this=known[node.parts[0].name.lower()].copy())
+            for name in node.parts[1:]:  # fields of a struct
+                value = exp.Dot(this=value, expression=name.copy())
+            return value
         return node
 
     return tree.copy().transform(visit, copy=False)

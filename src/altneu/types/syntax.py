@@ -40,7 +40,7 @@ READ: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Column: ("this", "table", "db", "catalog"),
     exp.Identifier: ("this", "quoted"),
     exp.Literal: ("this", "is_string"),
-    exp.Star: ("except_",),
+    exp.Star: ("except_", "replace"),
     exp.Alias: ("this", "alias"),
     exp.Interval: ("this", "unit"),
     exp.DataType: ("this", "expressions"),
@@ -68,16 +68,17 @@ READ: Mapping[type[exp.Expr], tuple[str, ...]] = {
         *("with_", "expressions", "hint", "distinct", "from_", "laterals", "joins", "where", "group", "having"),
         *("qualify", "windows", *_ORDERED),
     ),
-    exp.Subquery: ("this", "alias", "joins", *_ORDERED),
+    exp.Subquery: ("this", "alias", "joins", "pivots", *_ORDERED),
     exp.Values: ("expressions", "alias", *_ORDERED),
     exp.With: ("expressions", "recursive"),
     exp.CTE: ("this", "alias", "materialized"),
-    exp.Table: ("this", "alias", "db", "catalog", "joins", "ordinality"),
+    exp.Table: ("this", "alias", "db", "catalog", "joins", "ordinality", "pivots"),
+    exp.Pivot: ("expressions", "fields", "unpivot", "include_nulls", "alias"),
     exp.TableAlias: ("this", "columns"),
     exp.Lateral: ("this", "alias", "view", "outer", "ordinality"),
     exp.Unnest: ("expressions", "alias", "offset"),
     exp.Join: ("this", "on", "using", "side", "kind", "method"),
-    exp.Group: ("expressions", "all"),
+    exp.Group: ("expressions", "all", "rollup", "cube", "grouping_sets"),
     exp.Limit: ("expression", "limit_options"),
     exp.Offset: ("expression",),
     exp.Fetch: ("direction", "count", "limit_options"),
@@ -111,11 +112,9 @@ _REFUSED: Mapping[str, str] = {
     "collate": "COLLATE: texts are compared by their bytes; compare lower(a) or upper(a)",
     "connect": "CONNECT BY: use WITH RECURSIVE",
     "cross_apply": "CROSS APPLY; use LATERAL",
-    "cube": "GROUP BY a, b ... CUBE; write GROUP BY CUBE (a, b)",
     "cycle": "SEARCH and CYCLE of a recursive query; keep a path or a depth in a column",
     "distribute": "DISTRIBUTE BY: rows of a view have no place; leave it out",
     "format": "FORMAT: leave it out; to_date and to_timestamp take one",
-    "grouping_sets": "GROUP BY a, b ... GROUPING SETS; write GROUP BY GROUPING SETS (...)",
     "into": "SELECT INTO: name the result with CREATE VIEW",
     "key_expressions": "USING KEY; WITH MUTUALLY RECURSIVE takes any query, such as max(...) of each key",
     "locks": "FOR UPDATE: a view locks nothing",
@@ -123,8 +122,6 @@ _REFUSED: Mapping[str, str] = {
     "percent": "LIMIT n PERCENT; count the rows, and compare with row_number() OVER (ORDER BY ...)",
     "prewhere": "PREWHERE: use WHERE",
     "rename": "* RENAME; write * EXCEPT (a), a AS b",
-    "replace": "* REPLACE; write * EXCEPT (a), ... AS a",
-    "rollup": "GROUP BY a, b ... ROLLUP; write GROUP BY ROLLUP (a, b)",
     "sample": "TABLESAMPLE, which is random; filter on a hash of a key",
     "search": "SEARCH and CYCLE of a recursive query; keep a path or a depth in a column",
     "settings": "SETTINGS: leave them out",
@@ -164,6 +161,11 @@ def refuse_unread(tree: exp.Expr) -> None:
     """
     for node in tree.walk():
         read = READ.get(type(node))
+        if isinstance(node, exp.Placeholder):
+            name = f":{node.name}" if node.name else "?"
+            raise PlanError(
+                f"not supported: the parameter {name} without a value; session.sql(text, args=...) takes it"
+            )
         if read is None:
             kind = type(node).__name__
             raise UnsupportedFunctionError(f"not supported: `{_shown(node)}` ({kind}){_at(node)}")
@@ -171,7 +173,7 @@ def refuse_unread(tree: exp.Expr) -> None:
             if value is None or value is False or (isinstance(value, list) and not value):
                 continue
             if name not in read and (type(node), name) not in OF_DIALECT:
-                raise PlanError(f"not supported: {_words(node, name, value)}{_at(node)}")
+                raise PlanError(f"not supported: {_words(node, name)}{_at(node)}")
             allowed = _VALUES.get((type(node), name))
             if allowed is not None and str(value).upper() not in allowed:
                 raise PlanError(f"not supported: {str(value).upper()} in `{_shown(node)}`{_at(node)}")
@@ -196,12 +198,8 @@ def _refuse_word(node: exp.TableAlias) -> None:
         )
 
 
-def _words(node: exp.Expr, name: str, value: object) -> str:
+def _words(node: exp.Expr, name: str) -> str:
     """What an argument is called, and what to write instead of it."""
-    if name == "pivots":
-        if isinstance(value, list) and any(pivot.args.get("unpivot") for pivot in value):
-            return "UNPIVOT; explode(array(struct('a' AS name, a AS value), ...)) says it for each column"
-        return "PIVOT; sum(x) FILTER (WHERE c = 'v') says it for each column"
     known = _OF_CLASS.get((type(node), name)) or _REFUSED.get(name)
     if known is not None:
         return known

@@ -1,47 +1,51 @@
-"""What INSERT and UPDATE store of a query: its columns as those of a table, in their types."""
+"""What INSERT, UPDATE and MERGE store of a query: its columns as those of a table, in their types."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 
 from altneu import types as T
 from altneu.collections.collection import Collection
 from altneu.errors import StatementError
-from altneu.types import quote_name, type_name
+from altneu.types import parse_type, quote_name, type_name
 
 
 def assigned(
-    collection: Collection, schema: pa.Schema, statement: Any, defaults: Mapping[str, str] = MappingProxyType({})
+    collection: Collection,
+    schema: pa.Schema,
+    table: str,
+    columns: Sequence[str] = (),
+    defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> Collection:
     """A query's columns as a table's, in its types: as Spark assigns them, which never makes sense of a text.
 
-    Columns that the statement does not name have their ``defaults``, or are null.
+    ``columns`` are those of the table that the query has values for, by default all; the others have their
+    ``defaults``, or are null.
 
     Raises:
         StatementError: their number or a name does not fit.
         TypeMismatchError: a type does not.
     """
-    columns = list(getattr(statement, "columns", ())) or list(schema.names)
+    columns = list(columns) or list(schema.names)
     known = {name.lower(): name for name in schema.names}
     if len(columns) != len(collection.columns):
         raise StatementError(
-            f"{statement.name!r} needs {len(columns)} columns ({', '.join(columns)}), but the query returns "
+            f"{table!r} needs {len(columns)} columns ({', '.join(columns)}), but the query returns "
             f"{len(collection.columns)}"
         )
     values: dict[str, str] = {}
     for name, column in zip(columns, collection.schema, strict=True):
         if name.lower() not in known:
-            raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
+            raise StatementError(f"{table!r} has no column {name!r}; it has: {', '.join(schema.names)}")
         target = schema.field(known[name.lower()])
         if target.name in values:
             raise StatementError(f"column {name!r} is named twice")
         if not _assignable(column.type, target.type):
             raise StatementError(
-                f"column {target.name!r} of {statement.name!r} is {type_name(target.type)}, but the query returns "
+                f"column {target.name!r} of {table!r} is {type_name(target.type)}, but the query returns "
                 f"{type_name(column.type)}; CAST it"
             )
         same = column.type == target.type
@@ -51,6 +55,25 @@ def assigned(
     rest = {f.name: "NULL" if f.type == T.NULL else f"CAST(NULL AS {type_name(f.type)})" for f in schema}
     rest |= defaults
     return collection.select(**{f.name: values.get(f.name) or rest[f.name] for f in schema})
+
+
+def check_types(view: str, types: Mapping[str, str], schema: pa.Schema) -> None:
+    """Refuse a view whose columns are not of the types that are written beside their names.
+
+    Raises:
+        StatementError: naming the column, and what it is.
+    """
+    for name, ddl in types.items():
+        field, kind = schema.field(name), ddl.removesuffix("NOT NULL").rstrip()
+        if kind and parse_type(kind) != field.type:
+            raise StatementError(
+                f"column {name!r} of view {view!r} must be {kind}, but the query returns {type_name(field.type)}; CAST "
+                "it there"
+            )
+        if field.nullable and ddl.endswith("NOT NULL"):
+            raise StatementError(
+                f"column {name!r} of view {view!r} must be NOT NULL, but the query may return nulls; coalesce() them"
+            )
 
 
 def _assignable(source: pa.DataType, target: pa.DataType) -> bool:

@@ -30,11 +30,14 @@ VIEW_OPTIONS = ("STRICT", "JOINS", "CONTENTS", "RETAIN")
 def create(p: Any) -> Creation:
     """``CREATE [OR REPLACE] kind …``."""
     replace = p.word("OR", "REPLACE")
+    refresh = not replace and p.word("OR", "REFRESH")  # as it is said of views that are maintained
     temporary = p.word("TEMPORARY", "FUNCTION") or p.word("TEMP", "FUNCTION")
     if temporary or p.word("FUNCTION"):
         unless = p.word("IF", "NOT", "EXISTS")
         return function(p, {"unless": unless, "replace": replace, "temporary": temporary})
     kind = p.one_of(*_KINDS)
+    if refresh and kind != "MATERIALIZED VIEW":
+        p.fail("OR REFRESH is for a MATERIALIZED VIEW", p.last)
     if kind is None:
         if p.one_of("TEMPORARY", "TEMP") is not None:
             p.fail(
@@ -45,25 +48,59 @@ def create(p: Any) -> Creation:
     if replace and kind not in ("VIEW", "MATERIALIZED VIEW"):
         p.fail(f"OR REPLACE is for views and functions; DROP {kind} first")
     unless = p.word("IF", "NOT", "EXISTS")
-    return _KINDS[kind](p, {"name": p.name("a name"), "unless": unless, "replace": replace})
+    return _KINDS[kind](p, {"name": p.table("a name"), "unless": unless, "replace": replace or refresh})
 
 
-def view(p: Any, head: dict[str, Any]) -> CreateView:
-    """``name [(columns)] [WITH (…)] AS query``."""
-    columns = p.names("a column") if p.word("(", advance=False) else ()
-    settings = options(p, VIEW_OPTIONS) if p.word("WITH") else {}
-    p.expect("AS")
-    return CreateView(query=p.query(), columns=columns, options=settings, **head)
+def view(p: Any, head: dict[str, Any], *, materialized: bool = False) -> CreateView:
+    """``name [(column [type] [COMMENT 'text'], …)] [WITH (…)] [COMMENT 'text'] [TBLPROPERTIES (…)] AS query``."""
+    columns, types, comments = _view_columns(p) if p.word("(", advance=False) else ((), {}, {})
+    clauses: dict[str, Any] = {"comments": comments, "types": types}
+    while not p.word("AS"):
+        token = p.token
+        if p.word("WITH"):
+            clauses["options"] = options(p, VIEW_OPTIONS)
+        elif p.word("COMMENT"):
+            comments[""] = p.string("a comment")
+        elif p.word("TBLPROPERTIES"):
+            clauses["properties"] = options(p)
+        elif materialized and p.word("TRIGGER"):
+            p.expect("ON", "UPDATE")  # which a view that is maintained is
+            if p.word("AT", advance=False):
+                p.fail("a view is updated by each step, so there is no MOST EVERY; session.advance says when")
+        elif materialized and (instead := _OF_LAYOUT.get(str(token.text).split()[0].upper()) if token else None):
+            p.fail(f"{token.text.upper()} is not supported: {instead}")
+        else:
+            p.expected("AS")
+    return CreateView(query=p.query(), columns=columns, materialized=materialized, **clauses, **head)
+
+
+_OF_LAYOUT = {
+    "CLUSTER": "leave it out, as a view's rows are found by its keys, and by those of CREATE INDEX",
+    "PARTITIONED": "leave it out, as a view's rows are divided by hashes of its keys",
+    "SCHEDULE": "leave it out, as each step keeps the view right; a program decides when it calls session.advance",
+}
+
+
+def _view_columns(p: Any) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
+    """The names, and what is said of some: their types as DDL, and comments."""
+    names, types, comments = list[str](), dict[str, str](), dict[str, str]()
+    p.opening()
+    while True:
+        name = p.name("a column")
+        names.append(name)
+        if kind := p.column_type():
+            types[name] = kind
+        if p.word("COMMENT"):
+            comments[name] = p.string("a comment")
+        if not p.word(","):
+            break
+    p.closing()
+    return tuple(names), types, comments
 
 
 def materialized(p: Any, head: dict[str, Any]) -> CreateView:
     """As a view, and maintained."""
-    plain = view(p, head)
-    return CreateView(plain.name, plain.query, plain.columns, True, plain.options, **_flags(head))
-
-
-def _flags(head: dict[str, Any]) -> dict[str, Any]:
-    return {"unless": head["unless"], "replace": head["replace"]}
+    return view(p, head, materialized=True)
 
 
 def table(p: Any, head: dict[str, Any]) -> CreateSource:
@@ -258,13 +295,13 @@ _NEEDED = {"DEBEZIUM UPSERT": ("KEY",), "UPSERT": ("KEY",)}
 def index(p: Any, head: dict[str, Any]) -> CreateIndex:
     """``name ON view (columns)``."""
     p.expect("ON")
-    return CreateIndex(of=p.name("a view's name"), columns=p.names("a column"), **head)
+    return CreateIndex(of=p.table("a view's name"), columns=p.names("a column"), **head)
 
 
 def sink(p: Any, head: dict[str, Any]) -> CreateSink:
     """``name FROM view INTO target [MODE …] [KEY (…)] [OPTIONS (…)] [WITH (…)]``."""
     p.expect("FROM")
-    clauses: dict[str, Any] = {"view": p.name("a view's name")}
+    clauses: dict[str, Any] = {"view": p.table("a view's name")}
     p.expect("INTO")
     kind = p.one_of("PARQUET", "DELTA", "ICEBERG", "JDBC", "SQLITE")
     if kind is None:

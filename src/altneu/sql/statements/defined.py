@@ -151,6 +151,17 @@ class Definitions(Mapping[str, Collection]):
         """The definitions that read a definition directly."""
         return [d for d in self.all.values() if name.lower() in d.depends]
 
+    def below(self, defined: Defined) -> list[Defined]:
+        """The definitions that one reads, and those that these read."""
+        found: dict[str, Defined] = {}
+        todo = [*defined.depends]
+        for name in todo:
+            below = self.all.get(name)
+            if below is not None and name not in found:
+                found[name] = below
+                todo += below.depends
+        return [*found.values()]
+
     @property
     def next_order(self) -> int:
         """The number of the next definition."""

@@ -17,6 +17,7 @@ from altneu.linear.user_function import UserFunction
 from altneu.plan.versions import Versions
 from altneu.sql.functions import SqlFunction, check_name
 from altneu.sql.statements.altering import altered, widened_versions
+from altneu.sql.statements.assigning import check_types
 from altneu.sql.statements.defined import Defined, Definitions, columns_named, function_of, same
 from altneu.sql.statements.feeding import Feeds
 from altneu.sql.statements.files import check_files
@@ -308,6 +309,7 @@ class Definer:
                 )
             renamed = zip(statement.columns, collection.columns, strict=True)
             collection = collection.select(**{new: quote_name(old) for new, old in renamed})
+        check_types(statement.name, statement.types, collection.schema)
         return collection
 
     def _check_function(self, name: str) -> None:

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from altneu.explain import FORMS
+from altneu.sql.scope import full_name
 from altneu.sql.statements.alterations import alter
 from altneu.sql.statements.creations import create
+from altneu.sql.statements.merges import assignments, merge
 from altneu.sql.statements.options import options
 from altneu.sql.statements.tree import (
     Advance,
     Delete,
+    Describe,
     Drop,
     Explain,
     Follow,
@@ -45,16 +48,16 @@ def drop(p: Any) -> Drop:
 
 def _named(p: Any, kind: str) -> str:
     """The name of a definition; that of a function may be written with parentheses, and has them."""
-    name = str(p.name("a name"))
     if kind != "FUNCTION":
-        return name
+        return str(p.table("a name"))
+    name = str(p.name("a name"))
     if p.word("("):
         p.closing()
     return f"{name}()"
 
 
 def show(p: Any) -> Show:
-    """``SHOW SOURCES | … [LIKE 'pattern']``, ``SHOW COLUMNS FROM name``, ``SHOW CREATE kind name``."""
+    """``SHOW SOURCES | … [IN schema] [LIKE 'pattern']``, ``SHOW COLUMNS FROM name``, ``SHOW CREATE kind name``."""
     if p.word("CREATE"):
         kind = p.one_of(*KINDS)
         if kind is None:
@@ -63,11 +66,16 @@ def show(p: Any) -> Show:
     if p.word("COLUMNS"):
         if not p.word("IN"):
             p.expect("FROM")
-        return Show("COLUMNS", p.name("a name"))
+        return Show("COLUMNS", p.table("a name"))
     what = "USER FUNCTIONS" if p.word("USER", "FUNCTIONS") else p.one_of(*SHOWN)
     if what is None:
         p.expected(", ".join(SHOWN) + ", COLUMNS FROM name or CREATE VIEW name")
-    return Show(what, None, p.string("a pattern") if p.word("LIKE") else None)
+    schema = None
+    if not what.endswith("FUNCTIONS") and (p.word("IN") or p.word("FROM")):
+        parts = p.parts("a schema")
+        schema = full_name((*parts, ""))
+    like = p.string("a pattern") if p.word("LIKE") or p.is_string() else None
+    return Show(what, schema, like)
 
 
 def explain(p: Any) -> Explain:
@@ -79,7 +87,7 @@ def explain(p: Any) -> Explain:
         p.expect("FOR")
     how: dict[str, Any] = {"analyze": analyze, "form": form.lower()}
     if p.one_of("MATERIALIZED VIEW", "VIEW", "INDEX", "TABLE", "SOURCE") is not None:
-        return Explain(p.name("a name"), None, **how)
+        return Explain(p.table("a name"), None, **how)
     return Explain(None, p.query(), **how)
 
 
@@ -91,7 +99,7 @@ def subscribe(p: Any) -> Subscribe:
         query = p.query()
         p.closing()
     else:
-        name = p.name("a view or (a query)")
+        name = p.table("a view or (a query)")
     clauses: dict[str, Any] = {}
     while True:
         if p.word("AS", "OF"):
@@ -121,48 +129,61 @@ def _envelope_out(p: Any) -> dict[str, Any]:
 
 
 def insert(p: Any) -> Insert:
-    """``INSERT INTO | OVERWRITE [TABLE] name [(columns)] query``."""
+    """``INSERT INTO | OVERWRITE [TABLE] name [(columns) | BY NAME | REPLACE WHERE condition] query``."""
     overwrite = p.word("OVERWRITE")
     if not overwrite:
         p.expect("INTO")
     p.word("TABLE")
-    name = p.name("a table's name")
+    name = p.table("a table's name")
+    if p.word("PARTITION", advance=False):
+        p.fail("a table has no partitions: SELECT all columns, and INSERT INTO name REPLACE WHERE condition query")
     columns = p.names("a column") if p.word("(", advance=False) and not p.word("(", "SELECT", advance=False) else ()
+    by_name = not columns and p.word("BY", "NAME")
+    instead = None
+    if not overwrite and p.word("REPLACE"):
+        p.expect("WHERE")
+        instead = p.expression("a condition")
     query = p.query()
     if p.word("ON", "CONFLICT", advance=False) or p.word("ON", "DUPLICATE", advance=False):
         p.fail(
             "INSERT … ON CONFLICT is not supported: a table has no key. Use CREATE SOURCE … ENVELOPE UPSERT, or a "
             "source that is declared in Python with key=..., and session.insert_or_update"
         )
-    return Insert(name, columns, query, overwrite)
+    return Insert(name, columns, query, overwrite, by_name, instead)
 
 
 def truncate(p: Any) -> Truncate:
     """``TRUNCATE [TABLE] name``."""
     p.word("TABLE")
-    return Truncate(p.name("a table's name"))
+    return Truncate(p.table("a table's name"))
 
 
 def delete(p: Any) -> Delete:
-    """``DELETE FROM name [WHERE condition]``."""
+    """``DELETE FROM table [AS alias] [WHERE condition]``."""
     p.expect("FROM")
-    return Delete(p.name("a table's name"), p.condition())
+    name, alias = p.table("a table's name"), p.alias("WHERE")
+    return Delete(name, p.condition(), alias)
 
 
 def update(p: Any) -> Update:
-    """``UPDATE name SET column = expression, … [WHERE condition]``."""
-    name = p.name("a table's name")
+    """``UPDATE table [AS alias] SET column = expression, … [WHERE condition]``."""
+    parts, name = p.table_parts("a table's name")
+    alias = p.alias("SET")
     p.expect("SET")
-    values = [_assignment(p)]
-    while p.word(","):
-        values.append(_assignment(p))
-    return Update(name, tuple(values), p.condition())
+    values = assignments(p, parts, alias)
+    return Update(name, values, p.condition(), alias)
 
 
-def _assignment(p: Any) -> tuple[str, Any]:
-    column = p.name("a column")
-    p.expect("=")
-    return column, p.expression("an expression")
+def describe(p: Any) -> Describe:
+    """``DESCRIBE [TABLE] [EXTENDED | FORMATTED] name [column]``, ``DESCRIBE [QUERY] query``."""
+    of_table = p.word("TABLE")
+    if not of_table and (p.word("QUERY") or p.is_query()):
+        return Describe(None, p.query())
+    if p.one_of("FUNCTION", "SCHEMA", "DATABASE", "CATALOG") is not None:
+        p.fail("DESCRIBE is of a table, a view or a query; SHOW FUNCTIONS LIKE 'name' shows functions", p.last)
+    extended = p.word("EXTENDED") or p.word("FORMATTED")
+    name = p.table("a name")
+    return Describe(name, None, None if p.at_end() else p.name("a column"), extended)
 
 
 def begin(p: Any) -> Transaction:
@@ -196,20 +217,26 @@ def advance(p: Any) -> Advance:
 
 
 def refresh(p: Any) -> Refresh:
-    """``REFRESH [SOURCE] name`` or ``REFRESH ALL``."""
+    """``REFRESH [SOURCE] name``, ``REFRESH MATERIALIZED VIEW name`` or ``REFRESH ALL``."""
     if p.word("ALL"):
         return Refresh(None)
+    if p.word("MATERIALIZED", "VIEW"):
+        name = p.table("a view's name")
+        p.word("SYNC")
+        if p.word("FULL") or p.word("ASYNC"):
+            p.fail("a view is maintained: nothing is computed again. REFRESH MATERIALIZED VIEW name waits", p.last)
+        return Refresh(name, view=True)
     p.word("SOURCE")
-    return Refresh(p.name("a source's name, or ALL"))
+    return Refresh(p.table("a source's name, or ALL"))
 
 
 def follow(p: Any) -> Follow:
     """``FOLLOW [ALL | name, …] [WITH (TRIGGER = '10 seconds')]``."""
     names: list[str] = []
     if not p.word("ALL") and not p.at_end() and not p.word("WITH", advance=False):
-        names.append(p.name("a source's name"))
+        names.append(p.table("a source's name"))
         while p.word(","):
-            names.append(p.name("a source's name"))
+            names.append(p.table("a source's name"))
     return Follow(tuple(names), options(p, ("TRIGGER", "AVAILABLE_NOW")) if p.word("WITH") else {})
 
 
@@ -220,10 +247,13 @@ WORDS: dict[str, Callable[[Any], Statement]] = {
     "COMMIT": commit,
     "CREATE": create,
     "DELETE": delete,
+    "DESC": describe,
+    "DESCRIBE": describe,
     "DROP": drop,
     "EXPLAIN": explain,
     "FOLLOW": follow,
     "INSERT": insert,
+    "MERGE": merge,
     "REFRESH": refresh,
     "ROLLBACK": rollback,
     "SHOW": show,

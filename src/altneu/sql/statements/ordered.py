@@ -12,8 +12,8 @@ import polars as pl
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu.errors import StatementError
 from altneu.sql import Shown
+from altneu.sql.ordering import count_of
 from altneu.types.syntax import refuse_unread
 from altneu.views.lookup import First
 
@@ -49,8 +49,7 @@ def ordered(tree: exp.Expr, bind: Callable[[exp.Expr], Shown]) -> Ordered:
     """Bind a query, with its own limits taken off.
 
     Raises:
-        StatementError: a limit that is not a number.
-        PlanError: something is set in it that nothing reads.
+        PlanError: a limit that is not a number; something is set in it that nothing reads.
     """
     refuse_unread(tree)
     plain = _opened(tree).copy()
@@ -60,7 +59,7 @@ def ordered(tree: exp.Expr, bind: Callable[[exp.Expr], Shown]) -> Ordered:
     inside = _opened(plain)
     if not any(inside.args.get(name) for name in taken):  # its order is the order of all
         plain = inside
-    limit, offset = _number(taken["limit"], "LIMIT"), _number(taken["offset"], "OFFSET") or 0
+    limit, offset = count_of(taken["limit"], "LIMIT"), count_of(taken["offset"], "OFFSET") or 0
     return Ordered(bind(plain), limit, offset)
 
 
@@ -69,16 +68,3 @@ def _opened(tree: exp.Expr) -> exp.Expr:
     while isinstance(tree, exp.Subquery) and not any(value for name, value in tree.args.items() if name != "this"):
         tree = tree.this
     return tree
-
-
-def _number(node: exp.Expr | None, word: str) -> int | None:
-    if node is None:
-        return None
-    value = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
-    if not isinstance(value, exp.Expr):
-        raise StatementError(f"{word} takes a whole number, not {node.sql('spark')}")
-    if value.name.lower() == "all":
-        return None
-    if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdigit():
-        raise StatementError(f"{word} takes a whole number, not {node.sql('spark')}")
-    return int(value.name)

@@ -14,6 +14,7 @@ from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import StatementError
 from altneu.sql.dialect import SparkQueries
+from altneu.sql.statements.arguments import Arguments, with_arguments
 from altneu.sql.statements.grammar import WORDS
 from altneu.sql.statements.tree import Statement
 from altneu.sql.statements.words import QUERIES, Words, located
@@ -51,6 +52,9 @@ def _statement(parser: Any) -> Statement | None:
         return None
     first = words.token
     begins = first.text.upper()
+    common = words.common_tables("INSERT", "MERGE") if begins == "WITH" else None
+    if common is not None:
+        begins = words.token.text.upper()
     known = WORDS.get(begins) if first.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) else None
     if known is not None:
         words.word(begins)
@@ -61,6 +65,8 @@ def _statement(parser: Any) -> Statement | None:
         words.fail(f"no statement begins with {first.text!r}{_nearest(begins)}", first)
     if not words.at_end():
         words.fail(f"unexpected {words.token.text!r}")
+    if common is not None:
+        statement = statement.within(common)
     return replace(statement, text=words.text_from(first), line=words.place(first)[0])
 
 
@@ -69,15 +75,12 @@ _INSTEAD = {
     "COMMENT": "write -- comments beside it",
     "COPY": "CREATE SOURCE … FROM FILE reads files, CREATE SINK … INTO PARQUET writes them",
     "DECLARE": "SUBSCRIBE gives what changes",
-    "DESC": "SHOW COLUMNS FROM name, SHOW CREATE VIEW name",
-    "DESCRIBE": "SHOW COLUMNS FROM name, SHOW CREATE VIEW name",
     "FETCH": "SUBSCRIBE gives what changes",
     "GRANT": "the permissions of a store's folder decide who may read it",
-    "MERGE": "INSERT, UPDATE and DELETE, between BEGIN and COMMIT",
     "PIVOT": "sum(…) FILTER (WHERE …) for each column",
     "SET": "the session's settings are arguments of Session, or --set of altneu run",
     "TAIL": "SUBSCRIBE",
-    "USE": "a session has one schema",
+    "USE": "write the schema before each name, db.orders",
     "VACUUM": "stores are tidied by themselves",
 }
 
@@ -86,6 +89,24 @@ def _nearest(word: str) -> str:
     if word in _INSTEAD:
         return f", which is not supported; instead: {_INSTEAD[word]}"
     return "; statements begin with " + ", ".join(sorted({*WORDS, *QUERIES[:3]}))
+
+
+def with_parameters(text: str, arguments: Arguments | None) -> str:
+    """A text with constants in the places of its parameters (``arguments``).
+
+    >>> with_parameters("SELECT * FROM t WHERE k = :k", {"k": 3})
+    'SELECT * FROM t WHERE k = 3'
+
+    Raises:
+        StatementError: values and parameters do not fit; a quote or a comment is not closed.
+    """
+    _check_text(text)
+    return with_arguments(text, _tokens(SparkStatements(), text), arguments)
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise StatementError(f"session.sql needs a text, not {type(text).__name__}")
 
 
 def parse(text: str) -> list[Statement]:
@@ -97,8 +118,7 @@ def parse(text: str) -> list[Statement]:
     Raises:
         StatementError: it does not parse; with the place, the token there and the expected one.
     """
-    if not isinstance(text, str):
-        raise StatementError(f"session.sql needs a text, not {type(text).__name__}")
+    _check_text(text)
     dialect = SparkStatements()
     tokens = _tokens(dialect, text)
     try:

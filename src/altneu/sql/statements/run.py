@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -18,15 +18,18 @@ from altneu.errors import AltneuError, StatementError
 from altneu.explain import Explained, rendered
 from altneu.expressions.construct import literal
 from altneu.expressions.literals import literal_sql
+from altneu.sql.scope import table_named
+from altneu.sql.statements.arguments import Arguments
 from altneu.sql.statements.assigning import assigned
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.defining import TEMPORARY, Definer
 from altneu.sql.statements.feeding import Feeds
+from altneu.sql.statements.merging import Merging
 from altneu.sql.statements.ordered import ordered
-from altneu.sql.statements.parser import parse
+from altneu.sql.statements.parser import parse, with_parameters
 from altneu.sql.statements.registering import Registration
 from altneu.sql.statements.result import Result
-from altneu.sql.statements.shown import show
+from altneu.sql.statements.shown import describe, show
 from altneu.sql.statements.subscribed import Subscribed
 from altneu.sql.statements.templates import Templates
 from altneu.sql.statements.tree import (
@@ -40,10 +43,12 @@ from altneu.sql.statements.tree import (
     CreateView,
     Creation,
     Delete,
+    Describe,
     Drop,
     Explain,
     Follow,
     Insert,
+    Merge,
     Refresh,
     Select,
     Show,
@@ -62,6 +67,8 @@ from altneu.views.view import View
 if TYPE_CHECKING:
     from altneu.streams.stream import OnStep
 
+Looking: TypeAlias = Select | Show | Describe | Explain
+"""What changes nothing."""
 Answer: TypeAlias = Result | Subscribed | Following
 """What a statement answers: rows or a message, or what goes on after it."""
 S = TypeVar("S", bound=Statement)
@@ -86,8 +93,10 @@ class Statements:
         self._changed: set[str] = set()  # tables that DELETE and UPDATE have changed there
         self._subscribed = count(1)
 
-    def run(self, text: str) -> Answer:
-        """Execute all statements of a text; the result of the last one."""
+    def run(self, text: str, arguments: Arguments | None = None) -> Answer:
+        """Execute all statements of a text, with the values of its parameters; the result of the last one."""
+        if arguments is not None:
+            text = with_parameters(text, arguments)
         if (result := self.asked_again(text)) is not None:
             return result
         results = [result for _, result in self.results(text)]
@@ -100,7 +109,7 @@ class Statements:
         except those that wait for streams.
         """
         try:
-            statements = parse(text)
+            statements = parse(with_parameters(text, None))
         except AltneuError as error:
             self._give_up(error)
             raise
@@ -160,7 +169,7 @@ class Statements:
             try:
                 return _DO.execute(self, statement)
             except AltneuError:
-                if isinstance(statement, Insert | Delete | Truncate | Update) and self._engine.steps == steps:
+                if isinstance(statement, Insert | Delete | Merge | Truncate | Update) and self._engine.steps == steps:
                     self._engine.wait_again(waiting)  # a statement that failed has not happened
                 raise
 
@@ -300,14 +309,24 @@ class Statements:
             self.settle()
         return self._table(self._rows(statement.query, statement.at))
 
-    def look(self, statement: Select | Show | Explain) -> Result:
+    def look(self, statement: Looking) -> Result:
         """Answer from the current state: no step is taken for pending rows, and nothing changes."""
-        if isinstance(statement, Select):
-            return self._table(self._rows(statement.query, statement.at))
-        return self._show(statement) if isinstance(statement, Show) else self._explain(statement)
+        match statement:
+            case Select():
+                return self._table(self._rows(statement.query, statement.at))
+            case Show():
+                return self._show(statement)
+            case Describe():
+                return self._describe(statement)
+            case _:
+                return self._explain(statement)
 
     def _show(self, statement: Show) -> Result:
         return self._table(show(statement, self._engine, self.known))
+
+    def _describe(self, statement: Describe) -> Result:
+        query = None if statement.query is None else ordered(statement.query, self.definer.shown).shown
+        return self._table(describe(statement, self.known, query))
 
     def _explain(self, statement: Explain) -> Result:
         text = rendered(self._explained(statement), statement.form, analyze=statement.analyze)
@@ -353,7 +372,7 @@ class Statements:
         )
         if named:
             return self.definer.maintained(str(statement.name), "SUBSCRIBE"), lambda: None
-        tree = statement.query or exp.select("*").from_(exp.Table(this=exp.to_identifier(statement.name, quoted=True)))
+        tree = statement.query or exp.select("*").from_(table_named(str(statement.name)))
         name = f"{TEMPORARY}subscribe {next(self._subscribed)}"
         self._engine.maintain(name, self._bind(tree), contents=statement.snapshot is not False)
         self.feeds.insert()
@@ -386,13 +405,21 @@ class Statements:
 
     def _insert(self, statement: Insert) -> Result:
         target = self._written(statement.name)
+        old = None if statement.instead is None else self._matching(statement.name, statement.instead)
         self.settle()
         schema = self._engine.source(target.name).schema
         defaults = self._defaults(target.name)
-        rows = peek(self._engine, assigned(self._columns_of(statement.query), schema, statement, defaults))
+        query = self.definer.shown(statement.query)
+        come = query.collection.select(*map(quote_name, query.columns))  # by their places: several may have one name
+        come = assigned(come, schema, statement.name, query.names if statement.by_name else statement.columns, defaults)
+        rows = peek(self._engine, come)
         if statement.overwrite:
             self._replace(target, rows, "INSERT OVERWRITE")
             return self._message(f"INSERT OVERWRITE {rows.num_rows}")
+        if old is not None:
+            self._check_all_meet(come, rows, statement)
+            self._change(target, [old], [rows])
+            return self._message(f"INSERT {rows.num_rows} in the place of {old.num_rows}")
         self._engine.insert(target.name, rows)
         self.settle()
         return self._message(f"INSERT {rows.num_rows}")
@@ -404,6 +431,20 @@ class Statements:
         given = {} if versions is None else versions.defaults
         values = {f.name: literal(given[n], f.type) for n, f in present.items() if n in given}
         return {column: literal_sql(value.value, value.type) for column, value in values.items()}
+
+    def _check_all_meet(self, come: Collection, rows: pa.Table, statement: Insert) -> None:
+        """Refuse rows in the place of those that meet a condition if they do not.
+
+        Raises:
+            StatementError: naming the condition.
+        """
+        assert statement.instead is not None
+        meet = peek(self._engine, come.filter(statement.instead.copy())).num_rows  # type: ignore[arg-type]
+        if meet < rows.num_rows:
+            raise StatementError(
+                f"INSERT INTO {statement.name} REPLACE WHERE {statement.instead.sql('spark')}: all rows of the query "
+                f"must meet the condition, but {rows.num_rows - meet} of {rows.num_rows} do not"
+            )
 
     def _truncate(self, statement: Truncate) -> Result:
         target = self._written(statement.name)
@@ -421,17 +462,17 @@ class Statements:
         self.settle()
         self._changed.add(target.name)
 
-    def _columns_of(self, tree: exp.Expr) -> Collection:
-        """A query's columns by their places: several may have one name."""
-        query = self.definer.shown(tree)
-        return query.collection.select(*map(quote_name, query.columns))
+    def _change(self, target: Defined, gone: Sequence[pa.Table], come: Sequence[pa.Table]) -> None:
+        for rows in gone:
+            self._engine.insert(target.name, rows, sign=-1)
+        for rows in come:
+            self._engine.insert(target.name, rows)
+        self.settle()
+        self._changed.add(target.name)
 
     def _delete(self, statement: Delete) -> Result:
-        rows = self._matching(statement.name, statement.where)
-        name = self._written(statement.name).name
-        self._engine.insert(name, rows, sign=-1)
-        self.settle()
-        self._changed.add(name)
+        rows = self._matching(statement.name, statement.where, statement.alias)
+        self._change(self._written(statement.name), [rows], [])
         return self._message(f"DELETE {rows.num_rows}")
 
     def _update(self, statement: Update) -> Result:
@@ -444,18 +485,48 @@ class Statements:
         for name, _ in statement.values:
             if name.lower() not in {c.lower() for c in schema.names}:
                 raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
-        old = self._matching(statement.name, statement.where)
-        query = _all_of(target.name, statement.where)
+        old = self._matching(statement.name, statement.where, statement.alias)
+        query = _all_of(target.name, statement.where, statement.alias)
         new = {c: values.get(c.lower(), exp.column(c, quoted=True)).copy() for c in schema.names}
         query.set("expressions", [exp.alias_(tree, c, quoted=True) for c, tree in new.items()])
-        come = peek(self._engine, assigned(self._bind(query), schema, statement))
-        self._engine.insert(target.name, old, sign=-1)
-        self._engine.insert(target.name, come)
-        self.settle()
-        self._changed.add(target.name)
+        come = peek(self._engine, assigned(self._bind(query), schema, statement.name))
+        self._change(target, [old], [come])
         return self._message(f"UPDATE {old.num_rows}")
 
-    def _matching(self, name: str, where: exp.Expr | None) -> pa.Table:
+    def _merge(self, statement: Merge) -> Result:
+        target = self._changeable(statement.name)
+        schema = self._engine.source(target.name).schema
+        everything = exp.select("*").from_(statement.source.copy())
+        everything.set("with_", statement.common)
+        source = self.definer.shown(everything).names
+        merging = Merging.of(statement, schema, source)
+        if merging.counts is not None:
+            pairs, updated = (self._rows(tree)["n"][0].as_py() for tree in merging.counts)
+            if pairs > updated:
+                raise StatementError(
+                    f"MERGE: several rows of {statement.source.alias_or_name} change one row of {statement.name}; ON "
+                    "must find one at most, so let the source have one row for each of its keys"
+                )
+        gone = [peek(self._engine, self.definer.shown(tree).collection) for tree in merging.gone]
+        defaults = self._defaults(target.name)
+        come = [
+            [
+                peek(self._engine, assigned(self._bind(c.query), schema, statement.name, c.columns, defaults))
+                for c in some
+            ]
+            for some in (merging.updates, merging.inserts)
+        ]
+        self._change(target, gone, [rows for some in come for rows in some])
+        updated, inserted = (sum(rows.num_rows for rows in some) for some in come)
+        deleted = sum(rows.num_rows for rows in gone) - updated
+        return self._message(f"MERGE: {inserted} inserted, {updated} updated, {deleted} deleted")
+
+    def _changeable(self, name: str) -> Defined:
+        """A table of which rows may be found and changed now; pending rows are counted.
+
+        Raises:
+            StatementError: it does not keep its rows, or has changes that are not committed.
+        """
         target = self._written(name)
         if target.view is None:
             raise StatementError(
@@ -463,10 +534,15 @@ class Statements:
             )
         if self._open and target.name in self._changed:
             raise StatementError(
-                f"{name!r} has changes that are not committed yet, which DELETE and UPDATE cannot see; COMMIT first"
+                f"{name!r} has changes that are not committed yet, which DELETE, UPDATE and MERGE cannot see; COMMIT "
+                "first"
             )
         self.settle()
-        return peek(self._engine, self.definer.shown(_all_of(target.name, where)).collection)
+        return target
+
+    def _matching(self, name: str, where: exp.Expr | None, alias: str | None = None) -> pa.Table:
+        target = self._changeable(name)
+        return peek(self._engine, self.definer.shown(_all_of(target.name, where, alias)).collection)
 
     # sources --------------------------------------------------------------------------------------------------------
 
@@ -475,14 +551,19 @@ class Statements:
         sources = [
             d for d in self.known.all.values() if d.kind == "SOURCE" and d.stated(CreateSource).origin.kind != "insert"
         ]
-        if statement.name is not None:
+        if statement.name is not None and statement.view:
+            below = self.known.below(self.known.defined(statement.name, "MATERIALIZED VIEW"))
+            sources = [source for source in sources if source in below]
+        elif statement.name is not None:
             sources = [self.known.defined(statement.name, "SOURCE")]
         self.settle()  # pending rows are counted first, so that the comparison does not take them for new
         for source in sources:
-            if statement.name is not None or source.view is not None or source.stated(CreateSource).origin.is_followed:
+            named = statement.name is not None and not statement.view
+            if named or source.view is not None or source.stated(CreateSource).origin.is_followed:
                 self.feeds.refresh(source)
         self.settle()
-        return self._message("REFRESH " + (", ".join(s.name for s in sources) or "of nothing"))
+        what = f"MATERIALIZED VIEW {statement.name}: " if statement.view else ""
+        return self._message(f"REFRESH {what}" + (", ".join(s.name for s in sources) or "of nothing"))
 
     def _follow(self, statement: Follow) -> Following:
         return self.follow(statement)
@@ -512,7 +593,8 @@ def _settles(statement: Statement) -> bool:
     """Whether a statement wants to be counted before it what sources have."""
     if isinstance(statement, Select):
         return _is_of_now(statement.at)
-    return isinstance(statement, Advance | CreateSink | Delete | Insert | Transaction | Truncate | Update)
+    kinds = (Advance, CreateSink, Delete, Insert, Merge, Transaction, Truncate, Update)
+    return isinstance(statement, kinds)
 
 
 def _is_of_now(at: Time) -> bool:
@@ -526,8 +608,8 @@ def _at_least(event: int | tuple[int, ...], closed: tuple[int, ...]) -> tuple[in
     return tuple(map(max, own, closed)) if len(own) == len(closed) else own
 
 
-def _all_of(name: str, where: exp.Expr | None) -> exp.Select:
-    query = exp.select("*").from_(exp.Table(this=exp.to_identifier(name, quoted=True)))
+def _all_of(name: str, where: exp.Expr | None, alias: str | None = None) -> exp.Select:
+    query = exp.select("*").from_(table_named(name, alias))
     return query if where is None else query.where(where.copy())
 
 
@@ -557,10 +639,12 @@ _DO = (
     .add(Statements._alter, Alter)
     .add(Statements._create, CreateFunction, CreateIndex, CreateSink, CreateSource, CreateView)
     .add(Statements._delete, Delete)
+    .add(Statements._describe, Describe)
     .add(Statements._drop, Drop)
     .add(Statements._explain, Explain)
     .add(Statements._follow, Follow)
     .add(Statements._insert, Insert)
+    .add(Statements._merge, Merge)
     .add(Statements._refresh, Refresh)
     .add(Statements._select, Select)
     .add(Statements._show, Show)

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from altneu.engine.engine import Engine
-from altneu.errors import StatementError
+from altneu.errors import StatementError, UnknownColumnError
 from altneu.expressions.reference import listing
 from altneu.sql.functions import usage_of
+from altneu.sql.queries import Shown
 from altneu.sql.statements.defined import Defined, Definitions
-from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, Kind, Show
+from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Describe, Kind, Show
 from altneu.types import type_name
 
 Row = tuple[Any, ...]
@@ -37,6 +38,9 @@ def show(statement: Show, engine: Engine, known: Definitions) -> pa.Table:
         defined = {d.view for d in known.all.values()}
         mine = [name for name in engine.views if name not in defined and not name.startswith("#")]
         rows += [(name, engine.table.rows(engine.ports(name).contents)) for name in mine]
+    if statement.name is not None:  # the schema with a dot, or nothing
+        prefix = statement.name.lower()
+        rows = [row for row in rows if row[0].lower().rpartition(".")[0] + "." == (prefix or ".")]
     return _table(columns, rows, statement.like)
 
 
@@ -50,7 +54,8 @@ def _table(columns: Sequence[str], rows: Sequence[Row], like: str | None) -> pa.
 
 
 def _pattern(like: str) -> str:
-    return "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in like)
+    """SQL's ``%`` and ``_``, and Spark's ``*`` and ``|``."""
+    return "".join({"%": ".*", "_": ".", "*": ".*", "|": "|"}.get(c, re.escape(c)) for c in like)
 
 
 def _source(defined: Defined, engine: Engine) -> Row:
@@ -91,6 +96,43 @@ _LISTS: dict[str, tuple[Kind, tuple[str, ...], Callable[[Defined, Engine], Row]]
     "INDEXES": ("INDEX", ("name", "on", "key"), _index),
     "SINKS": ("SINK", ("name", "from", "into", "state"), _sink),
 }
+
+
+def describe(statement: Describe, known: Definitions, query: Shown | None) -> pa.Table:
+    """The rows of a DESCRIBE, as Spark has them: a column's name, type and comment; more of a name with EXTENDED."""
+    if query is not None:
+        schema = query.collection.schema
+        fields = [(n, type_name(schema.field(c).type)) for n, c in zip(query.names, query.columns, strict=True)]
+        return _described([(n, kind, None) for n, kind in fields])
+    name = str(statement.name)
+    if name not in known:
+        raise StatementError(f"there is no {name!r}; there are: {', '.join(known) or '(none)'}")
+    defined = known.get_defined(name)
+    view = defined.statement if defined is not None and isinstance(defined.statement, CreateView) else None
+    comments = {} if view is None else {name.lower(): text for name, text in view.comments.items()}
+    rows = [(f.name, type_name(f.type), comments.get(f.name.lower())) for f in known[name].schema]
+    if statement.column is not None:
+        chosen = [row for row in rows if row[0].lower() == statement.column.lower()]
+        if not chosen:
+            raise UnknownColumnError(statement.column, [row[0] for row in rows])
+        of_column = zip(("col_name", "data_type", "comment"), chosen[0], strict=True)
+        return _table(("info_name", "info_value"), [*of_column], None)
+    if statement.extended:
+        rows += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", name, "")]
+        if defined is None:
+            rows += [("Type", "VIEW or source of the program", "")]
+        else:
+            rows += [("Type", defined.kind, ""), ("Definition", defined.statement.text, "")]
+        if "" in comments:
+            rows += [("Comment", comments[""], "")]
+        if view is not None and view.properties:
+            shown = ", ".join(f"{key}={value}" for key, value in view.properties.items())
+            rows += [("Table Properties", f"[{shown}]", "")]
+    return _described(rows)
+
+
+def _described(rows: Sequence[Row]) -> pa.Table:
+    return _table(("col_name", "data_type", "comment"), rows, None)
 
 
 def _columns(name: str, known: Definitions) -> pa.Table:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 from sqlglot import exp
 
@@ -26,6 +26,10 @@ class Statement:
         """The statement's first words, for messages."""
         words = self.text.split()
         return " ".join(words[:6]) + (" …" if len(words) > 6 else "")
+
+    def within(self, common: exp.With) -> Self:
+        """The statement whose queries may read the names of a WITH before it."""
+        raise NotImplementedError(type(self).__name__)
 
 
 # definitions ----------------------------------------------------------------------------------------------------------
@@ -101,12 +105,19 @@ class CreateSource(Creation):
 
 @dataclass(frozen=True)
 class CreateView(Creation):
-    """``CREATE [MATERIALIZED] VIEW``."""
+    """``CREATE [MATERIALIZED] VIEW``.
+
+    ``types`` are those that some ``columns`` must have, as DDL by name, with NOT NULL; ``comments`` what is said of
+    some, and under "" of the view; ``properties`` those of TBLPROPERTIES.
+    """
 
     query: exp.Expr
     columns: tuple[str, ...] = ()
     materialized: bool = False
     options: Options = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    comments: Mapping[str, str] = field(default_factory=dict)
+    properties: Options = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -213,11 +224,24 @@ class Select(Statement):
 
 @dataclass(frozen=True)
 class Show(Statement):
-    """``SHOW what [FROM name]``; ``like`` is a pattern of names."""
+    """``SHOW what [FROM name]``; ``like`` is a pattern of names.
+
+    Of lists ``name`` is what their names begin with: the schema and a dot, or nothing for those without one.
+    """
 
     what: str
     name: str | None = None
     like: str | None = None
+
+
+@dataclass(frozen=True)
+class Describe(Statement):
+    """``DESCRIBE [EXTENDED] name [column]``, or of a query: the columns and their types."""
+
+    name: str | None
+    query: exp.Expr | None
+    column: str | None = None
+    extended: bool = False
 
 
 @dataclass(frozen=True)
@@ -249,12 +273,61 @@ class Subscribe(Statement):
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """``INSERT INTO table [(columns)] query``; with ``overwrite`` the rows replace all others."""
+    """``INSERT INTO table [(columns) | BY NAME] query``; the rows replace all others, or those ``instead`` of which.
+
+    With ``overwrite`` they replace all, with ``instead`` those that meet it.
+    """
 
     name: str
     columns: tuple[str, ...]
     query: exp.Expr
     overwrite: bool = False
+    by_name: bool = False
+    instead: exp.Expr | None = None
+
+    def within(self, common: exp.With) -> Self:
+        """The statement whose query may read the names of a WITH before it."""
+        query = self.query.copy()
+        if own := query.args.get("with_"):
+            common = common.copy()
+            common.set("expressions", [*common.expressions, *own.expressions])
+            common.set("recursive", common.recursive or own.recursive)
+        query.set("with_", common)
+        return replace(self, query=query)
+
+
+MergeWhen = Literal["matched", "not matched", "not matched by source"]
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """``WHEN …: [AND condition] THEN UPDATE | INSERT | DELETE``; without ``values`` ``*``: columns by their names."""
+
+    when: MergeWhen
+    condition: exp.Expr | None
+    action: Literal["update", "insert", "delete"]
+    values: tuple[tuple[str, exp.Expr], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Merge(Statement):
+    """``MERGE INTO table [AS alias] USING source ON condition WHEN …``; both sides as items of a FROM."""
+
+    name: str
+    target: exp.Expr
+    source: exp.Expr
+    on: exp.Expr
+    clauses: tuple[MergeClause, ...]
+    common: exp.With | None = None
+
+    def within(self, common: exp.With) -> Self:
+        """The statement whose source and conditions may read the names of a WITH before it."""
+        return replace(self, common=common)
+
+    @property
+    def alias(self) -> str:
+        """What the table is called in expressions."""
+        return str(self.target.alias_or_name)
 
 
 @dataclass(frozen=True)
@@ -266,19 +339,21 @@ class Truncate(Statement):
 
 @dataclass(frozen=True)
 class Delete(Statement):
-    """``DELETE FROM table [WHERE condition]``."""
+    """``DELETE FROM table [AS alias] [WHERE condition]``."""
 
     name: str
     where: exp.Expr | None
+    alias: str | None = None
 
 
 @dataclass(frozen=True)
 class Update(Statement):
-    """``UPDATE table SET column = expression, … [WHERE condition]``."""
+    """``UPDATE table [AS alias] SET column = expression, … [WHERE condition]``."""
 
     name: str
     values: tuple[tuple[str, exp.Expr], ...]
     where: exp.Expr | None
+    alias: str | None = None
 
 
 @dataclass(frozen=True)
@@ -298,9 +373,10 @@ class Advance(Statement):
 
 @dataclass(frozen=True)
 class Refresh(Statement):
-    """``REFRESH [SOURCE] name``, or of all with ``REFRESH ALL``."""
+    """``REFRESH [SOURCE] name``, or of all with ``REFRESH ALL``; with ``view`` of those below a materialized view."""
 
     name: str | None
+    view: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import StatementError
+from altneu.sql.pipes import piped
+from altneu.sql.scope import MOST_PARTS, full_name, table_named
 from altneu.sql.statements.tree import Select
 from altneu.types.syntax import refuse_unread
 
@@ -42,12 +44,17 @@ class Words:
     def __init__(self, parser: Any) -> None:
         self._parser = parser
 
+    def is_query(self) -> bool:
+        """Whether a query comes next."""
+        token = self._parser._curr
+        return bool(token) and token.text.upper() in QUERIES and token.token_type not in NOT_NAMES
+
     def query(self) -> exp.Expr:
         """A query: all up to the end, or to a parenthesis that closes around it."""
-        if self._parser._curr.text.upper() not in QUERIES or self._parser._curr.token_type in NOT_NAMES:
+        if not self.is_query():
             self.expected("a query")
         if self.word("TABLE"):
-            return exp.select("*").from_(exp.Table(this=exp.to_identifier(self.name("a name"), quoted=True)))
+            return piped(self._parser, exp.select("*").from_(table_named(self.table("a name"))))
         tree = self._parser._parse_statement()
         if not isinstance(tree, exp.Query | exp.Values):
             self.expected("a query")
@@ -98,18 +105,51 @@ class Words:
         return token.text
 
     def name(self, what: str) -> str:
-        """A name of this session: one part, quoted or not."""
+        """A name inside a definition, such as a column's: one part, quoted or not."""
         name = self.part(what)
         if self._parser._match(TokenType.DOT, advance=False):
-            self.fail(f"{what} must have one part, since a session has one schema")
+            self.fail(f"{what} must have one part here, without a table or a schema before it")
         return name
+
+    def table(self, what: str) -> str:
+        """The name of a definition: ``[[catalog.]schema.]name``, each quoted or not."""
+        return self.table_parts(what)[1]
+
+    def table_parts(self, what: str) -> tuple[list[str], str]:
+        """The parts of a definition's name as they are written, and the name."""
+        first = self._parser._curr
+        parts = self.parts(what)
+        if len(parts) > MOST_PARTS:
+            self.fail(f"{what} must have at most {MOST_PARTS} parts, catalog.schema.name", first)
+        return parts, full_name(parts)
+
+    def alias(self, *before: str) -> str | None:
+        """``AS name`` or a name alone, which is none of the words that may come ``before`` it."""
+        if self.word("AS"):
+            return self.part("a name")
+        if self.at_end() or self.token.token_type in NOT_NAMES or not _begins_name(self.token.text):
+            return None
+        quoted = self.token.token_type == TokenType.IDENTIFIER
+        return None if not quoted and self.token.text.upper() in before else self.part("a name")
+
+    def relation(self, what: str) -> exp.Expr:
+        """A table, a view or a query in parentheses, with its alias, of which everything is read."""
+        tree = self._parser._parse_table() if self._parser._curr else None
+        if not isinstance(tree, exp.Table | exp.Subquery | exp.Values):
+            self.expected(what)
+        refuse_unread(tree)
+        return tree
 
     def dotted(self, what: str) -> str:
         """A name of any number of parts."""
+        return ".".join(self.parts(what))
+
+    def parts(self, what: str) -> list[str]:
+        """The parts of a name."""
         parts = [self.part(what)]
         while self._parser._match(TokenType.DOT):
             parts.append(self.part(what))
-        return ".".join(parts)
+        return parts
 
     def names(self, what: str) -> tuple[str, ...]:
         """Names in parentheses, at least one."""
@@ -119,6 +159,18 @@ class Words:
             names.append(self.name(what))
         self.closing()
         return tuple(names)
+
+    def column_type(self) -> str:
+        """The type of a column, as DDL, with NOT NULL; "" where there is none."""
+        if self.word("NOT", "NULL", advance=False) or self.word("COMMENT", advance=False):
+            return "NOT NULL" if self.word("NOT", "NULL") else ""
+        if self.at_end() or self.word(",", advance=False) or self.word(")", advance=False):
+            return ""
+        first = self._parser._curr
+        if self._parser._parse_types() is None:
+            self.expected("a type")
+        text = self.text_from(first)
+        return f"{text} NOT NULL" if self.word("NOT", "NULL") else text
 
     def string(self, what: str) -> str:
         """A text in quotes."""
@@ -237,6 +289,19 @@ class Words:
         if not self._parser._match(TokenType.WHERE):
             return None
         return self.expression("a condition")
+
+    def common_tables(self, *before: str) -> exp.With | None:
+        """``WITH name AS (…), …`` of a statement that begins with one of some words; None: of a query."""
+        depth = 0
+        for token in self._parser._tokens[self._parser._index + 1 :]:
+            depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+            word = "" if depth or token.token_type == TokenType.IDENTIFIER else token.text.upper()
+            if word in before:
+                tree = self._parser._parse_with()
+                return tree if isinstance(tree, exp.With) else None
+            if word in QUERIES and word != "(":
+                break
+        return None
 
     def select(self) -> Select:
         """A query with or without ``AS OF``."""

@@ -1,0 +1,174 @@
+"""MERGE INTO: the queries of the rows that go and of those that come, over a table and what is merged into it.
+
+The first clause whose condition is true says what is done with a row, so that each condition excludes those before it.
+A row of the table is changed by one row at most, as in Delta Lake; a table may contain the same row several times, and
+then each of them is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+
+from altneu.errors import StatementError
+from altneu.sql.statements.tree import Merge, MergeClause, MergeWhen
+
+
+@dataclass(frozen=True)
+class Coming:
+    """The rows that a clause puts into the table: a query of some of its columns."""
+
+    columns: tuple[str, ...]
+    query: exp.Expr
+
+
+@dataclass(frozen=True)
+class Merging:
+    """The queries of a MERGE.
+
+    ``counts`` count the pairs of rows that meet a clause WHEN MATCHED, and the rows of the table in them: as many, if
+    each is changed once. None: no clause changes rows that are matched, and those may be deleted twice.
+    """
+
+    counts: tuple[exp.Expr, exp.Expr] | None
+    gone: tuple[exp.Expr, ...]
+    updates: tuple[Coming, ...]
+    inserts: tuple[Coming, ...]
+
+    @classmethod
+    def of(cls, merge: Merge, table: pa.Schema, source: Sequence[str]) -> Merging:
+        """The queries of a statement, over the columns of its table and of its source.
+
+        Raises:
+            StatementError: a clause sets a column that does not exist, or a clause that is always met is not the last.
+        """
+        met, new, old = (_exclusive(merge, when) for when in ("matched", "not matched", "not matched by source"))
+        target, other = merge.target, merge.source
+        on = merge.on
+        any_met = _any([c for c, _ in met])
+        updates, inserts, gone = [], [], []
+        if met:
+            gone.append(_select([_all(merge.alias)], target, other, "SEMI", _and(on, any_met)))
+        if old:
+            where = _any([c for c, _ in old])
+            gone.append(_select([_all(merge.alias)], target, other, "ANTI", on, where))
+        for condition, clause in met:
+            if clause.action == "update":
+                values = _set(merge, clause, table, source)
+                updates.append(Coming(*_of(values, target, other, None, _and(on, condition))))
+        for condition, clause in old:
+            if clause.action == "update":
+                values = _set(merge, clause, table, source)
+                updates.append(Coming(*_of(values, target, other, "ANTI", on, condition)))
+        for condition, clause in new:
+            inserts.append(Coming(*_of(_values(merge, clause, table, source), other, target, "ANTI", on, condition)))
+        counts = None
+        if any(clause.action == "update" for _, clause in met):
+            count = [exp.alias_(exp.Anonymous(this="count", expressions=[exp.Star()]), "n")]
+            changed = _and(on, any_met)
+            counts = _select(count, target, other, None, changed), _select(count, target, other, "SEMI", changed)
+        for query in [*(counts or ()), *gone, *(c.query for c in (*updates, *inserts))]:
+            if merge.common is not None:
+                query.set("with_", merge.common.copy())
+        return cls(counts, tuple(gone), tuple(updates), tuple(inserts))
+
+
+def _exclusive(merge: Merge, when: MergeWhen) -> list[tuple[exp.Expr, MergeClause]]:
+    """The clauses of a kind, each with its condition and that none of those before it was true."""
+    clauses = [clause for clause in merge.clauses if clause.when == when]
+    result, before = [], list[exp.Expr]()
+    for place, clause in enumerate(clauses):
+        if clause.condition is None and place < len(clauses) - 1:
+            raise StatementError(
+                f"MERGE: WHEN {when.upper()} without a condition must be the last of its kind: those behind it would "
+                "never be reached"
+            )
+        own = [] if clause.condition is None else [exp.Paren(this=clause.condition.copy())]
+        result.append((_and(*own, *before), clause))
+        if clause.condition is not None:
+            known = exp.Anonymous(this="coalesce", expressions=[clause.condition.copy(), exp.false()])
+            before.append(exp.Not(this=known))
+    return result
+
+
+def _and(*parts: exp.Expr) -> exp.Expr:
+    rest = [exp.Paren(this=part.copy()) for part in parts if part != exp.true()]
+    return exp.and_(*rest, copy=False) if rest else exp.true()
+
+
+def _any(conditions: Sequence[exp.Expr]) -> exp.Expr:
+    return exp.or_(*(exp.Paren(this=c.copy()) for c in conditions), copy=False) if conditions else exp.true()
+
+
+def _all(alias: str) -> exp.Expr:
+    return exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True))
+
+
+def _of(
+    values: Sequence[tuple[str, exp.Expr]],
+    first: exp.Expr,
+    second: exp.Expr,
+    kind: str | None,
+    on: exp.Expr,
+    where: exp.Expr | None = None,
+) -> tuple[tuple[str, ...], exp.Expr]:
+    items = [exp.alias_(value.copy(), name, quoted=True) for name, value in values]
+    return tuple(name for name, _ in values), _select(items, first, second, kind, on, where)
+
+
+def _select(
+    items: Sequence[exp.Expr],
+    first: exp.Expr,
+    second: exp.Expr,
+    kind: str | None,
+    on: exp.Expr,
+    where: exp.Expr | None = None,
+) -> exp.Expr:
+    """Rows of two relations: pairs, or with a kind of join those of the first that have partners, or have none."""
+    join = exp.Join(this=second.copy(), on=on.copy())
+    if kind is not None:
+        join.set("side", "LEFT")
+        join.set("kind", kind)
+    query = exp.Select(expressions=list(items), from_=exp.From(this=first.copy()), joins=[join])
+    if where is not None and where != exp.true():
+        query.set("where", exp.Where(this=where.copy()))
+    return query
+
+
+def _set(merge: Merge, clause: MergeClause, table: pa.Schema, source: Sequence[str]) -> list[tuple[str, exp.Expr]]:
+    """The values of all columns of the table after UPDATE SET."""
+    values = dict(_values(merge, clause, table, source))
+    return [(c, values.get(c) or _column(c, merge.alias)) for c in table.names]
+
+
+def _values(merge: Merge, clause: MergeClause, table: pa.Schema, source: Sequence[str]) -> list[tuple[str, exp.Expr]]:
+    """What a clause sets, by the columns of the table; ``*`` sets each to the source's column of its name.
+
+    Raises:
+        StatementError: a column does not exist, or is set twice.
+    """
+    known = {name.lower(): name for name in table.names}
+    if clause.values is None:
+        there = {name.lower() for name in source}
+        missing = [name for name in table.names if name.lower() not in there]
+        if missing:
+            raise StatementError(
+                f"MERGE: {clause.action.upper()} * needs a column of the source for each of {merge.name!r}, which has "
+                f"no {', '.join(missing)}; name the columns that are set"
+            )
+        return [(name, _column(name, merge.source.alias_or_name)) for name in table.names]
+    result: dict[str, exp.Expr] = {}
+    for name, value in clause.values:
+        if name.lower() not in known:
+            raise StatementError(f"{merge.name!r} has no column {name!r}; it has: {', '.join(table.names)}")
+        if known[name.lower()] in result:
+            raise StatementError(f"MERGE sets column {name!r} twice in one clause")
+        result[known[name.lower()]] = value
+    return list(result.items())
+
+
+def _column(name: str, table: str) -> exp.Expr:
+    return exp.column(name, table, quoted=True)
