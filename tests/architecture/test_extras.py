@@ -55,6 +55,7 @@ with an.Session() as session:
         "gcs": lambda: an.Session(path="gs://bucket/state"),
         "azure": lambda: an.read("abfs://bucket/state"),
         "delta": lambda: an.delta("orders"),
+        "iceberg": lambda: an.iceberg("shop.orders"),
         "testing": lambda: histories([edges]),
         "notebook": session.maintain("edges", edges).live,
     }

@@ -477,7 +477,7 @@ def test_random_plans_keep_their_meaning(seed):
 
 def test_plans_that_are_not_rewritten_run_to_what_was_written(monkeypatch):
     for module in (catalogue, runners):
-        monkeypatch.setattr(module, "optimise", lambda node: node)
+        monkeypatch.setattr(module, "optimise", lambda node, *_: node)
     judge = Judge(PLANS, HISTORY)
     runner = Runner("memory", lambda _: an.Session())
     for name, trace in runner.run(PLANS, SOURCES, HISTORY, [3, 8]).items():
