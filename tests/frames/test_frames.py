@@ -16,7 +16,7 @@ from pyspark.sql.connect import functions as F
 from pyspark.sql.connect import plan as connect_plan
 from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.window import Window
-from pyspark.sql.types import IntegerType
+from pyspark.sql.types import DoubleType, IntegerType
 
 ORDERS = an.source("orders", "k bigint, x int, n string")
 ITEMS = an.source("items", "k bigint, w double")
@@ -49,8 +49,8 @@ REFUSED = [
     (lambda t: t.orders.mapInArrow(lambda rows: rows, "k int"), r"mapInPandas or mapInArrow .*use map, flat_map"),
     (lambda t: t.orders.groupBy("k").pivot("n").count(), r"pivot\(n\): .*give the values.*in groupBy\(\)\.agg"),
     (
-        lambda t: t.orders.withColumn("y", SAME("x")),
-        r"the Python function .*in withColumn",
+        lambda t: t.orders.withColumn("y", F.udf(lambda x: x, IntegerType()).asNondeterministic()("x")),
+        r"the function .* is declared nondeterministic .*in withColumn",
     ),
     (lambda t: t.orders.select(F.rand()), r"rand.*in select, step 2"),
     (lambda t: t.orders.groupBy("k").agg(F.first("x")), r"first\(\) is not supported.*order.*in groupBy\(\)\.agg"),
@@ -152,6 +152,38 @@ def test_a_view_goes_on_in_a_store_that_is_opened_again(quick):
             assert sorted(view.to_pylist()) == expected
 
 
+def test_functions_of_users(session, tables):
+    """PySpark's own, which the plan has as bytes, and those that the session has names for."""
+    session.udf.register("plus", lambda a, b: a + b, "int")
+    session.sql("CREATE FUNCTION squared(v INT) RETURNS INT RETURN v * v")
+    third = F.udf(lambda x: x / 3, DoubleType(), useArrow=True)
+    frame = tables.orders.select(
+        SAME("x").alias("a"), third(F.col("x") * 3).alias("b"), F.call_udf("plus", F.col("x"), F.lit(1)).alias("c"),
+        F.call_function("squared", F.col("x")).alias("d"),
+    ).filter(SAME("a") > 0)  # fmt: skip
+    shown = filled(session, frame)
+    assert shown == sorted(((x, float(x), x + 1, x * x) for _, x, *_ in ROWS if x), key=repr)
+    session.retract("orders", ROWS)
+    session.advance()
+    assert session.view("v").to_pylist() == []
+
+
+def test_functions_of_users_in_a_classic_session(spark):
+    from pyspark.sql import functions as classic
+
+    spark.createDataFrame([(1, 5, "a")], "k bigint, x int, n string").createOrReplaceTempView("orders")
+    try:
+        with an.Session(spark, placement="driver") as session:
+            session.frame(ORDERS)
+            twice = classic.udf(lambda v: None if v is None else 2 * v, IntegerType())
+            added = classic.pandas_udf(lambda v, w: v + w, "bigint")
+            frame = spark.table("orders").select(twice("x").alias("y"), added("k", "x").alias("z")).filter("y > 2")
+            shown = filled(session, frame)
+            assert shown == sorted(((2 * x, k + x) for k, x, *_ in ROWS if x and x > 1), key=repr)
+    finally:
+        spark.catalog.dropTempView("orders")
+
+
 def test_a_classic_session_reads_its_tables_and_views_by_name_and_its_rows(spark):
     from pyspark.sql import functions as classic
 
@@ -166,7 +198,7 @@ def test_a_classic_session_reads_its_tables_and_views_by_name_and_its_rows(spark
             assert filled(session, frame) == [("a", 50), ("b", 140)]
             for query, said in (
                 (frame.sample(0.5), r"Sample in a DataFrame; .*chance"),
-                (frame.select(classic.udf(lambda v: v, IntegerType())("y")), "Python or Java function"),
+                (frame.select(classic.udf(lambda v: v, IntegerType()).asNondeterministic()("y")), "nondeterministic"),
                 (spark.range(3).select(classic.rand().alias("r")), "rand"),
             ):
                 with pytest.raises(PlanError, match=said):

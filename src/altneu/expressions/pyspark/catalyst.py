@@ -36,11 +36,16 @@ class Expressions:
     """Makes trees of Catalyst's expressions.
 
     ``item`` gives the tree that stands for the plan of a subquery. Without it columns keep their names, which in a plan
-    are the numbers of their attributes.
+    are the numbers of their attributes. ``functions`` makes functions of what PySpark keeps of them.
     """
 
-    def __init__(self, jvm: Any, item: Callable[[Any], exp.Expr] | None = None) -> None:
-        self._jvm, self._item = jvm, item
+    def __init__(
+        self,
+        jvm: Any,
+        item: Callable[[Any], exp.Expr] | None = None,
+        functions: forms.PythonFunctions | None = None,
+    ) -> None:
+        self._jvm, self._item, self._functions = jvm, item, functions
 
     def tree(self, expression: Any) -> exp.Expr:
         """One expression, whose columns are named by the numbers of their attributes.
@@ -92,6 +97,8 @@ class Expressions:
 
     def _special(self, kind: str, expression: Any) -> exp.Expr | None:
         """The tree of an expression whose SQL does not say all of it; None for those that it does."""
+        if kind == "PythonUDF" and self._functions is not None:
+            return self._python(expression, self._functions)
         if kind in _FUNCTIONS:
             raise forms.unsupported(f"the Python or Java function {expression.name()}() in a DataFrame", BYTES)
         made = getattr(self, f"_{kind}", None)
@@ -101,6 +108,17 @@ class Expressions:
         if self._jvm.py4j.reflection.TypeUtil.isInstanceOf(_BY_PARAMETERS, expression):
             return forms.call(str(expression.prettyName()), self._trees(expression.parameters()))
         return None
+
+    def _python(self, expression: Any, functions: forms.PythonFunctions) -> exp.Expr:
+        command, kind = expression.func().command().toList(), int(expression.evalType())
+        return functions.made(
+            str(expression.name()),
+            bytes(command.apply(i) & 0xFF for i in range(command.size())),
+            kind,
+            str(expression.dataType().sql()),
+            self._trees(expression.children()),
+            deterministic=bool(expression.udfDeterministic()),
+        )
 
     def _trees(self, expressions: Any) -> list[exp.Expr]:
         return [self.tree(e) for e in listed(expressions)]

@@ -106,11 +106,18 @@ class Columns:
     """Makes trees of expressions.
 
     With ``tagged`` the columns of a DataFrame, ``df.name``, keep which one that is, as the name of a table that begins
-    with ``TAG``; else they are columns of that name. ``subquery`` gives the query that a plan's number stands for.
+    with ``TAG``; else they are columns of that name. ``subquery`` gives the query that a plan's number stands for, and
+    ``functions`` makes functions of what PySpark keeps of them; without, they are refused.
     """
 
-    def __init__(self, *, tagged: bool = False, subquery: Callable[[int], exp.Expr] | None = None) -> None:
-        self._tagged, self._subquery = tagged, subquery
+    def __init__(
+        self,
+        *,
+        tagged: bool = False,
+        subquery: Callable[[int], exp.Expr] | None = None,
+        functions: forms.PythonFunctions | None = None,
+    ) -> None:
+        self._tagged, self._subquery, self._functions = tagged, subquery, functions
 
     def tree(self, message: Any) -> exp.Expr:
         """One expression.
@@ -209,18 +216,30 @@ class Columns:
     def _unresolved_function(self, message: Any) -> exp.Expr:
         if message.is_user_defined_function:
             return self._refused_function(message.function_name)
-        return forms.call(message.function_name, self.trees(message.arguments), distinct=message.is_distinct)
+        return self._called(message.function_name, self.trees(message.arguments), distinct=message.is_distinct)
 
     def _call_function(self, message: Any) -> exp.Expr:
-        return forms.call(name_parts(message.function_name)[-1], self.trees(message.arguments))
+        return self._called(name_parts(message.function_name)[-1], self.trees(message.arguments), distinct=False)
+
+    def _called(self, name: str, arguments: list[exp.Expr], *, distinct: bool) -> exp.Expr:
+        """A call by name: of a function of the user's, whose names are none of Spark's, or of Spark's."""
+        own = None if self._functions is None or distinct else self._functions.call(name, arguments)
+        return forms.call(name, arguments, distinct=distinct) if own is None else own
 
     def _common_inline_user_defined_function(self, message: Any) -> exp.Expr:
-        return self._refused_function(message.function_name)
+        made = message.python_udf
+        if self._functions is None or message.WhichOneof("function") != "python_udf":
+            return self._refused_function(message.function_name)
+        kind, returns = int(made.eval_type), type_text(made.output_type)
+        arguments, name = self.trees(message.arguments), message.function_name
+        return self._functions.made(
+            name, bytes(made.command), kind, returns, arguments, deterministic=message.deterministic
+        )
 
     def _refused_function(self, name: str) -> exp.Expr:
         raise forms.unsupported(
-            f"the Python function {name}() in a DataFrame",
-            "Spark keeps it as bytes; use map or flat_map of a collection, or a function of SQL",
+            f"the function {name}() of PySpark or Java in a DataFrame",
+            "an.udf(...) takes functions of PySpark in expressions; of others use SQL's",
         )
 
     def _named_argument_expression(self, message: Any) -> exp.Expr:

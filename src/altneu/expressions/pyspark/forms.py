@@ -7,7 +7,7 @@ such calls become these nodes, so that what comes after does not know where an e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
@@ -16,6 +16,7 @@ from altneu import types as T
 from altneu.errors import PlanError
 from altneu.expressions import dialect
 from altneu.expressions.literals import literal_sql
+from altneu.expressions.nodes import FUNCTION
 
 _BINARY: dict[str, type[exp.Expr]] = {
     "+": exp.Add,
@@ -115,6 +116,23 @@ def call(name: str, arguments: Sequence[exp.Expr], *, distinct: bool = False) ->
     if form is not None:
         return form(args)
     return exp.Anonymous(this=_NAMES.get(lowered, lowered), expressions=args)
+
+
+class PythonFunctions(Protocol):
+    """What makes calls of functions that are a user's."""
+
+    def call(self, name: str, arguments: Sequence[exp.Expr]) -> exp.Expr | None:
+        """A call by name; None if no function of a user has it."""
+
+    def made(
+        self, name: str, command: bytes, kind: int, returns: str, arguments: Sequence[exp.Expr], *, deterministic: bool
+    ) -> exp.Expr:
+        """A call of what PySpark has pickled, of a kind (``evalType``), and of a type as DDL."""
+
+
+def call_of(function: Any, arguments: Sequence[exp.Expr]) -> exp.Expr:
+    """A function of a user applied to arguments."""
+    return exp.Anonymous(this=function.title, expressions=[unnamed(a) for a in arguments], **{FUNCTION: function})
 
 
 def _when(args: list[exp.Expr]) -> exp.Expr:

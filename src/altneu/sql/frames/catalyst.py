@@ -89,10 +89,17 @@ class Analysed:
     ``fetch`` gives the rows of a leaf that has them, or None if there are more than a number.
     """
 
-    def __init__(self, frames: Frames, jvm: Any, names: Sequence[str], fetch: Fetch) -> None:
+    def __init__(
+        self,
+        frames: Frames,
+        jvm: Any,
+        names: Sequence[str],
+        fetch: Fetch,
+        functions: forms.PythonFunctions | None = None,
+    ) -> None:
         self._frames, self._jvm, self._fetch = frames, jvm, fetch
         self._names = {name.lower(): name for name in names}
-        self._trees = Expressions(jvm, self._item)
+        self._trees = Expressions(jvm, self._item, functions)
         self._made: dict[str, Callable[[Frames, _Node, Around | None], Answer]] = {
             "Project": self._project,
             "Filter": self._filter,

@@ -104,11 +104,11 @@ class Plans:
     A relation that is there twice, by the number that Spark gives it, is bound once.
     """
 
-    def __init__(self, frames: Frames) -> None:
+    def __init__(self, frames: Frames, functions: forms.PythonFunctions | None = None) -> None:
         self._frames = frames
         self._items: dict[int, exp.Select] = {}  # by the number of the plan
         self._references: dict[int, Any] = {}
-        self._columns = Columns(tagged=True, subquery=self._subquery)
+        self._columns = Columns(tagged=True, subquery=self._subquery, functions=functions)
         self._steps: dict[int, str] = {}
         self._kept: list[Any] = []  # messages whose identities are keys
 

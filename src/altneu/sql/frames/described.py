@@ -15,7 +15,9 @@ from altneu.runtime.spark.versions import is_connect
 from altneu.sql.frames.binder import Frames
 from altneu.sql.frames.catalyst import Analysed
 from altneu.sql.frames.connect import Plans
+from altneu.sql.frames.functions import Called
 from altneu.sql.frames.handles import handle
+from altneu.sql.functions import Functions
 from altneu.sql.queries import collection_of, tables_of
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ class Described:
 
     def __init__(self, spark: SparkSession | None, known: Mapping[str, Collection]) -> None:
         self._spark = spark
+        self._functions = known if isinstance(known, Functions) else None
         self._given: dict[str, Collection] = {}
         self._catalog = ChainMap(self._given, known)  # type: ignore[arg-type]  # nothing is put into the second
 
@@ -53,7 +56,9 @@ class Described:
                     f"session.frame: no source or view {source!r}; there are: {known}. A source that no view reads yet "
                     "is given as it is: session.frame(an.source(...))"
                 )
-        return handle(name, self._catalog[name], self._spark, lambda plan: from_connect(plan, self._catalog))
+        return handle(
+            name, self._catalog[name], self._spark, lambda plan: from_connect(plan, self._catalog, self._functions)
+        )
 
     def collection(self, value: Any) -> Any:
         """The collection that a DataFrame describes; anything else as it is.
@@ -65,19 +70,19 @@ class Described:
         if not is_spark_frame(value):
             return value
         if is_connect(value):
-            return from_connect(value._plan.plan(value._session.client), self._catalog)
-        return from_classic(value, self._catalog)
+            return from_connect(value._plan.plan(value._session.client), self._catalog, self._functions)
+        return from_classic(value, self._catalog, self._functions)
 
 
-def from_connect(plan: Any, catalog: Mapping[str, Collection]) -> Collection:
+def from_connect(plan: Any, catalog: Mapping[str, Collection], functions: Functions | None = None) -> Collection:
     """The collection that a plan of Spark Connect describes (a ``Relation`` message), over named collections."""
     try:
-        return collection_of(Plans(Frames(tables_of(catalog))).relation(plan))
+        return collection_of(Plans(Frames(tables_of(catalog)), Called(functions)).relation(plan))
     except RecursionError:
         raise PlanError("an expression of a DataFrame is nested too deeply; name a part of it by withColumn") from None
 
 
-def from_classic(frame: DataFrame, catalog: Mapping[str, Collection]) -> Collection:
+def from_classic(frame: DataFrame, catalog: Mapping[str, Collection], functions: Functions | None = None) -> Collection:
     """The collection that a DataFrame of a classic session describes, over named collections."""
     made: Any = frame
     execution = made._jdf.queryExecution()
@@ -92,6 +97,6 @@ def from_classic(frame: DataFrame, catalog: Mapping[str, Collection]) -> Collect
 
     frames = Frames(tables_of(catalog))
     try:
-        return collection_of(Analysed(frames, jvm, [*catalog], fetch).relation(execution.analyzed()))
+        return collection_of(Analysed(frames, jvm, [*catalog], fetch, Called(functions)).relation(execution.analyzed()))
     except RecursionError:
         raise PlanError("an expression of a DataFrame is nested too deeply; name a part of it by withColumn") from None
