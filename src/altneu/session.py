@@ -284,7 +284,7 @@ class Session(Closing):
         collection = self._collection(collection)
         declare(self._engine, name, collection)
         if replace and isinstance(collection, Collection):
-            redefine(self._engine, {name: collection}, joins)
+            self._redefine(name, collection, joins)
         self._engine.maintain(
             name,
             collection,
@@ -295,6 +295,15 @@ class Session(Closing):
             retain=retain,
         )
         return View(self._engine, name)
+
+    def _redefine(self, name: str, collection: Collection, joins: Joins) -> None:
+        """Give a view another query, and with it what statements have defined over it."""
+        with self._engine.lock:
+            self._engine.check_open()
+            if self._engine.definitions:
+                self.statements.definer.redefine(name, collection, joins)
+            else:
+                redefine(self._engine, {name: collection}, joins)
 
     def arrange(
         self,

@@ -19,6 +19,7 @@ from altneu.errors import (
     StreamError,
     UnknownColumnError,
 )
+from altneu.sql.statements.defining import Definer
 from tests.fate import forking
 from tests.sql_statements import evolving
 from tests.sql_statements.cases import ORDERS, rows
@@ -202,6 +203,79 @@ def test_a_view_is_replaced_and_what_follows_it_goes_on(session, tmp_path):
         assert {name: rows(again, f"TABLE {name}") for name in ("totals", "n")} == state
         again.sql("INSERT INTO orders VALUES ('ink', 1)")
         assert rows(again, "SELECT total FROM totals WHERE item = 'ink'") == [(1,)]
+
+
+def of_python(source, aggregate):
+    return source.group_by("k").agg(n=aggregate)
+
+
+def test_a_view_of_the_program_is_replaced_with_what_statements_define_over_it(tmp_path):
+    source = an.source("xs", "k string, x long", keep=True)
+    with an.Session(path=tmp_path) as session:
+        session.maintain("v", of_python(source, "sum(x)"))
+        session.sql("""
+            CREATE MATERIALIZED VIEW w AS SELECT * FROM v WHERE n > 2;
+            CREATE VIEW plain AS SELECT k, n + 1 AS m FROM v;
+            CREATE MATERIALIZED VIEW both AS SELECT * FROM plain JOIN w USING (k);
+            CREATE INDEX v_by_k ON v (k);
+            CREATE INDEX both_by_k ON both (k);
+        """)
+        session.insert("xs", [("a", 1), ("a", 5), ("b", 2)])
+        session.advance()
+        for _ in range(3):  # from the third time on a plan is kept
+            assert rows(session, "SELECT m, n FROM both WHERE k = 'a'") == [(7, 6)]
+        changes = session.sql("SUBSCRIBE both WITH (SNAPSHOT = false)")
+        session.maintain("v", of_python(source, "max(x)"), replace=True)
+        session.advance()
+        assert sorted(row[1:] for row in changes) == [(-1, "a", 7, 6), (1, "a", 6, 5)]
+        assert rows(session, "SELECT m, n FROM both WHERE k = 'a'") == [(6, 5)]
+        assert sorted(rows(session, "TABLE plain")) == [("a", 6), ("b", 3)]
+        with pytest.raises(StatementError, match="MATERIALIZED VIEW w, which reads it, would have other columns"):
+            session.maintain("v", of_python(source, "max(cast(x as int))"), replace=True)
+        assert rows(session, "TABLE both") == [("a", 6, 5)]
+    with an.Session(path=tmp_path) as session:  # whose definitions are not restored when it replaces the view
+        session.maintain("v", of_python(source, "min(x)"), replace=True)
+        assert rows(session, "TABLE both") == []
+        session.insert("xs", [("c", 8)])
+        session.advance()
+        assert rows(session, "TABLE both") == [("c", 9, 8)]
+        assert rows(session, "SELECT n FROM v WHERE k = 'a'") == [(1,)]
+    with an.Session(path=tmp_path) as session:
+        session.maintain("v", of_python(source, "min(x)"), replace=True)
+        assert rows(session, "TABLE both") == [("c", 9, 8)]
+
+
+def test_a_program_does_not_replace_what_a_statement_created(session):
+    table = session.collections["orders"]
+    with pytest.raises(StatementError, match="'totals' is a MATERIALIZED VIEW that a statement created; CREATE OR"):
+        session.maintain("totals", table.group_by("item").agg(total="cast(max(price) as bigint)"), replace=True)
+    assert sorted(rows(session, "TABLE totals")) == [("jam", 5), ("tea", 7)]
+
+
+def test_an_index_is_made_again_if_a_session_ended_before_it_was(tmp_path, monkeypatch):
+    with an.Session(path=tmp_path) as session:
+        session.sql(f"{ORDERS}; CREATE INDEX by_total ON totals (total)")
+        monkeypatch.setattr(Definer, "_index_again", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.sql(
+                "CREATE OR REPLACE MATERIALIZED VIEW totals AS "
+                "SELECT item, max(price) AS total FROM orders GROUP BY item"
+            )
+        monkeypatch.undo()
+    with an.Session(path=tmp_path) as session:
+        assert rows(session, "SELECT item FROM totals WHERE total = 4") == [("tea",)]
+        session.sql("INSERT INTO orders VALUES ('tea', 9)")
+        assert rows(session, "SELECT item FROM totals WHERE total = 9") == [("tea",)]
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+def test_a_table_of_a_schema_changes_its_columns(session):
+    session.sql("CREATE TABLE sales.t (k STRING, x INT); INSERT INTO sales.t VALUES ('a', 1)")
+    session.sql("ALTER TABLE sales.t ADD COLUMN y INT DEFAULT 4; ALTER TABLE sales.t RENAME COLUMN y TO z")
+    assert rows(session, "SELECT * FROM sales.t WHERE z = 4") == [("a", 1, 4)]
 
 
 def in_files(path):

@@ -16,7 +16,7 @@ def alter(p: Any) -> Alter:
         p.fail(f"ALTER {kind} is not supported; CREATE OR REPLACE {kind} gives it another definition", p.last)
     if kind not in ("TABLE", "SOURCE"):
         p.fail(f"ALTER {kind} is not supported; DROP {kind} and CREATE it again", p.last)
-    return Alter(kind, p.name("a name"), _change(p))
+    return Alter(kind, p.table("a name"), _change(p))
 
 
 def _change(p: Any) -> Change:

@@ -111,6 +111,7 @@ class Definitions(Mapping[str, Collection]):
         self._read: set[str] = set()
         self._indexes: Indexes | None = None  # those that count, if not all
         self.changed: dict[str, Versions] = {}  # the columns of sources that are about to be committed
+        self.replacing: dict[str, Collection] = {}  # views of the program that are about to be committed anew
         self._versions: Mapping[str, int] | None = None  # the columns of sources that count, if not the present ones
 
     def get_defined(self, name: str) -> Defined | None:
@@ -176,7 +177,7 @@ class Definitions(Mapping[str, Collection]):
         """
         other = Definitions(self._engine)
         other.all, other.registered, other._indexes = self.all, self.registered, indexes
-        other._versions, other.changed = versions, self.changed
+        other._versions, other.changed, other.replacing = versions, self.changed, self.replacing
         return other
 
     @property
@@ -314,7 +315,8 @@ class Definitions(Mapping[str, Collection]):
         return stream if stream is not None and stream.late is not None and name.lower() not in self.all else None
 
     def _python(self) -> dict[str, Collection]:
-        return {name.lower(): collection for name, collection in self._engine.collections.items()}
+        known = {**self._engine.collections, **self.replacing}
+        return {name.lower(): collection for name, collection in known.items()}
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in {known.lower() for known in self}
@@ -322,7 +324,8 @@ class Definitions(Mapping[str, Collection]):
     def __iter__(self) -> Iterator[str]:
         own = [d.name for d in self.all.values() if (d.collection or d.error) is not None and d.kind != "FUNCTION"]
         own += [f"{d.name}_late" for d in self.all.values() if d.late is not None]
-        return iter([*own, *(n for n in self._engine.collections if n.lower() not in self.all)])
+        python = {**self._engine.collections, **self.replacing}
+        return iter([*own, *(n for n in python if n.lower() not in self.all)])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

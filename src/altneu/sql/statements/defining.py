@@ -12,8 +12,9 @@ from altneu.collections.collection import Collection
 from altneu.engine.columns import change_columns
 from altneu.engine.engine import Engine
 from altneu.engine.redefine import alike, redefine
-from altneu.errors import AltneuError, StatementError
+from altneu.errors import AltneuError, StatementError, StorePlanError
 from altneu.linear.user_function import UserFunction
+from altneu.plan.rewrite import Joins
 from altneu.plan.versions import Versions
 from altneu.sql.functions import SqlFunction, check_name
 from altneu.sql.statements.altering import altered, widened_versions
@@ -227,6 +228,57 @@ class Definer:
             engine.retain_view(new.name, "all" if isinstance(retain, str) else retain)
         self._feeds.insert()
 
+    def redefine(self, name: str, collection: Collection, joins: Joins) -> None:
+        """Give a view of the program another query; what statements define over it is defined anew with it.
+
+        So are definitions of the store that the program has not restored, because they read this view.
+
+        Raises:
+            as ``redefine`` of the engine, and StatementError: a statement created it, or what reads it would have other
+                columns.
+        """
+        engine = self._engine
+        if not engine.catalogue.is_other(name, collection, joins):
+            return
+        self.restore()
+        if (created := self.known.get_defined(name)) is not None:
+            raise StatementError(
+                f"{name!r} is a {created.kind} that a statement created; CREATE OR REPLACE {created.kind} gives it "
+                "another query, or give this one another name"
+            )
+        known, order = dict(self.known.all), self.known.next_order
+        above, bound = {name.lower()}, list[Defined]()
+        self.known.replacing[name] = collection
+        try:
+            for defined in sorted(known.values(), key=lambda d: d.order):
+                if defined.error is None and above.isdisjoint(defined.depends):
+                    continue
+                one = replace(defined, order=order + len(bound), collection=None, error=None)
+                try:
+                    (self._bind_again if defined.error is None else self._bind)(one)
+                except AltneuError:
+                    if defined.error is None:
+                        raise
+                    continue  # what could not be restored for another reason says it
+                if above.isdisjoint(one.depends) or one.kind == "SINK":
+                    continue  # a sink follows its view, by what that is called
+                one.view = one.name if one.kind in ("MATERIALIZED VIEW", "INDEX") else None
+                self.known.all[one.name.lower()] = one
+                above.add(one.name.lower())
+                bound.append(one)
+            views = {d.name: d.collection for d in bound if d.kind == "MATERIALIZED VIEW" and d.collection is not None}
+            with engine.defining({d.name.lower(): d.to_json() for d in bound}):
+                redefine(engine, {name: collection, **views}, joins)
+        except BaseException:
+            if not bound or engine.definitions[bound[0].name.lower()]["order"] != bound[0].order:
+                self.known.all = known
+            raise
+        finally:
+            del self.known.replacing[name]
+        self.known.version += 1
+        for index in [d for d in bound if d.kind == "INDEX"]:
+            self._index_again(index)
+
     def _bind_again(self, defined: Defined) -> None:
         """Bind a definition anew over what its names mean now; an index or a sink is of the same view as before."""
         if defined.kind in ("VIEW", "MATERIALIZED VIEW"):
@@ -282,7 +334,11 @@ class Definer:
             view = View(engine, self.maintained(statement.view, "CREATE SINK"))
             defined.attached = sink_of(statement, view, engine.spark).attach()
         elif isinstance(statement, CreateIndex):
-            engine.maintain(defined.name, self._indexed(defined))
+            indexed = self._indexed(defined)
+            try:
+                engine.maintain(defined.name, indexed)
+            except StorePlanError:  # a session ended after what it is of was redefined, and before it was
+                self._index_again(defined)
         elif isinstance(statement, CreateView) and statement.materialized:
             assert defined.collection is not None
             self._maintain(defined.name, defined.collection, statement)
