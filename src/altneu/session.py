@@ -459,8 +459,11 @@ class Session(Closing):
         The rows of a source with ``keep=True``, or that ``backfill`` was given, stay until ``drop_source``.
 
         Raises:
-            PlanError: there is no such view.
+            PlanError: there is no such view, or what statements have defined reads it by its name.
         """
+        if self._engine.definitions and (readers := self.statements.known.dependants(name)):
+            shown = ", ".join(f"{d.kind} {d.name}" for d in readers)
+            raise PlanError(f"view {name!r} is read by {shown}; DROP these first, or maintain it with replace=True")
         self._engine.drop(name)
 
     def drop_source(self, name: str) -> None:

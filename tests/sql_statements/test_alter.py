@@ -14,6 +14,7 @@ import altneu as an
 from altneu.errors import (
     AltneuError,
     HydrationError,
+    PlanError,
     SchemaError,
     StatementError,
     StreamError,
@@ -250,6 +251,30 @@ def test_a_program_does_not_replace_what_a_statement_created(session):
     with pytest.raises(StatementError, match="'totals' is a MATERIALIZED VIEW that a statement created; CREATE OR"):
         session.maintain("totals", table.group_by("item").agg(total="cast(max(price) as bigint)"), replace=True)
     assert sorted(rows(session, "TABLE totals")) == [("jam", 5), ("tea", 7)]
+
+
+def test_what_is_read_is_not_dropped_whoever_reads_it(tmp_path):
+    def program(session):
+        orders = session.collections["orders"]
+        session.maintain("cheap", orders.filter("price < 5").select("item"))
+
+    with an.Session(path=tmp_path) as session:
+        session.sql(ORDERS)
+        program(session)
+        session.sql("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM cheap; DROP MATERIALIZED VIEW totals")
+        with pytest.raises(PlanError, match="view 'cheap' is read by MATERIALIZED VIEW n; DROP these first"):
+            session.drop("cheap")
+        with pytest.raises(StatementError, match="MATERIALIZED VIEW cheap is dropped while it is read by MATERIALIZED"):
+            session.sql("DROP MATERIALIZED VIEW cheap")
+    with an.Session(path=tmp_path) as session:  # which has not maintained its view yet
+        for drop in ("DROP TABLE orders", "DROP TABLE orders CASCADE"):
+            with pytest.raises(StatementError, match="TABLE orders is read by 'cheap' of the program"):
+                session.sql(drop)
+        program(session)
+        session.sql("INSERT INTO orders VALUES ('ink', 1)")
+        assert rows(session, "TABLE n") == [(3,)]
+        dropped = session.sql("DROP MATERIALIZED VIEW cheap CASCADE; DROP TABLE orders; SHOW VIEWS")
+        assert (dropped.to_pylist(), session.views) == ([], [])
 
 
 def test_an_index_is_made_again_if_a_session_ended_before_it_was(tmp_path, monkeypatch):

@@ -109,6 +109,12 @@ class Catalogue:
         """The views that read a source."""
         return [name for name, read in self._read.items() if source in read]
 
+    def reading(self, source: str) -> list[str]:
+        """The views that read a source, and those of the store that are known to and are not maintained yet."""
+        stored = {name: self._journal.views[name].get("kept") for name in self.waiting()}
+        waiting = [name for name, told in stored.items() if told is not None and source in told.get("sources", ())]
+        return [*self.readers(source), *waiting]
+
     def lowered(
         self,
         shards: int,

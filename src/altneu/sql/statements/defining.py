@@ -506,12 +506,24 @@ class Definer:
         if existing is None and statement.if_exists:
             return f"there is no {statement.kind} {statement.name}"
         if existing is None and statement.kind == "MATERIALIZED VIEW" and statement.name in self._engine.views_stored:
-            self._engine.drop(statement.name)
-            return f"MATERIALIZED VIEW {statement.name} dropped"
+            return self._drop_of_program(statement)
         dropped = self.dropped(statement)
         for defined in dropped:
             self._drop(defined)
         return ", ".join(f"{d.kind} {d.name} dropped" for d in dropped)
+
+    def _drop_of_program(self, statement: Drop) -> str:
+        """Drop a view of the program, with ``CASCADE`` also the definitions that read it."""
+        readers = self.known.dependants(statement.name)
+        if readers and not statement.cascade:
+            raise StatementError(_read_by(f"MATERIALIZED VIEW {statement.name}", "is dropped", readers))
+        found = {d.name: d for reader in readers for d in self._with_dependants(reader)}
+        above = sorted(found.values(), key=lambda d: -d.order)
+        for defined in above:
+            self._drop(defined)
+        self._engine.drop(statement.name)
+        dropped = [f"{d.kind} {d.name}" for d in above] + [f"MATERIALIZED VIEW {statement.name}"]
+        return ", ".join(f"{one} dropped" for one in dropped)
 
     def dropped(self, statement: Drop) -> list[Defined]:
         """The definitions that a DROP removes, in order; none where there is no definition of that name.
@@ -527,16 +539,29 @@ class Definer:
             defined = self.known.defined(statement.name, statement.kind)
         if not statement.cascade:
             self._refuse_dependants(defined, "is dropped")
-        return self._with_dependants(defined)
+        dropped = self._with_dependants(defined)
+        for source in [d for d in dropped if d.kind in ("SOURCE", "TABLE")]:
+            self._refuse_readers(source)
+        return dropped
+
+    def _refuse_readers(self, source: Defined) -> None:
+        """Refuse to drop a source that views of the program read, also those of the store that it has not maintained.
+
+        Raises:
+            StatementError: naming them.
+        """
+        engine, own = self._engine, {d.name for d in self.known.all.values()}
+        views = [v for v in engine.catalogue.reading(source.name) if v not in own and not v.startswith(TEMPORARY)]
+        if views:
+            raise StatementError(
+                f"{source.kind} {source.name} is read by {', '.join(map(repr, views))} of the program; "
+                f"session.drop({views[0]!r}) first"
+            )
 
     def _refuse_dependants(self, defined: Defined, what: str) -> None:
         dependants = self.known.dependants(defined.name)
         if dependants:
-            shown = ", ".join(f"{d.kind} {d.name}" for d in dependants)
-            raise StatementError(
-                f"{defined.kind} {defined.name} {what} while it is read by {shown}; drop these first, "
-                f"or DROP {defined.kind} {defined.name} CASCADE with all of them"
-            )
+            raise StatementError(_read_by(f"{defined.kind} {defined.name}", what, dependants))
 
     def _with_dependants(self, first: Defined) -> list[Defined]:
         """The definitions that read a definition, last first, then itself."""
@@ -567,6 +592,11 @@ class Definer:
             if view is not None and defined.kind not in ("VIEW", "SINK"):
                 self._engine.drop(view)
         self.known.remove(defined)
+
+
+def _read_by(name: str, what: str, readers: list[Defined]) -> str:
+    shown = ", ".join(f"{d.kind} {d.name}" for d in readers)
+    return f"{name} {what} while it is read by {shown}; drop these first, or DROP {name} CASCADE with all of them"
 
 
 def _kind_of(statement: Creation) -> Kind:
