@@ -297,6 +297,19 @@ def interrupted(*_):
     raise KeyboardInterrupt
 
 
+def test_a_view_of_all_of_an_indexed_view_is_no_index(session):
+    session.sql("CREATE INDEX by_item ON totals (item); CREATE MATERIALIZED VIEW all_of AS SELECT * FROM totals")
+    pytest.importorskip("grpc", reason="Spark Connect's client is not installed")
+    session.maintain("frame", session.frame("totals"))
+    replaced = "SELECT item, max(price) AS total FROM orders GROUP BY item"
+    session.sql(f"CREATE OR REPLACE MATERIALIZED VIEW totals AS {replaced}")
+    assert sorted(rows(session, "TABLE all_of")) == [("jam", 5), ("tea", 4)]
+    session.maintain("frame", session.frame("totals"), replace=True)
+    assert sorted(rows(session, "TABLE frame")) == [("jam", 5), ("tea", 4)]
+    session.sql("CREATE OR REPLACE MATERIALIZED VIEW all_of AS SELECT item, total + 1L AS total FROM totals")
+    assert sorted(rows(session, "TABLE all_of")) == [("jam", 6), ("tea", 5)]
+
+
 def test_a_table_of_a_schema_changes_its_columns(session):
     session.sql("CREATE TABLE sales.t (k STRING, x INT); INSERT INTO sales.t VALUES ('a', 1)")
     session.sql("ALTER TABLE sales.t ADD COLUMN y INT DEFAULT 4; ALTER TABLE sales.t RENAME COLUMN y TO z")

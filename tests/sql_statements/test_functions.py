@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import count
 
 import pytest
 
@@ -320,3 +321,27 @@ def test_a_query_beside_the_session_calls_the_functions_of_its_store(tmp_path):
             assert ask(reader, "SELECT * FROM w").table.to_pylist() == [{"b": [4, 6]}]
             with pytest.raises(UnsupportedFunctionError, match=r"of your own functions, did you mean twice\?"):
                 ask(reader, "SELECT twics(k) FROM t")
+
+
+def test_views_of_an_indexed_view_read_its_results_whatever_the_function_answers():
+    answers = count()
+    with an.Session() as session:
+        session.udf.register("chance", an.udf(lambda _: next(answers), "int", memo=True, version="1"))
+        session.sql("""
+            CREATE TABLE t (k STRING, x INT);
+            CREATE TABLE u (x INT, z INT);
+            CREATE MATERIALIZED VIEW v AS SELECT k, t.x, z, chance(t.x) AS y FROM t JOIN u ON t.x = u.x WHERE z > 0;
+            CREATE INDEX v_by_k ON v (k);
+            CREATE MATERIALIZED VIEW some AS SELECT x, y FROM v WHERE y > 1;
+            CREATE MATERIALIZED VIEW summed AS SELECT sum(y) AS y FROM v;
+            INSERT INTO u VALUES (1, 1), (2, 2), (2, 3), (4, 4), (5, 0);
+            INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 2), ('d', 4), ('e', 5);
+        """)
+        session.sql("CREATE MATERIALIZED VIEW late AS SELECT k, y FROM v WHERE x = 2")
+        for change in ("SELECT 1", "INSERT INTO t VALUES ('f', 1), ('g', 5); UPDATE u SET z = 1 WHERE x = 5"):
+            session.sql(change)
+            all_rows = rows(session, "TABLE v")
+            assert sorted(rows(session, "TABLE some")) == sorted((x, y) for _, x, _, y in all_rows if y > 1)
+            assert rows(session, "TABLE summed") == [(sum(y for *_, y in all_rows),)]
+            assert sorted(rows(session, "TABLE late")) == sorted((k, y) for k, x, _, y in all_rows if x == 2)
+        assert next(answers) == len({x for _, x, _, _ in all_rows})

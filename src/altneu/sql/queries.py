@@ -13,6 +13,7 @@ from altneu.collections.functions import Udf
 from altneu.collections.grouping import check_names
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import parse
+from altneu.plan import ir
 from altneu.sql.binder import Binder, projected
 from altneu.sql.binding import Answer
 from altneu.sql.dialect import parse_query
@@ -48,6 +49,13 @@ def query(
         tree, catalog, functions if functions is None or isinstance(functions, Functions) else Given(functions)
     )
     return collection_of(answer.relation)
+
+
+def unarranged(collection: Collection) -> Collection:
+    """A query's collection as a view has it: of all columns of an indexed view it is an arrangement, but no index."""
+    while isinstance(collection.node, ir.ArrangedBy):
+        collection = Collection(collection.node.input)
+    return collection
 
 
 def collection_of(relation: Relation) -> Collection:

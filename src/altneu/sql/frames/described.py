@@ -18,7 +18,7 @@ from altneu.sql.frames.connect import Plans
 from altneu.sql.frames.functions import Called
 from altneu.sql.frames.handles import handle
 from altneu.sql.functions import Functions
-from altneu.sql.queries import collection_of, tables_of
+from altneu.sql.queries import collection_of, tables_of, unarranged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,8 +70,8 @@ class Described:
         if not is_spark_frame(value):
             return value
         if is_connect(value):
-            return from_connect(value._plan.plan(value._session.client), self._catalog, self._functions)
-        return from_classic(value, self._catalog, self._functions)
+            return unarranged(from_connect(value._plan.plan(value._session.client), self._catalog, self._functions))
+        return unarranged(from_classic(value, self._catalog, self._functions))
 
 
 def from_connect(plan: Any, catalog: Mapping[str, Collection], functions: Functions | None = None) -> Collection:

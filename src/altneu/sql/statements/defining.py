@@ -17,6 +17,7 @@ from altneu.linear.user_function import UserFunction
 from altneu.plan.rewrite import Joins
 from altneu.plan.versions import Versions
 from altneu.sql.functions import SqlFunction, check_name
+from altneu.sql.queries import unarranged
 from altneu.sql.statements.altering import altered, widened_versions
 from altneu.sql.statements.assigning import check_types
 from altneu.sql.statements.defined import Defined, Definitions, columns_named, function_of, same
@@ -353,7 +354,7 @@ class Definer:
         """A view's query, with the column names of the statement."""
         statement = defined.stated(CreateView)
         reading = self.known.reading(defined.indexes, defined.versions)
-        collection = sql.query(statement.query, reading, reading)
+        collection = unarranged(sql.query(statement.query, reading, reading))
         defined.depends, defined.indexes = reading.names_read, reading.indexes_read
         if defined.versions is None:
             defined.versions = reading.versions_read
