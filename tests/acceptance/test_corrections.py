@@ -47,7 +47,7 @@ def test_a_view_that_is_wrong_is_found_out(reports):
     with an.Session(retain="all") as session:
         pipeline = Pipeline(session, reports)
         first = reports.updates(0).head(1)
-        session.insert("flights", first, time=("known", "day"))
+        session.insert("flights", first, time=("known", "day"), extra="ignore")
         pipeline.next_day()
         assert pipeline.differences(0, 0) == ["carriers"]
 

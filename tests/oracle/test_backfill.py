@@ -95,8 +95,8 @@ class Life:
 
     def give(self, source: str, rows: Multiset) -> None:
         """Rows in one of the forms that they may have."""
-        table = table_of([(row, 0, n) for row, n in rows.items()], SOURCES[source])
-        given = table if self.rng.random() < 0.5 else table.drop("time").to_pylist()
+        table = table_of([(row, 0, n) for row, n in rows.items()], SOURCES[source]).drop("time")
+        given = table if self.rng.random() < 0.5 else table.to_pylist()
         self.session.backfill(source, given, diff="diff")
 
     def wrong(self, source: str, rows: Multiset) -> Multiset:

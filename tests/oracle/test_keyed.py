@@ -71,6 +71,7 @@ def give(session: Session, name: str, given: Sequence[Any], source: Collection, 
     for (_, kind), some in groupby(given, key=lambda g: g[2][:2]):
         table = table_of([(row, time, diff) for row, time, (_, _, diff) in some], source)
         more = {"diff": "diff"} if kind in (INSERT, RETRACT) else {}
+        table = table if more else table.drop("diff")
         getattr(session, kind)(name, convert(table), time="time", **more)
 
 

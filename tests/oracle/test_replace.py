@@ -71,7 +71,7 @@ class Life:
         self.rng.shuffle(each)
         choice = self.rng.randrange(3)
         if choice == 0 and not is_set(self.sources[name]):
-            return self.runner.convert(counted), {"diff": "diff"}
+            return self.runner.convert(counted.drop("time")), {"diff": "diff"}
         if choice == 1:
             return each, {}
         table = table_of([(row, 0, 1) for row in each], self.sources[name]).select(self.sources[name].columns)

@@ -63,7 +63,7 @@ def test_a_dataframe_goes_in_with_times_and_diffs(session, spark):
     assert session._engine.placement in ("auto", step.placement)
     assert step.changes_in == 4
     assert contents(view) == Counter({(1, 10): 3, (2, 20): 1})
-    session.retract("n", frame.where("k = 1"), diff="n")
+    session.retract("n", frame.where("k = 1").drop("t"), diff="n")
     session.insert("n", [(7, 7)])
     session.advance(to=10)
     assert contents(view) == Counter([(2, 20), (3, 30), (7, 7)])
