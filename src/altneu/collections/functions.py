@@ -175,7 +175,7 @@ def _of_pyspark(f: Any, name: str, returns: Returns, vectorized: Vectorized, *, 
         raise PlanError(f"{name} is a function of PySpark, with a type and a kind: leave out returns and vectorized")
     known = _FORMS.get(f.evalType)
     if known is None:
-        raise PlanError(f"{name} {_KINDS.get(f.evalType, 'is of a kind of PySpark that is no expression of a row')}")
+        raise PlanError(f"{name} {_KINDS.get(f.evalType, 'does not give one value for each row')}")
     if not getattr(f, "deterministic", True) and not memo:
         raise NonDeterministicError(
             f"the function {name} is declared nondeterministic (asNondeterministic()), and a retraction calls it "

@@ -40,7 +40,7 @@ def linear(node: ir.Node, logic: BoundLogic) -> ir.Node:
     Shape:  the rows and columns of the logic.
     Cost:   without such functions linear. For each of them two exchanges by its arguments, and an arrangement of the
             rows; the arguments that there are, and those there ever were with their results.
-    Law:    what comes of rows is what the logic makes of them, if the function answers alike
+    Law:    a function that always gives the same answer gives the rows that the logic alone gives
             (tests/oracle/test_functions_of_users.py).
 
     Raises:

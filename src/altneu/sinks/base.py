@@ -7,16 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import numpy as np
+from pyarrow import types as pt
 
+from altneu.columnar.rows import Rows
 from altneu.engine.subscription import Subscription
 from altneu.errors import HistoryGoneError, SinkError, UnknownColumnError
 from altneu.order import Epoch
 from altneu.runtime.read import negatives
 from altneu.store import LocalFolder
 from altneu.trace.update import Updates, consolidate
+from altneu.types import type_name
 from altneu.views.view import followed
 
 if TYPE_CHECKING:
@@ -226,9 +229,38 @@ class Sink(ABC):
         at_once = Updates(updates.rows, np.zeros((1, len(updates)), np.int64), updates.diffs)
         return consolidate(at_once, Epoch())
 
+    def refuse_key(self, keys: Rows) -> NoReturn:
+        """Refuse a key that several rows have: the first of ``keys``."""
+        key = dict(zip(self.key, keys.to_pylist()[0], strict=True))
+        raise SinkError(
+            f"view {self.view.name!r} has several rows of key {key}; choose a key that identifies each row, or "
+            'mode="merge"'
+        )
+
     def _hold(self, frontier: int) -> None:
         digest = hashlib.blake2b(f"{self.identity}\0{self.view.name}".encode(), digest_size=12).hexdigest()
         self.followed.hold(f"sink-{digest}", max(frontier - 1, 0), self.lease)
+
+
+def check_partitions(view: View, names: Sequence[str]) -> None:
+    """Refuse columns by which a table cannot be partitioned.
+
+    Raises:
+        SinkError: one is no column of the view, or of a type whose values are not written in the names of partitions.
+    """
+    for name in names:
+        if name not in view.schema.names:
+            raise SinkError(
+                f"partition_by names {name!r}, which is no column of view {view.name!r}; its columns are: "
+                f"{', '.join(view.schema.names)}"
+            )
+    for name in names:
+        kind = view.schema.field(name).type
+        if pt.is_nested(kind) or pt.is_floating(kind) or pt.is_binary(kind):
+            raise SinkError(
+                f"partition_by names {name!r} of view {view.name!r}, which is {type_name(kind)}; a partition's "
+                "column must be a string, a whole number, a decimal, a boolean, a date or a timestamp"
+            )
 
 
 def refuse_negative(contents: Updates, view: str) -> None:

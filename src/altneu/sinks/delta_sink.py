@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from altneu.engine.reading import updates_table
 from altneu.errors import SchemaError, SinkError
 from altneu.errors.extras import require
 from altneu.order import Epoch
-from altneu.sinks.base import Mark, Mode, Sink
+from altneu.sinks.base import Mark, Mode, Sink, check_partitions
 from altneu.trace.update import Updates, consolidate
 from altneu.types import to_ddl, type_name
 
@@ -77,19 +77,7 @@ class DeltaSink(Sink):
                     f"column {field.name!r} of view {view.name!r} has a name that Delta tables do not have: none of "
                     "' ,;{}()\\n\\t=' may be in it; rename it in the view"
                 )
-        unknown = [name for name in partition_by if name not in view.schema.names]
-        if unknown:
-            raise SinkError(
-                f"partition_by names {unknown[0]!r}, which is no column of view {view.name!r}; its columns are: "
-                f"{', '.join(view.schema.names)}"
-            )
-        for name in partition_by:
-            kind = view.schema.field(name).type
-            if pt.is_nested(kind) or pt.is_floating(kind) or pt.is_binary(kind):
-                raise SinkError(
-                    f"partition_by names {name!r} of view {view.name!r}, which is {type_name(kind)}; a partition's "
-                    "column must be a string, a whole number, a decimal, a boolean, a date or a timestamp"
-                )
+        check_partitions(view, partition_by)
         self._table: DeltaTable | None = None
 
     @property
@@ -201,7 +189,7 @@ class DeltaSink(Sink):
             except DeltaError as error:
                 self._table = None
                 if found := re.search(f"{_SEVERAL}(\\d+)", str(error)):
-                    self._refuse_key(Rows.from_batch(rows.slice(int(found[1]) - 1, 1).select(self.key)))
+                    self.refuse_key(Rows.from_batch(rows.slice(int(found[1]) - 1, 1).select(self.key)))
                 raise SinkError(f"{self.where} accepted none of the changes: {error}") from error
             else:
                 return
@@ -304,15 +292,8 @@ class DeltaSink(Sink):
         counts = consolidate(Updates(keys, none, np.abs(updates.diffs)), Epoch())
         several = np.flatnonzero(counts.diffs > 1)
         if len(several):
-            self._refuse_key(counts.rows.take(several[:1]))
+            self.refuse_key(counts.rows.take(several[:1]))
         return Updates(keys, none, weights)
-
-    def _refuse_key(self, keys: Rows) -> NoReturn:
-        key = dict(zip(self.key, keys.to_pylist()[0], strict=True))
-        raise SinkError(
-            f"view {self.view.name!r} has several rows of key {key}; choose a key that identifies each row, or "
-            'mode="merge"'
-        )
 
 
 def _failing_if_new(value: str) -> str:

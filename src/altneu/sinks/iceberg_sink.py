@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from altneu.engine.reading import updates_table
 from altneu.errors import InputError, SchemaError, SinkError
 from altneu.errors.extras import require
 from altneu.order import Epoch
-from altneu.sinks.base import Mark, Mode, Sink, refuse_negative
+from altneu.sinks.base import Mark, Mode, Sink, check_partitions, refuse_negative
 from altneu.streams.tables.iceberg import catalog_of
 from altneu.trace.update import Updates, consolidate
 from altneu.types import to_ddl, type_name
@@ -78,19 +78,7 @@ class IcebergSink(Sink):
                 )
         fields = [f.with_nullable(True) for f in view.schema]
         self._schema = pa.schema([*fields, *(pa.field(name, pa.int64()) for name in controls)])
-        unknown = [name for name in partition_by if name not in view.schema.names]
-        if unknown:
-            raise SinkError(
-                f"partition_by names {unknown[0]!r}, which is no column of view {view.name!r}; its columns are: "
-                f"{', '.join(view.schema.names)}"
-            )
-        for name in partition_by:
-            kind = view.schema.field(name).type
-            if pt.is_nested(kind) or pt.is_floating(kind) or pt.is_binary(kind):
-                raise SinkError(
-                    f"partition_by names {name!r} of view {view.name!r}, which is {type_name(kind)}; a partition's "
-                    "column must be a string, a whole number, a decimal, a boolean, a date or a timestamp"
-                )
+        check_partitions(view, partition_by)
         self._table: Table | None = None
 
     @property
@@ -247,7 +235,7 @@ class IcebergSink(Sink):
         counts = consolidate(Updates(keys, np.zeros((1, len(net)), np.int64), net.diffs), Epoch())
         several = np.flatnonzero(counts.diffs > 1)
         if len(several):
-            self._refuse_key(counts.rows.take(several[:1]))
+            self.refuse_key(counts.rows.take(several[:1]))
         return pa.Table.from_batches([net.rows.to_batch()]).cast(self._schema)
 
     def _hashes(self, task: FileScanTask, names: Sequence[str]) -> Hashes:
@@ -263,13 +251,6 @@ class IcebergSink(Sink):
         assert self._table is not None
         table = self._table
         return ArrowScan(table.metadata, table.io, table.schema().select(*names), AlwaysTrue()).to_table([task])
-
-    def _refuse_key(self, keys: Rows) -> NoReturn:
-        key = dict(zip(self.key, keys.to_pylist()[0], strict=True))
-        raise SinkError(
-            f"view {self.view.name!r} has several rows of key {key}; choose a key that identifies each row, or "
-            'mode="merge"'
-        )
 
 
 def _of_structs(kind: pa.DataType) -> pa.DataType | None:

@@ -1,7 +1,7 @@
 """Expressions of Catalyst as trees, over py4j: about ten calls for each node, 0.1 ms each.
 
-Expressions are asked for their SQL after each attribute was given its number as its name, so that what Spark can write,
-the parser reads; those whose SQL does not say all of it are read part by part.
+Each attribute is renamed to its number, and the expression is then asked for its SQL, which the parser reads. An
+expression whose SQL does not say all of it is read part by part.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Calls of Spark's operators and functions as the trees that SQL has for them.
 
 Both a Connect plan and Catalyst write ``a + 1`` as a function of two arguments; SQL's parser makes a node of it. Here
-such calls become these nodes, so that what comes after does not know where an expression was written.
+such calls become these nodes, so that everything after them is the same for SQL and for DataFrames.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def data_type(text: str) -> exp.Expr:
     """A type as DDL writes it.
 
     Raises:
-        SchemaError: there is no such type here.
+        SchemaError: altneu has no such type.
     """
     T.parse_type(text)
     node: exp.Expr = dialect.parse_tree(f"CAST(NULL AS {text})").args["to"]

@@ -107,7 +107,7 @@ def _column(words: Ints, width: npt.DTypeLike, data_type: pa.DataType) -> pa.Arr
 
 
 class _NotWords(Exception):  # noqa: N818 -- a signal while a logic is translated, not an error
-    """Something is computed that is no whole number."""
+    """An expression computes something other than whole numbers."""
 
 
 @dataclass
