@@ -107,7 +107,7 @@ def change_columns(
     Raises:
         InputError: rows of the source are inserted and wait for a step, or its commands wait for later times, or it is
             closed, or a set, or what changes is a column of its key or weight.
-        PlanError: a view reads a column that is no longer there, or in another type.
+        PlanError: a view reads a column that the change removes, or whose type it changes.
     """
     with engine.lock:
         engine.check_open()

@@ -44,7 +44,7 @@ def redefine(engine: Engine, views: Mapping[str, Collection], joins: Joins = "au
             changes that a subscription got is its contents (tests/oracle/test_redefine.py).
 
     Raises:
-        PlanError: there is no such view; or it has other columns, no contents, or arranges its rows.
+        PlanError: there is no such view, its columns would be others, it is without contents, or it is an arrangement.
         HydrationError: rows are needed that no state has.
     """
     with engine.lock:
