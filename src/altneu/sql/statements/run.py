@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from altneu.collections.collection import Collection
+from altneu.engine.aside import Aside
 from altneu.engine.engine import Engine
 from altneu.engine.reading import Time
 from altneu.engine.replace import replace
@@ -88,9 +89,9 @@ class Statements:
         self.definer = Definer(engine, streams, self.known, self.feeds)
         self.udf = Registration(engine, self.known)
         self.templates = Templates(engine, self.known, self.definer.shown)
-        self._open = False  # between BEGIN and COMMIT
+        self._aside: Aside | None = None  # the rows that were inserted since BEGIN, until COMMIT
         self._failed: str | None = None  # the error there, after which only ROLLBACK or COMMIT is accepted
-        self._changed: set[str] = set()  # tables that DELETE and UPDATE have changed there
+        self._changed: dict[str, int] = {}  # tables that DELETE and UPDATE have changed there, after how many steps
         self._subscribed = count(1)
 
     def run(self, text: str, arguments: Arguments | None = None) -> Answer:
@@ -165,11 +166,14 @@ class Statements:
             self.definer.check()
             self.feeds.drain()
         with self._engine.lock:
+            if self._aside is not None and isinstance(statement, _CHANGES):
+                with self._aside.inserting():
+                    return _DO.execute(self, statement)
             waiting, steps = self._engine.waiting(), self._engine.steps
             try:
                 return _DO.execute(self, statement)
             except AltneuError:
-                if isinstance(statement, Insert | Delete | Merge | Truncate | Update) and self._engine.steps == steps:
+                if isinstance(statement, _CHANGES) and self._engine.steps == steps:
                     self._engine.wait_again(waiting)  # a statement that failed has not happened
                 raise
 
@@ -178,19 +182,16 @@ class Statements:
         with self._engine.lock:
             if self._open and self._failed is None:
                 self._failed = f"{error}".partition("\n")[0]
-                self._forget()
                 error.add_note("altneu: this failed after BEGIN, so the transaction is aborted; ROLLBACK ends it")
 
-    def _forget(self) -> None:
-        self._engine.discard()
-        self.feeds.forget_pending()
+    @property
+    def _open(self) -> bool:
+        return self._aside is not None
 
     def rolled_back(self) -> bool:
         """End a transaction that has no COMMIT, if there is one; nothing of it counts."""
         with self._engine.lock:
-            was, self._open, self._failed = self._open, False, None
-            if was:
-                self._forget()
+            was, self._aside, self._failed = self._open, None, None
             return was
 
     def _message(self, message: str) -> Result:
@@ -228,24 +229,38 @@ class Statements:
             if self._open:
                 raise StatementError("BEGIN: a transaction is open already; COMMIT or ROLLBACK it first")
             self.settle()
-            self._open, self._changed = True, set()
+            self._aside, self._changed = Aside(self._engine), {}
             return self._message("BEGIN")
-        if not self._open:
+        aside, failed = self._aside, self._failed
+        if aside is None:
             raise StatementError(f"{statement.word}: there was no BEGIN, so each statement is a transaction of its own")
-        failed, steps = self._failed, self._engine.steps
-        self._open, self._failed = False, None
-        if statement.word == "ROLLBACK":
-            self._forget()
-        elif failed is not None:
+        self._aside, self._failed = None, None
+        if statement.word == "COMMIT" and failed is not None:
             return self._message(f"ROLLBACK: nothing of the transaction counts, because an error aborted it: {failed}")
-        else:
-            try:
-                self.settle()
-            except BaseException:
-                if self._engine.steps == steps:
-                    self._forget()
-                raise
+        if statement.word == "COMMIT":
+            self._count(aside)
         return self._message(statement.word)
+
+    def _count(self, aside: Aside) -> None:
+        """Take a step for the rows of a transaction, or for none of them.
+
+        Raises:
+            StatementError: rows that it has found in a table may be others now.
+        """
+        engine = self._engine
+        since = {name for name, steps in self._changed.items() if engine.inserted.get(name, 0) > steps}
+        if since := since | ({*self._changed} & engine.waiting().sources):
+            raise StatementError(
+                f"COMMIT: {', '.join(sorted(since))} was changed from outside of the transaction after it had found "
+                "the rows to change, so nothing of it counts; run it again from BEGIN"
+            )
+        others, steps = aside.count(), engine.steps
+        try:
+            self.settle()
+        except BaseException:
+            if engine.steps == steps:
+                engine.wait_again(others)
+            raise
 
     def _outside(self, what: str) -> None:
         if self._open:
@@ -460,7 +475,7 @@ class Statements:
             )
         replace(self._engine, target.name, rows)
         self.settle()
-        self._changed.add(target.name)
+        self._changed.setdefault(target.name, self._engine.steps)
 
     def _change(self, target: Defined, gone: Sequence[pa.Table], come: Sequence[pa.Table]) -> None:
         for rows in gone:
@@ -468,7 +483,7 @@ class Statements:
         for rows in come:
             self._engine.insert(target.name, rows)
         self.settle()
-        self._changed.add(target.name)
+        self._changed.setdefault(target.name, self._engine.steps)
 
     def _delete(self, statement: Delete) -> Result:
         rows = self._matching(statement.name, statement.where, statement.alias)
@@ -612,6 +627,9 @@ def _all_of(name: str, where: exp.Expr | None, alias: str | None = None) -> exp.
     query = exp.select("*").from_(table_named(name, alias))
     return query if where is None else query.where(where.copy())
 
+
+_CHANGES = (Insert, Delete, Merge, Truncate, Update)
+"""These insert and retract rows: between BEGIN and COMMIT they are kept aside."""
 
 _WITH_STREAMS = (Alter, Drop, Follow, Refresh, Subscribe)
 """These may wait for streams, which take their turn with the session's lock."""
