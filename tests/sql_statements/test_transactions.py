@@ -3,6 +3,7 @@
 from threading import Thread
 
 import pytest
+
 from altneu import Session
 from altneu.errors import StatementError
 

@@ -20,8 +20,9 @@ from altneu.explain import Explained, rendered
 from altneu.expressions.construct import literal
 from altneu.expressions.literals import literal_sql
 from altneu.sql.scope import table_named
+from altneu.sql.statements.altering import versions_of
 from altneu.sql.statements.arguments import Arguments
-from altneu.sql.statements.assigning import assigned
+from altneu.sql.statements.assigning import assigned, set_to, with_defaults
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.defining import TEMPORARY, Definer
 from altneu.sql.statements.feeding import Feeds
@@ -282,12 +283,22 @@ class Statements:
 
     def _create(self, statement: Creation) -> Result:
         self._outside("CREATE")
-        if isinstance(statement, CreateSink) or statement.replace:
+        query = statement.query if isinstance(statement, CreateSource) else None
+        if isinstance(statement, CreateSink) or statement.replace or query is not None:
             self.settle()
         message = self.definer.create(statement)
+        if query is not None:
+            rows = self.definer.fill(statement.name, lambda: self._rows_of_table(statement.name, query), self._step)
+            message += "" if rows is None else f", with {rows} rows"
         if statement.replace:
             self.settle()  # what is different counts from the next time on
         return self._message(message)
+
+    def _rows_of_table(self, name: str, query: exp.Expr) -> pa.Table:
+        """The rows of a query, as those of a table with its columns."""
+        shown = self.definer.shown(query)
+        come = shown.collection.select(*map(quote_name, shown.columns))
+        return peek(self._engine, assigned(come, self._engine.source(name).schema, name))
 
     def _alter(self, statement: Alter) -> Result:
         self._outside("ALTER")
@@ -423,8 +434,8 @@ class Statements:
         old = None if statement.instead is None else self._matching(statement.name, statement.instead)
         self.settle()
         schema = self._engine.source(target.name).schema
-        defaults = self._defaults(target.name)
-        query = self.definer.shown(statement.query)
+        defaults = self._defaults(target)
+        query = self.definer.shown(with_defaults(statement.query, statement.columns or schema.names, schema, defaults))
         come = query.collection.select(*map(quote_name, query.columns))  # by their places: several may have one name
         come = assigned(come, schema, statement.name, query.names if statement.by_name else statement.columns, defaults)
         rows = peek(self._engine, come)
@@ -439,12 +450,11 @@ class Statements:
         self.settle()
         return self._message(f"INSERT {rows.num_rows}")
 
-    def _defaults(self, name: str) -> dict[str, str]:
+    def _defaults(self, target: Defined) -> dict[str, str]:
         """The values of columns that INSERT does not name, where they are not null."""
-        versions = self._engine.catalogue.versions.get(name)
-        present = {} if versions is None else versions.present.by_number
-        given = {} if versions is None else versions.defaults
-        values = {f.name: literal(given[n], f.type) for n, f in present.items() if n in given}
+        versions = versions_of(self._engine, target)
+        given = versions.defaults
+        values = {f.name: literal(given[n], f.type) for n, f in versions.present.by_number.items() if n in given}
         return {column: literal_sql(value.value, value.type) for column, value in values.items()}
 
     def _check_all_meet(self, come: Collection, rows: pa.Table, statement: Insert) -> None:
@@ -486,7 +496,7 @@ class Statements:
         self._changed.setdefault(target.name, self._engine.steps)
 
     def _delete(self, statement: Delete) -> Result:
-        rows = self._matching(statement.name, statement.where, statement.alias)
+        rows = self._matching(statement.name, statement.where, statement.alias, statement.common)
         self._change(self._written(statement.name), [rows], [])
         return self._message(f"DELETE {rows.num_rows}")
 
@@ -500,8 +510,10 @@ class Statements:
         for name, _ in statement.values:
             if name.lower() not in {c.lower() for c in schema.names}:
                 raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
-        old = self._matching(statement.name, statement.where, statement.alias)
-        query = _all_of(target.name, statement.where, statement.alias)
+        old = self._matching(statement.name, statement.where, statement.alias, statement.common)
+        query = _all_of(target.name, statement.where, statement.alias, statement.common)
+        defaults = self._defaults(target)
+        values = {name: set_to(tree, name, schema, defaults) for name, tree in values.items()}
         new = {c: values.get(c.lower(), exp.column(c, quoted=True)).copy() for c in schema.names}
         query.set("expressions", [exp.alias_(tree, c, quoted=True) for c, tree in new.items()])
         come = peek(self._engine, assigned(self._bind(query), schema, statement.name))
@@ -510,11 +522,11 @@ class Statements:
 
     def _merge(self, statement: Merge) -> Result:
         target = self._changeable(statement.name)
-        schema = self._engine.source(target.name).schema
+        schema, defaults = self._engine.source(target.name).schema, self._defaults(target)
         everything = exp.select("*").from_(statement.source.copy())
         everything.set("with_", statement.common)
         source = self.definer.shown(everything).names
-        merging = Merging.of(statement, schema, source)
+        merging = Merging.of(statement.with_values(lambda c, tree: set_to(tree, c, schema, defaults)), schema, source)
         if merging.counts is not None:
             pairs, updated = (self._rows(tree)["n"][0].as_py() for tree in merging.counts)
             if pairs > updated:
@@ -523,7 +535,6 @@ class Statements:
                     "must find one at most, so let the source have one row for each of its keys"
                 )
         gone = [peek(self._engine, self.definer.shown(tree).collection) for tree in merging.gone]
-        defaults = self._defaults(target.name)
         come = [
             [
                 peek(self._engine, assigned(self._bind(c.query), schema, statement.name, c.columns, defaults))
@@ -555,9 +566,11 @@ class Statements:
         self.settle()
         return target
 
-    def _matching(self, name: str, where: exp.Expr | None, alias: str | None = None) -> pa.Table:
+    def _matching(
+        self, name: str, where: exp.Expr | None, alias: str | None = None, common: exp.With | None = None
+    ) -> pa.Table:
         target = self._changeable(name)
-        return peek(self._engine, self.definer.shown(_all_of(target.name, where, alias)).collection)
+        return peek(self._engine, self.definer.shown(_all_of(target.name, where, alias, common)).collection)
 
     # sources --------------------------------------------------------------------------------------------------------
 
@@ -623,8 +636,10 @@ def _at_least(event: int | tuple[int, ...], closed: tuple[int, ...]) -> tuple[in
     return tuple(map(max, own, closed)) if len(own) == len(closed) else own
 
 
-def _all_of(name: str, where: exp.Expr | None, alias: str | None = None) -> exp.Select:
+def _all_of(name: str, where: exp.Expr | None, alias: str | None = None, common: exp.With | None = None) -> exp.Select:
     query = exp.select("*").from_(table_named(name, alias))
+    if common is not None:
+        query.set("with_", common.copy())
     return query if where is None else query.where(where.copy())
 
 
