@@ -20,6 +20,7 @@ from altneu.operators.reduce.rounds import reduce_in_round
 from altneu.order import Antichain, Epoch, Product, Rounds
 from altneu.trace.batch import Arranged, Batch, Description, Layout
 from altneu.trace.update import Updates
+from tests.operators.counting import counted
 
 LOOP = Rounds(Epoch(), 1)
 VALUES = {"int8": pa.int8(), "int": pa.int32(), "bigint": pa.int64(), "date": pa.date32()}
@@ -66,13 +67,6 @@ def arranged(rng, layout, *, keys=6, rows=40, below=False, nulls=False, late=Fal
         old.append(batch_of([update(EPOCH, rng.randrange(AT)) for _ in range(rng.randrange(4))], layout, EPOCH, EPOCH))
     new = batch_of([update(EPOCH, AT) for _ in range(rng.randrange(12))], layout, EPOCH, EPOCH + 1)
     return Arranged(layout, tuple(batch for batch in old if batch.count), new)
-
-
-def counted(updates):
-    total = Counter()
-    for row, time, n in zip(updates.rows.to_pylist(), updates.times.T.tolist(), updates.diffs.tolist(), strict=True):
-        total[row, tuple(time)] += n
-    return {what: n for what, n in total.items() if n}
 
 
 def layout_of(type_, lattice, *, descending=False):

@@ -9,7 +9,7 @@ is left to those that answer everything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,8 @@ from altneu.trace.update import Updates
 MOST_NEW = 4096  # updates that are looked at so
 MOST_ROWS = 64  # updates of a group that is read
 AHEAD_ROUNDS = 8  # later rounds of a group that are looked at ahead
-_LARGEST_DIFF = 1 << 40  # the sum of ``MOST_ROWS`` such diffs fits
-_NEVER = np.iinfo(np.int64).max
+LARGEST_DIFF = 1 << 40  # the sum of ``MOST_ROWS`` such diffs fits
+NEVER = np.iinfo(np.int64).max
 _LINES = "#lines"
 _NO_HASHES = np.empty(0, np.uint64)
 
@@ -48,7 +48,7 @@ def none_is_below(given: Arranged) -> bool:
     """
     if not 0 < given.new.count <= MOST_NEW or given.layout.lattice.width > 2 or not is_told_by_words(given.layout):
         return False
-    table, addresses, old = _lines(given)
+    table, addresses, old = control_lines(given)
     answer: bool = _none_is_below(table, addresses, old)
     return answer
 
@@ -70,30 +70,45 @@ def extreme_in_round(
     count = given.new.count
     if depth != 1 or outer.width != 1 or not 0 < count + len(again) <= MOST_NEW or not is_told_by_words(layout):
         return None
-    table, addresses, old = _lines(given)
-    hashes, epoch = _NO_HASHES, _NEVER
-    if len(again):
-        hashes, epochs = hash_rows(again.rows), again.times[0].tolist()
-        epoch = epochs[0]
-        if epochs.count(epoch) < len(epochs):
-            return None
-    found, made, asked = _extremes(table, addresses, old, hashes, epoch, rounds[0], layout.order[0][1], greatest)
+    looked_at = looked_at_again(again)
+    if looked_at is None:
+        return None
+    found, made, asked = _extremes(*control_lines(given), *looked_at, rounds[0], layout.order[0][1], greatest)
     if not found:
         return None
-    return _told(given, again, schema, made, asked, rounds[0])
-
-
-def _told(given: Arranged, again: Updates, schema: pa.Schema, made: Ints, asked: Ints, at: int) -> ReduceOutput:
-    """What the kernel found, as rows."""
-    layout = given.layout
     source, code, diff, epoch = made
+
+    def values() -> list[pa.Array]:
+        buffer = pa.py_buffer(code.astype(layout.only_value))
+        return [pa.Array.from_buffers(schema.types[-1], source.size, [None, buffer])]
+
+    return told(given, again, schema, (source, diff, epoch), values, asked, rounds[0])
+
+
+def looked_at_again(again: Updates) -> tuple[Hashes, int] | None:
+    """The hashes of keys that are looked at again, and their epoch; None where they have several epochs."""
+    if not len(again):
+        return _NO_HASHES, NEVER
+    epochs = again.times[0].tolist()
+    return None if epochs.count(epochs[0]) < len(epochs) else (hash_rows(again.rows), epochs[0])
+
+
+def told(
+    given: Arranged,
+    again: Updates,
+    schema: pa.Schema,
+    made: tuple[Ints, Ints, Ints],
+    values: Callable[[], list[pa.Array]],
+    asked: Ints,
+    at: int,
+) -> ReduceOutput:
+    """What a kernel found, as rows of a key and ``values``: of each its key, diff and epoch; and when to look again."""
+    layout, (source, diff, epoch) = given.layout, made
     if source.size:
         keys = _keys(given, again, source)
-        value = pa.py_buffer(code.astype(layout.only_value))
-        column = pa.Array.from_buffers(schema.types[-1], source.size, [None, value])
         times = np.empty((2, source.size), np.int64)
         times[0], times[1] = epoch, at
-        oks = Updates(Rows(schema, (*keys.columns, column), source.size), times, diff)
+        oks = Updates(Rows(schema, (*keys.columns, *values()), source.size), times, diff)
     else:
         oks = Updates.empty(schema, 2)
     if asked.shape[1]:
@@ -112,7 +127,7 @@ def _keys(given: Arranged, again: Updates, source: Ints) -> Rows:
     return Rows.concat(parts, given.layout.key_schema).take(source)
 
 
-def _lines(given: Arranged) -> tuple[Ints, Ints, int]:
+def control_lines(given: Arranged) -> tuple[Ints, Ints, int]:
     """For kernels: the lines of all blocks, as ``Batch.table`` and ``Batch.addresses``; those before this are old.
 
     They are remembered, as several operations may read an arrangement in a step.
@@ -207,7 +222,7 @@ def _gathered(
         start, stop = word_stretch(addresses[:, 0], block, start, stop, word, word)
         for row in range(start, stop):
             diff = word_at(addresses, block, 1, row)
-            if count == MOST_ROWS or abs(diff) > _LARGEST_DIFF:
+            if count == MOST_ROWS or abs(diff) > LARGEST_DIFF:
                 return -1
             inner = word_at(addresses, block, 3, row) if addresses.shape[1] > 3 else 0
             to = count
@@ -244,7 +259,24 @@ def _is_ever_below(times: Ints, diffs: Ints, is_new: Any, many: int) -> bool:
 
 
 @compiled()
-def _extremes(  # noqa: C901, PLR0912, PLR0915  # one loop over groups; what it needs is read once
+def touched_keys(table: Ints, addresses: Ints, old: int, again: Hashes, epoch: int) -> tuple[Hashes, Ints, int]:
+    """Key hashes of what is new and of what is looked at again, the order that sorts them, and an epoch of them."""
+    count = 0
+    for block in range(old, len(table)):
+        count += table[block, 1]
+    hashes, at_new = np.empty(count + len(again), np.uint64), 0
+    for block in range(old, len(table)):
+        for row in range(table[block, 1]):
+            hashes[at_new] = key_hash_at(table, block, row)
+            at_new += 1
+            if epoch == NEVER:
+                epoch = word_at(addresses, block, 2, row)
+    hashes[count:] = again
+    return hashes, np.argsort(hashes, kind="mergesort"), epoch
+
+
+@compiled()
+def _extremes(  # noqa: C901, PLR0912  # one loop over groups; what it needs is read once
     table: Ints,
     addresses: Ints,
     old: int,
@@ -255,18 +287,7 @@ def _extremes(  # noqa: C901, PLR0912, PLR0915  # one loop over groups; what it 
     greatest: bool,
 ) -> tuple[bool, Ints, Ints]:
     """If it is answered; changes at the round, lines (key, value, diff, epoch), and ahead (key, epoch, round)."""
-    count = 0
-    for block in range(old, len(table)):
-        count += table[block, 1]
-    hashes, at_new = np.empty(count + len(again), np.uint64), 0
-    for block in range(old, len(table)):
-        for row in range(table[block, 1]):
-            hashes[at_new] = key_hash_at(table, block, row)
-            at_new += 1
-            if epoch == _NEVER:
-                epoch = word_at(addresses, block, 2, row)
-    hashes[count:] = again
-    order = np.argsort(hashes, kind="mergesort")
+    hashes, order, epoch = touched_keys(table, addresses, old, again, epoch)
     made, asked = np.empty((4, 4 * len(hashes)), np.int64), np.empty((3, len(hashes)), np.int64)
     nothing, made_count, asked_count = (False, made[:, :0].copy(), asked[:, :0].copy()), 0, 0
     rows = np.empty((4, MOST_ROWS), np.int64)  # value, round, diff, whether it is of this epoch
@@ -282,7 +303,7 @@ def _extremes(  # noqa: C901, PLR0912, PLR0915  # one loop over groups; what it 
             for row in range(start, stop):
                 word, diff = np.uint64(word_at(addresses, block, 0, row)), word_at(addresses, block, 1, row)
                 then = word_at(addresses, block, 2, row)
-                if many == MOST_ROWS or abs(diff) > _LARGEST_DIFF or then > epoch or _may_be_null(word):
+                if many == MOST_ROWS or abs(diff) > LARGEST_DIFF or then > epoch or _may_be_null(word):
                     return nothing
                 if block >= old and then != epoch:
                     return nothing
@@ -295,14 +316,14 @@ def _extremes(  # noqa: C901, PLR0912, PLR0915  # one loop over groups; what it 
                 rows[0, to], rows[1, to], rows[2, to] = value, word_at(addresses, block, 3, row), diff
                 rows[3, to] = then == epoch
                 many += 1
-        later, place = _NEVER, at
+        later, place = NEVER, at
         for ahead in range(AHEAD_ROUNDS + 2):
             if ahead:
-                following = _NEVER
+                following = NEVER
                 for i in range(many):
                     if rows[1, i] > place:
                         following = min(following, rows[1, i])
-                if following == _NEVER:
+                if following == NEVER:
                     break
                 place = following
                 if ahead > AHEAD_ROUNDS:
@@ -318,7 +339,7 @@ def _extremes(  # noqa: C901, PLR0912, PLR0915  # one loop over groups; what it 
                 made[0, made_count], made[1, made_count] = order[first], values[i]
                 made[2, made_count], made[3, made_count] = signs[i], epoch
                 made_count += 1
-        if later != _NEVER:
+        if later != NEVER:
             asked[0, asked_count], asked[1, asked_count], asked[2, asked_count] = order[first], epoch, later
             asked_count += 1
         while first < len(order) and hashes[order[first]] == key:

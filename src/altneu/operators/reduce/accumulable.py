@@ -16,15 +16,7 @@ from altneu.columnar.rows import Ints, Rows, record_type
 from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError, ImpureFunctionError
 from altneu.operators.kernels.changes import emit_change, finals_for, room_for, tell
-from altneu.operators.kernels.exact_sum import (
-    MINUS_INFINITIES,
-    NANS,
-    PLUS_INFINITIES,
-    SCRATCH,
-    STRIDE,
-    bump,
-    magnitude_of,
-)
+from altneu.operators.kernels.exact_sum import SCRATCH, bump
 from altneu.operators.kernels.groups import (
     NEGATIVE_MULTIPLICITY,
     PYTHON_EXCEPTION,
@@ -39,8 +31,9 @@ from altneu.operators.kernels.groups import (
     require_total,
     touched,
 )
-from altneu.operators.reduce.accumulate import Accumulator, Mask, whole
-from altneu.operators.reduce.aggregates import DATA, EMPTY, NEGATIVE, OVERFLOW, column_of, finish_one, group_state
+from altneu.operators.kernels.small_sums import sums_in_round
+from altneu.operators.reduce.accumulate import Accumulator, whole
+from altneu.operators.reduce.aggregates import ANY, ROWS, TOTALS, column_of, finals_into
 from altneu.operators.reduce.calls import Aggregate
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
@@ -48,8 +41,6 @@ from altneu.trace.update import Updates
 
 _LARGEST_COUNT = 2**62
 
-# What a group has a row for: some rows, any rows at all or none, sums that are not all zero.
-ROWS, ANY, TOTALS = 0, 1, 2
 _OVERFLOW_MESSAGE = "a sum of the group left the signed 64-bit range of a slot; the step is not committed"
 
 
@@ -68,6 +59,19 @@ class AccumulableSpec(ReduceSpec):
     def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
         """From the slots that have changed."""
         return reduce_accumulable(given, self, operator)
+
+    def of_few(self, given: Arranged, rounds: tuple[int, ...], again: Updates) -> ReduceOutput | None:
+        """What is told by the sums of the groups alone, from where they lie."""
+        if self.shown is None:
+            return None
+        sums = self.sums
+        tables = sums.kinds, sums.finishing
+        return sums_in_round(given, rounds, again, self.schema, sums.slot_hashes, tables, self.shown)
+
+    @property
+    def shown(self) -> int | None:
+        """What a group has a row for, which is its key and its aggregates; None where its row is more than these."""
+        return None
 
     @abstractmethod
     def reduced(self, groups: Groups, operator: str) -> ReduceOutput:
@@ -132,7 +136,7 @@ class CountedSpec(AccumulableSpec):
 
     rows: pa.Schema
 
-    @property
+    @cached_property
     def sums(self) -> Accumulator:
         """The count."""
         return counter(self.rows)
@@ -156,6 +160,11 @@ class DistinctSpec(CountedSpec):
     def schema(self) -> pa.Schema:
         """That of the rows."""
         return self.rows
+
+    @property
+    def shown(self) -> int:
+        """Some copies of the row."""
+        return ROWS
 
     def results(self, groups: Groups, counts: Counts, operator: str) -> RowsAndErrors:
         """Rows whose count became positive, or is so no more; errors for counts below zero."""
@@ -272,49 +281,6 @@ def reduce_accumulable(given: Arranged | Groups, spec: AccumulableSpec, operator
 
 
 @compiled()
-def _finals(
-    finishing: Ints,
-    kinds: Ints,
-    sums: Ints,
-    shown: int,
-    states: Ints,
-    valid: Mask,
-    words: Ints,
-    line: int,
-    magnitude: Ints,
-) -> None:
-    """Write the group's state and finals into line ``line``."""
-    if shown == TOTALS:
-        count = 1  # of nothing that is counted: none of the sums is null
-        states[line] = DATA if _any_sum(sums, kinds, magnitude) else EMPTY
-    else:
-        count = sums[0]
-        states[line] = group_state(sums, count, kinds, magnitude)
-    if states[line] == NEGATIVE or (states[line] == EMPTY and shown != ANY):
-        return
-    states[line] = DATA
-    for a in range(len(finishing)):
-        state, some, words[0, line, a], words[1, line, a] = finish_one(finishing[a], sums, count, magnitude)
-        valid[line, a] = some
-        if state != DATA:
-            states[line] = NEGATIVE if state == NEGATIVE else OVERFLOW + a
-            return
-
-
-@compiled()
-def _any_sum(sums: Ints, kinds: Ints, magnitude: Ints) -> bool:
-    """Whether one of the arguments' sums is not zero, or of values that are not finite."""
-    for i in range(len(kinds)):
-        base = 1 + STRIDE * i
-        for special in (NANS, PLUS_INFINITIES, MINUS_INFINITIES):
-            if sums[base + special] != 0:
-                return True
-        if magnitude_of(sums, base, kinds[i], magnitude)[0] > 0:
-            return True
-    return False
-
-
-@compiled()
 def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, shown: int, width: int) -> Any:
     """Walk the moments of every group on one dense accumulator; returns the changes and whether a slot overflowed."""
     groups, times, slots, amounts = new
@@ -336,11 +302,11 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, shown: int, width: i
             current, first = groups[at], m
             for p in range(old_starts[current], old_starts[current + 1]):
                 overflow |= bump(sums, old_slots[p], old_amounts[p])
-            _finals(finishing, kinds, sums, shown, states, valid, words, line, magnitude)
+            finals_into(finishing, kinds, sums, shown, states, valid, words, line, magnitude)
         for p in range(starts[m], starts[m + 1]):
             overflow |= bump(sums, slots[order[p]], amounts[order[p]])
         line = 1 - line
-        _finals(finishing, kinds, sums, shown, states, valid, words, line, magnitude)
+        finals_into(finishing, kinds, sums, shown, states, valid, words, line, magnitude)
         result = emit_change(states, valid, words, 1 - line, at, lines, signs, final_words, result)
     return (lines[:, :result], signs[:, :result], final_words[:, :, :result]), overflow
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from altneu.columnar.hashing import Hashes, full_hashes
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError, PlanError, SchemaError, UnknownColumnError
@@ -140,6 +141,12 @@ class Accumulator:
         """How many slots there are to number."""
         widths = (slots_of_extra(kind, len(columns)) for kind, columns in self.extras)
         return 1 + STRIDE * len(self.arguments) + sum(widths)
+
+    @cached_property
+    def slot_hashes(self) -> Hashes:
+        """For kernels: the hash of each slot's number, which is what rows of slots are sorted by within a key."""
+        slots = pa.array(np.arange(self.slots, dtype=np.int16))
+        return full_hashes(Rows(pa.schema([pa.field(SLOT, pa.int16(), nullable=False)]), (slots,), self.slots))
 
     @cached_property
     def extra_table(self) -> Ints:

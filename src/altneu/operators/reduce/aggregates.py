@@ -48,6 +48,9 @@ BIT_AND, BIT_OR, BIT_XOR, MOMENT = range(7, 11)
 # What a group is at a moment.
 EMPTY, DATA, NEGATIVE, OVERFLOW = 0, 1, 2, 3
 
+# What a group has a row for: some rows, any rows at all or none, sums that are not all zero.
+ROWS, ANY, TOTALS = 0, 1, 2
+
 _MOST_DIGITS = 38
 _FEW = 16  # values whose marks are counted by Python, as NumPy takes longer
 _BIT_COUNTS = moments.PLACE[0, 0]
@@ -301,6 +304,49 @@ def group_state(sums: Ints, count: int, kinds: Ints, magnitude: Ints) -> int:
         if finite == 0 and magnitude_of(sums, base, kinds[i], magnitude)[0] > 0:
             return NEGATIVE
     return DATA if count > 0 else EMPTY
+
+
+@compiled()
+def finals_into(
+    finishing: Ints,
+    kinds: Ints,
+    sums: Ints,
+    shown: int,
+    states: Ints,
+    valid: npt.NDArray[np.bool_],
+    words: Ints,
+    line: int,
+    magnitude: Ints,
+) -> None:
+    """Write the group's state and finals into line ``line``."""
+    if shown == TOTALS:
+        count = 1  # of nothing that is counted: none of the sums is null
+        states[line] = DATA if _any_sum(sums, kinds, magnitude) else EMPTY
+    else:
+        count = sums[0]
+        states[line] = group_state(sums, count, kinds, magnitude)
+    if states[line] == NEGATIVE or (states[line] == EMPTY and shown != ANY):
+        return
+    states[line] = DATA
+    for a in range(len(finishing)):
+        state, some, words[0, line, a], words[1, line, a] = finish_one(finishing[a], sums, count, magnitude)
+        valid[line, a] = some
+        if state != DATA:
+            states[line] = NEGATIVE if state == NEGATIVE else OVERFLOW + a
+            return
+
+
+@compiled()
+def _any_sum(sums: Ints, kinds: Ints, magnitude: Ints) -> bool:
+    """Whether one of the arguments' sums is not zero, or of values that are not finite."""
+    for i in range(len(kinds)):
+        base = 1 + STRIDE * i
+        for special in (NANS, PLUS_INFINITIES, MINUS_INFINITIES):
+            if sums[base + special] != 0:
+                return True
+        if magnitude_of(sums, base, kinds[i], magnitude)[0] > 0:
+            return True
+    return False
 
 
 def column_of(type_: pa.DataType, low: Ints, high: Ints, valid: npt.NDArray[np.bool_]) -> pa.Array:
