@@ -182,6 +182,15 @@ def _equal_fixed(table: Ints, starts: Ints, width: int, left: Ints, right: Ints,
                         mask[k] = False
 
 
+@compiled()
+def _equal_words(tables: Ints, widths: Ints, starts: Ints, left: Ints, right: Ints) -> Mask:
+    """Whether rows are equal in all columns, which have fixed widths."""
+    mask = np.ones(len(left), np.bool_)
+    for column in range(len(tables)):
+        _equal_fixed(tables[column], starts, widths[column], left, right, mask)
+    return mask
+
+
 @compiled(nogil=True)
 def _equal_bits(table: Ints, starts: Ints, left: Ints, right: Ints, mask: Mask) -> None:
     for k in range(len(left)):
@@ -345,6 +354,11 @@ class Stack:
 
     def equal(self, left: Ints, right: Ints) -> Mask:
         """Whether row ``left[k]`` equals row ``right[k]``, for each k; null equals null."""
+        widths = _widths_of(self.schema) if left.size <= FEW else None
+        if widths is not None:
+            table = [[_line(p, c, Kind.FIXED, width) for p in self.parts] for c, width in enumerate(widths)]
+            same: Mask = _equal_words(np.array(table, np.int64), np.array(widths), self.starts, left, right)
+            return same
         mask = np.ones(len(left), np.bool_)
         for column in range(len(self.schema)):
             kind, width, table, _ = self._table(column)
@@ -382,6 +396,22 @@ class Stack:
     def encode(self, index: Ints) -> list[bytes]:
         """One canonical byte string per row: equal exactly when the rows are equal; their order is the tie-break."""
         return encode(self.take(index))
+
+
+_WIDTHS: dict[int, tuple[pa.Schema, tuple[int, ...] | None]] = {}  # by the identity of the schema, which they keep
+_MOST_WIDTHS = 4096
+
+
+def _widths_of(schema: pa.Schema) -> tuple[int, ...] | None:
+    """The widths of its columns, at least one, where all are fixed."""
+    known = _WIDTHS.get(id(schema))
+    if known is None or known[0] is not schema:
+        if len(_WIDTHS) >= _MOST_WIDTHS:
+            _WIDTHS.clear()
+        kinds = [kind_of(data_type) for data_type in schema.types]
+        fixed = bool(kinds) and all(kind is Kind.FIXED for kind, _ in kinds)
+        known = _WIDTHS[id(schema)] = schema, tuple(width for _, width in kinds) if fixed else None
+    return known[1]
 
 
 def _equal_part(

@@ -30,7 +30,7 @@ from altneu.order import Lattice
 from altneu.order.difference import sum_runs
 
 SMALL = 48  # at most: insertion sort
-_LARGE = 1 << 56  # diffs up to this do not overflow where ``SMALL`` are added up
+_LARGE = 1 << 56  # sums of diffs up to this do not overflow where one more is added
 BUCKET = 2048  # at most: quicksort; beyond: scattered by the next bits
 
 
@@ -278,7 +278,7 @@ def settle(rows_in: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sor
     Raises:
         DiffOverflowError: a summed diff leaves the signed 64-bit range.
     """
-    if rows_in.diffs.size <= SMALL and (few := _settled(rows_in)) is not None:
+    if rows_in.diffs.size <= BUCKET and (few := _settled(rows_in)) is not None:
         return few
     if runs is None:
         k, v, order = _sort(rows_in.key_hash, rows_in.value_hash)
@@ -310,19 +310,14 @@ def _settled(rows_in: Unsorted) -> Sorted | None:
     """A few updates, settled by one kernel; None where different rows have equal hashes, or a sum may overflow."""
     k, v = rows_in.key_hash.copy(), rows_in.value_hash.copy()  # which also makes all arrays of one type for Numba
     times, diffs = np.array(rows_in.times, order="C"), rows_in.diffs.copy()
-    order, same, count = _settle_few(k, v, times, diffs)
-    if count < 0:
+    found, order, same_key, same_data, kept = _settle_few(k, v, times, diffs)
+    if not found:
         return None
-    if same.shape[1]:
-        same_key, same_data = same[0], same[0, same[1] == 1]
-        if _differing(rows_in.keys, order, k, same_key).size:
-            return None
-        if same_data.size and _differing(rows_in.values, order, v, same_data, is_hash=not rows_in.order).size:
-            return None
-    if count < order.size:  # some cancelled; only those whose diff is not 0 are kept
-        at = np.flatnonzero(diffs)
-        return Sorted(order[at], k[at], v[at], times.take(at, axis=1), diffs[at], True)
-    return Sorted(order, k, v, times, diffs, True)
+    if same_key.size and _differing(rows_in.keys, order, k, same_key).size:
+        return None
+    if same_data.size and _differing(rows_in.values, order, v, same_data, is_hash=not rows_in.order).size:
+        return None
+    return Sorted(*kept, True)
 
 
 @compiled()
@@ -339,39 +334,87 @@ def _descends_at(k: Hashes, v: Hashes, times: Ints, i: int) -> bool:
 
 
 @compiled()
-def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[Ints, Ints, int]:
+def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[bool, Ints, Ints, Ints, Any]:
     """Sort updates in place by hashes and times, and add up those that have equal ones, in the last of each.
 
-    Returns their order, lines of positions whose key hash is that of the position before, and whether the value hash is
-    too; and how many diffs are not zero, or -1 where a sum may overflow.
+    Returns whether that was done (not where a sum may overflow, or many times of one row are in no order); their order;
+    the positions whose key hash is that of the position before, and those whose value hash is too; and of those whose
+    diff is not zero the order, hashes, times and diffs.
     """
     n = len(k)
     order = np.arange(n)
-    for i in range(1, n):
-        for b in range(i, 0, -1):
+    if n <= SMALL:
+        for i in range(1, n):
+            for b in range(i, 0, -1):
+                a = b - 1
+                if not _descends_at(k, v, times, b):
+                    break
+                k[a], k[b] = k[b], k[a]
+                v[a], v[b] = v[b], v[a]
+                order[a], order[b] = order[b], order[a]
+                diffs[a], diffs[b] = diffs[b], diffs[a]
+                for w in range(len(times)):
+                    times[w, a], times[w, b] = times[w, b], times[w, a]
+        sorted_times = True
+    else:
+        if not _is_sorted(k, v):
+            _quick(k, v, order, 0, n)
+            times_before, diffs_before = times.copy(), diffs.copy()
+            for i in range(n):
+                diffs[i] = diffs_before[order[i]]
+                for w in range(len(times)):
+                    times[w, i] = times_before[w, order[i]]
+        sorted_times = _sort_few_times(k, v, order, times, diffs)
+    same_key, same_data = np.empty(n, np.int64), np.empty(n, np.int64)
+    keys = both = count = 0
+    for i in range(n if sorted_times else 0):
+        if i > 0 and k[i] == k[i - 1]:
+            same_key[keys] = i
+            keys += 1
+            if v[i] == v[i - 1]:
+                same_data[both] = i
+                both += 1
+                if (times[:, i] == times[:, i - 1]).all():
+                    count -= 1 if diffs[i - 1] != 0 else 0
+                    diffs[i] += diffs[i - 1]
+                    diffs[i - 1] = 0
+        if not -_LARGE <= diffs[i] <= _LARGE:
+            sorted_times = False
+            break
+        count += 1 if diffs[i] != 0 else 0
+    if count == n or not sorted_times:
+        return sorted_times, order, same_key[:keys], same_data[:both], (order, k, v, times, diffs)
+    at = np.empty(count, np.int64)
+    left_k, left_v, left_diffs = np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
+    left_times, to = np.empty((len(times), count), np.int64), 0
+    for i in range(n):
+        if diffs[i] != 0:
+            at[to], left_k[to], left_v[to], left_diffs[to] = order[i], k[i], v[i], diffs[i]
+            for w in range(len(times)):
+                left_times[w, to] = times[w, i]
+            to += 1
+    return True, order, same_key[:keys], same_data[:both], (at, left_k, left_v, left_times, left_diffs)
+
+
+@compiled()
+def _sort_few_times(k: Hashes, v: Hashes, order: Ints, times: Ints, diffs: Ints) -> bool:
+    """Sort updates of equal hashes in place by their times; whether that was done: many are left as they are."""
+    start = 0
+    for i in range(1, len(k)):
+        if k[i] != k[i - 1] or v[i] != v[i - 1]:
+            start = i
+            continue
+        for b in range(i, start, -1):
             a = b - 1
             if not _descends_at(k, v, times, b):
                 break
-            k[a], k[b] = k[b], k[a]
-            v[a], v[b] = v[b], v[a]
+            if i - start > SMALL:
+                return False
             order[a], order[b] = order[b], order[a]
             diffs[a], diffs[b] = diffs[b], diffs[a]
             for w in range(len(times)):
                 times[w, a], times[w, b] = times[w, b], times[w, a]
-    same = np.empty((2, n), np.int64)
-    found = count = 0
-    for i in range(n):
-        if i > 0 and k[i] == k[i - 1]:
-            same[0, found], same[1, found] = i, 1 if v[i] == v[i - 1] else 0
-            if same[1, found] == 1 and (times[:, i] == times[:, i - 1]).all():
-                count -= 1 if diffs[i - 1] != 0 else 0
-                diffs[i] += diffs[i - 1]
-                diffs[i - 1] = 0
-            found += 1
-        if abs(diffs[i]) > _LARGE:
-            return order, same, -1
-        count += 1 if diffs[i] != 0 else 0
-    return order, same[:, :found], count
+    return True
 
 
 def _differing(payload: Stack, order: Ints, hashes: Hashes, positions: Ints, *, is_hash: bool = True) -> Ints:

@@ -15,6 +15,7 @@ from altneu.columnar.rows import Ints
 from altneu.order import Antichain, Lattice, epochs, fixed, lifted_frontier, parted, placed
 from altneu.trace.update import Updates, consolidate
 
+_TINY_ROWS, _TINY_RUNS = 64, 8  # of a round of a loop: fewer runs of so few are due before merging them would pay
 _FEW = 64  # updates whose rounds are looked at one by one
 MERGED_BYTES = 1 << 30  # runs are not merged to more: the texts of one Arrow column end at 2 GiB
 
@@ -160,7 +161,7 @@ class LazyRun(Run):
 
 @immutable(frozen=True)
 class FutureRuns:
-    """Future updates in runs, each less than half as long as the one before it was when added; immutable.
+    """Future updates in runs, each but for a few tiny ones less than half as long as the one before it; immutable.
 
     Two runs may have updates that cancel; they cancel when the runs are merged, or when they are due.
 
@@ -176,16 +177,19 @@ class FutureRuns:
     def __len__(self) -> int:
         return sum(map(len, self.runs))
 
-    def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> FutureRuns:
+    def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False, tiny: int = 0) -> FutureRuns:
         """Add updates; runs of similar size are merged, so that a retracted row does not wait for ever.
 
-        Merging never makes a run of more than ``most`` bytes. ``settled`` updates are consolidated already.
+        Merging never makes a run of more than ``most`` bytes. ``settled`` updates are consolidated already. Up to
+        ``_TINY_RUNS`` runs are left alone that have at most ``tiny`` updates together.
         """
         if not len(updates):
             return self
         new = Run.of(updates, self.lattice, settled=settled)
         if not self.runs:
             return FutureRuns(self.schema, self.lattice, (new,)) if len(new) else self
+        if len(self.runs) < _TINY_RUNS and len(self) + len(new) <= tiny:
+            return FutureRuns(self.schema, self.lattice, (*self.runs, new)) if len(new) else self
         start = self._merged_from(new, most)
         if start < len(self.runs):
             parts = [*(run.updates() for run in self.runs[start:]), new.whole]
@@ -273,12 +277,13 @@ class FutureUpdates:
 
     def add(self, updates: Updates, most: int = MERGED_BYTES, *, settled: bool = False) -> FutureUpdates:
         """Add updates; ``most`` and ``settled`` are as for ``FutureRuns.add``."""
-        if not len(updates):
+        together = updates if settled else consolidate(updates, self.lattice)
+        if not len(together):
             return self
-        buckets = dict(self.buckets)
-        for rounds, part in self._parts(updates):
-            waiting = buckets.pop(rounds, None) or FutureRuns(self.schema, self.outer)
-            if (waiting := waiting.add(part, most, settled=settled)).runs:
+        buckets, outer = dict(self.buckets), self.outer
+        for rounds, part in self._parts(together):
+            waiting = buckets.pop(rounds, None) or FutureRuns(self.schema, outer)
+            if (waiting := waiting.add(part, most, settled=True, tiny=_TINY_ROWS if rounds else 0)).runs:
                 buckets[rounds] = waiting
         return FutureUpdates(self.schema, self.lattice, buckets)
 
