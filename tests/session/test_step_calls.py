@@ -7,7 +7,9 @@ from tests.session.calls import STEPS, calls_of
 
 MOST_CALLS = 625  # of Python functions and built-in ones, in a step of a filter and a count with its insert
 MOST_CALLS_OF_A_JOIN = 570  # the same, of a filter and a join
-MOST_CALLS_IN_A_LOOP = 2_350  # the same, of replacing an edge of a graph that is searched: some three rounds
+MOST_CALLS_IN_A_LOOP = 2_150  # the same, of replacing an edge of a graph that is searched: some three rounds
+MOST_CALLS_OF_A_CORE = 2_800  # the same, of a graph whose core is known
+MOST_CALLS_OF_CORES = 3_750  # the same, of replacing ten edges: what a hundred take is about twice as much
 
 
 def counting(number):
@@ -52,34 +54,48 @@ def test_views_with_nothing_to_do_add_at_most_two_calls_each():
         assert one_row(many) <= one_row(few) + 80
 
 
-def test_an_edge_of_a_search_makes_few_calls_however_large_the_graph():
-    def calls(nodes):
-        rng = random.Random(nodes)
+def calls_of_an_edge(nodes, plan_of, *, many=1):
+    """Of replacing edges of a random graph with five edges a node, over which a loop is maintained."""
+    rng = random.Random(nodes)
 
-        def edge():
-            return rng.randrange(nodes), rng.randrange(nodes)
+    def edge():
+        return rng.randrange(nodes), rng.randrange(nodes)
 
-        edges = [edge() for _ in range(5 * nodes)]
-        sources = an.source("edges", "src int, dst int"), an.source("roots", "node int")
-        with an.Session() as session:
-            view = session.maintain("distances", an.algorithms.bfs(*sources))
+    edges = [edge() for _ in range(5 * nodes)]
+    with an.Session() as session:
+        view = session.maintain("view", plan_of(an.source("edges", "src int, dst int"), an.source("roots", "node int")))
 
-            def replace_one(_):
-                at = rng.randrange(len(edges))
-                session.retract("edges", [edges[at]])
-                edges[at] = edge()
-                session.insert("edges", [edges[at]])
-                session.advance()
-
-            session.insert("edges", edges)
-            session.insert("roots", [(0,)])
+        def replace_some(rows):
+            at = rng.sample(range(len(edges)), many)
+            session.retract("edges", [edges[i] for i in at])
+            for i, row in zip(at, rows, strict=True):
+                edges[i] = row
+            session.insert("edges", rows)
             session.advance()
-            for i in range(STEPS):
-                replace_one(i)
-            result = calls_of(replace_one)
-            assert len(view.to_pylist()) > nodes // 2
-            return result
 
-    few = calls(200)
+        session.insert("edges", edges)
+        if "roots" in session.sources:
+            session.insert("roots", [(0,)])
+        session.advance()
+        steps = [[edge() for _ in range(many)] for _ in range(STEPS)]
+        for rows in steps:
+            replace_some(rows)
+        result = calls_of(lambda i: replace_some(steps[i]))
+        assert len(view.to_pylist()) > nodes // 2
+        return result
+
+
+def test_an_edge_of_a_search_makes_few_calls_however_large_the_graph():
+    few = calls_of_an_edge(200, an.algorithms.bfs)
     assert few <= MOST_CALLS_IN_A_LOOP
-    assert calls(5_000) <= 1.5 * few
+    assert calls_of_an_edge(5_000, an.algorithms.bfs) <= 1.5 * few
+
+
+def test_edges_of_a_core_make_few_calls_however_many_they_are():
+    def calls(nodes, many):
+        return calls_of_an_edge(nodes, lambda edges, _: an.algorithms.k_core(edges, 5), many=many)
+
+    assert calls(200, 1) <= MOST_CALLS_OF_A_CORE
+    few = calls(5_000, 10)
+    assert few <= MOST_CALLS_OF_CORES
+    assert calls(5_000, 100) <= 2.5 * few

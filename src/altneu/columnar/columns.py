@@ -32,7 +32,7 @@ from altneu.errors import TooWideError, TypeMismatchError
 
 Mask = npt.NDArray[np.bool_]
 
-FEW = 256  # up to this many rows Arrow stacks and takes faster than a kernel is called
+FEW = 4096  # up to this many rows Arrow stacks and takes faster than a kernel is called
 COLUMN_BYTES = 2**31 - 1  # int32 offsets reach no further
 
 

@@ -310,14 +310,15 @@ def _settled(rows_in: Unsorted) -> Sorted | None:
     """A few updates, settled by one kernel; None where different rows have equal hashes, or a sum may overflow."""
     k, v = rows_in.key_hash.copy(), rows_in.value_hash.copy()  # which also makes all arrays of one type for Numba
     times, diffs = np.array(rows_in.times, order="C"), rows_in.diffs.copy()
-    found, order, same_key, same_data, kept = _settle_few(k, v, times, diffs)
-    if not found:
+    order, same, keys, both, count = _settle_few(k, v, times, diffs)
+    if count < 0 or (keys and _differing(rows_in.keys, order, k, same[0, :keys]).size):
         return None
-    if same_key.size and _differing(rows_in.keys, order, k, same_key).size:
+    if both and _differing(rows_in.values, order, v, same[1, :both], is_hash=not rows_in.order).size:
         return None
-    if same_data.size and _differing(rows_in.values, order, v, same_data, is_hash=not rows_in.order).size:
-        return None
-    return Sorted(*kept, True)
+    if count < order.size:  # some cancelled; only those whose diff is not 0 are kept
+        at = diffs.nonzero()[0]
+        return Sorted(order[at], k[at], v[at], times.take(at, axis=1), diffs[at], True)
+    return Sorted(order, k, v, times, diffs, True)
 
 
 @compiled()
@@ -334,12 +335,12 @@ def _descends_at(k: Hashes, v: Hashes, times: Ints, i: int) -> bool:
 
 
 @compiled()
-def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[bool, Ints, Ints, Ints, Any]:
+def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[Ints, Ints, int, int, int]:
     """Sort updates in place by hashes and times, and add up those that have equal ones, in the last of each.
 
-    Returns whether that was done (not where a sum may overflow, or many times of one row are in no order); their order;
-    the positions whose key hash is that of the position before, and those whose value hash is too; and of those whose
-    diff is not zero the order, hashes, times and diffs.
+    Returns their order; as lines the positions whose key hash is that of the position before, and those whose value
+    hash is too; how many these are; and how many diffs are not zero, or -1 where a sum may overflow, or where many
+    times of one row are in no order.
     """
     n = len(k)
     order = np.arange(n)
@@ -355,7 +356,6 @@ def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[bool, I
                 diffs[a], diffs[b] = diffs[b], diffs[a]
                 for w in range(len(times)):
                     times[w, a], times[w, b] = times[w, b], times[w, a]
-        sorted_times = True
     else:
         if not _is_sorted(k, v):
             _quick(k, v, order, 0, n)
@@ -364,36 +364,25 @@ def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[bool, I
                 diffs[i] = diffs_before[order[i]]
                 for w in range(len(times)):
                     times[w, i] = times_before[w, order[i]]
-        sorted_times = _sort_few_times(k, v, order, times, diffs)
-    same_key, same_data = np.empty(n, np.int64), np.empty(n, np.int64)
+        if not _sort_few_times(k, v, order, times, diffs):
+            return order, np.empty((2, 0), np.int64), 0, 0, -1
+    same = np.empty((2, n), np.int64)
     keys = both = count = 0
-    for i in range(n if sorted_times else 0):
+    for i in range(n):
         if i > 0 and k[i] == k[i - 1]:
-            same_key[keys] = i
+            same[0, keys] = i
             keys += 1
             if v[i] == v[i - 1]:
-                same_data[both] = i
+                same[1, both] = i
                 both += 1
                 if (times[:, i] == times[:, i - 1]).all():
                     count -= 1 if diffs[i - 1] != 0 else 0
                     diffs[i] += diffs[i - 1]
                     diffs[i - 1] = 0
         if not -_LARGE <= diffs[i] <= _LARGE:
-            sorted_times = False
-            break
+            return order, same, 0, 0, -1
         count += 1 if diffs[i] != 0 else 0
-    if count == n or not sorted_times:
-        return sorted_times, order, same_key[:keys], same_data[:both], (order, k, v, times, diffs)
-    at = np.empty(count, np.int64)
-    left_k, left_v, left_diffs = np.empty(count, np.uint64), np.empty(count, np.uint64), np.empty(count, np.int64)
-    left_times, to = np.empty((len(times), count), np.int64), 0
-    for i in range(n):
-        if diffs[i] != 0:
-            at[to], left_k[to], left_v[to], left_diffs[to] = order[i], k[i], v[i], diffs[i]
-            for w in range(len(times)):
-                left_times[w, to] = times[w, i]
-            to += 1
-    return True, order, same_key[:keys], same_data[:both], (at, left_k, left_v, left_times, left_diffs)
+    return order, same, keys, both, count
 
 
 @compiled()

@@ -72,8 +72,11 @@ class Region:
         """The region's bounds in the times of a scope, for what a batch says of itself."""
         known = self._inside.get(id(lattice))
         if known is None or known[0] is not lattice:
-            if lattice is self.lower.lattice:  # which has no event times
+            own = self.lower.lattice  # which has no event times
+            if lattice is own:
                 description = Description(self.lower, self.upper, self.since)
+            elif lattice == own:
+                description = self.inside(own)
             else:
                 description = _inside(self.lower, self.upper, self.since, self.events, lattice)
             known = self._inside[id(lattice)] = lattice, description
@@ -86,7 +89,8 @@ class Region:
     def at(self, rounds: tuple[int, ...]) -> Region:
         """The same at other rounds."""
         other = object.__new__(Region)
-        other.__dict__.update(self.__dict__, _inside=self._inside, rounds=rounds)  # nothing cached depends on them
+        attributes = {"_inside": self._inside, "final": self.final, "rounds": rounds}  # nothing cached depends on them
+        other.__dict__.update(self.__dict__, **attributes)
         return other
 
     @lazy
@@ -117,9 +121,9 @@ class Region:
             and lattice.__class__ is Rounds
             and lattice.outer is self.upper.lattice
             and len(self.rounds) == lattice.depth
-            and all([_is_at(part, least, self.rounds) for part in parts])  # noqa: C419  # a generator takes longer
+            and all([0 < part.diffs.size <= _FEW for part in parts])  # noqa: C419  # a generator takes longer
         ):
-            return parts, later
+            return self._split_few(parts, least)
         upper = self.upper
         if fixed(lattice).is_total:
             upper = lifted_frontier(upper, fixed(lattice))
@@ -135,6 +139,23 @@ class Region:
                 later.append(part.filter(beyond))
         return arrived, later
 
+    def _split_few(self, parts: list[Updates], least: int) -> tuple[list[Updates], list[Updates]]:
+        """The same of few updates in a round of loops, whose times are looked at one by one."""
+        arrived: list[Updates] = []
+        later: list[Updates] = []
+        wanted = [*self.rounds]
+        for part in parts:
+            times = part.times.T.tolist()
+            due = [time[1:] == wanted and time[0] < least for time in times]
+            if all(due):
+                arrived.append(part)
+            elif not any(due):
+                later.append(part)
+            else:
+                arrived.append(part.take(np.array([i for i, is_due in enumerate(due) if is_due])))
+                later.append(part.take(np.array([i for i, is_due in enumerate(due) if not is_due])))
+        return arrived, later
+
     def from_events(self, updates: Updates, lattice: Lattice) -> Updates:
         """Updates about event times before ``events``, which are not retained apart, as of ``events``."""
         if not self.events or not has_events(lattice):
@@ -142,14 +163,6 @@ class Region:
         times = updates.times.copy()
         times[1] = np.maximum(times[1], self.events)
         return replace(updates, times=times)
-
-
-def _is_at(part: Updates, least: int, rounds: tuple[int, ...]) -> bool:
-    """Whether all updates, which are few, are before an epoch and at some rounds."""
-    if not 0 < part.diffs.size <= _FEW:
-        return False
-    epochs, *others = part.times.tolist()
-    return max(epochs) < least and all([set(line) == {at} for line, at in zip(others, rounds, strict=True)])  # noqa: C419
 
 
 @lru_cache(maxsize=16)

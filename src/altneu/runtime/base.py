@@ -149,7 +149,6 @@ class _Stage:
         self._queue: list[int] = []  # nodes that are to run, as a heap
         self._awake: dict[int, None] = {}  # these, and those that have run
         self._description: Description | None = None  # in the session's times
-        self._inside: dict[int, Description] = {}  # in the times of other scopes
 
     def sent(self) -> Iterator[Sending]:  # noqa: C901, PLR0912  # one loop: calls would cost more than what they do
         """Run the nodes that have anything to do, in topological order: each wakes those that read what it made.
@@ -328,15 +327,11 @@ class _Stage:
 
     def description(self, lattice: Lattice) -> Description:
         """The region in the times of a scope."""
-        if lattice is self.plan.lattice:
-            if self._description is None:
-                self._description = Description(self.region.lower, self.region.upper, self.region.since)
-            return self._description
-        known = self._inside.get(id(lattice))  # by identity, which the plan keeps: a comparison takes longer
-        if known is None:
-            known = self.description(self.plan.lattice) if lattice == self.plan.lattice else self.region.inside(lattice)
-            self._inside[id(lattice)] = known
-        return known
+        if lattice is not self.plan.lattice:
+            return self.region.inside(lattice)
+        if self._description is None:
+            self._description = Description(self.region.lower, self.region.upper, self.region.since)
+        return self._description
 
 
 class _Here:

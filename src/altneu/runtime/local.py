@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -111,6 +111,39 @@ def run_here(
     return result
 
 
+def _run_whole(step: Run, mode: StepMode, segment: Segment) -> Outcome:
+    """The same of a segment that is one stage of the only shard, where nothing is too large for memory.
+
+    Rounds of loops are mostly small, and there are many: nothing is laid out for more than one stage.
+    """
+    (stage,) = segment.stages
+    inbox = step.messages(stage)
+    if not inbox and not step.due(stage, segment.rounds):
+        return Outcome()
+    view = ShardView(step.states, 0)
+    return _stage_whole(step.plan, stage, view, inbox, step.region_of(segment), mode, partial(_taken, step, 0))
+
+
+def _stage_whole(
+    plan: Plan,
+    stage: int,
+    snapshot: ShardView,
+    inbox: dict[int, list[Message]],
+    region: Region,
+    mode: StepMode,
+    take: Callable[[str, ArrangementState], None] | None = None,
+) -> Outcome:
+    """A stage of the only shard, run at once; ``inbox`` is emptied, and ``take`` is given each state as it is made."""
+    running = begin(plan, stage, 0, snapshot, inbox, region, mode)
+    outcome = running.outcome
+    outcome.sent = [*running.sent()]
+    del running  # what operators made on the way goes before batches are merged
+    inbox.clear()
+    put_in(plan, 0, outcome, region, take=take)
+    outcome.retain_new(plan.contents)
+    return outcome
+
+
 def _taken(step: Run, shard: int, name: str, state: ArrangementState) -> None:
     """Put a state where the last one was: of a segment that is never run again nobody looks for that."""
     step.states.put(name, shard, state)
@@ -158,6 +191,8 @@ class LocalExecutor:
                 return self._in_one_stage(plan, table, inputs.updates, region, mode)
         step = Run(plan, table, region, mode)
         step.insert(inputs.updates)
+        if whole:
+            return step.run(partial(_run_whole, step, apart(mode, mode.future_bytes)))
         return step.run(lambda segment: run_here(step, segment, batch_writer=self.batch_writer))
 
     def _in_one_stage(
@@ -172,13 +207,8 @@ class LocalExecutor:
             received[name] = sum([part.diffs.size for part in parts])
             if name in plan.sources:
                 inbox[-1 - plan.sources[name]] = [*parts]
-        running = begin(plan, 0, 0, ShardView(table, 0), inbox, region, self._apart)
-        outcome = running.outcome
+        outcome = _stage_whole(plan, 0, ShardView(table, 0), inbox, region, self._apart)
         outcome.received = received
-        outcome.sent = [*running.sent()]
-        del running, inbox  # what operators made on the way goes before batches are merged
-        put_in(plan, 0, outcome, region)
-        outcome.retain_new(plan.contents)
         return outcome
 
     def reshard(self, plan: Plan, table: StateTable, parting: Parting) -> Outcome:

@@ -26,7 +26,9 @@ class Overlay(StateTable):
 
     def get(self, name: str, shard: int) -> ArrangementState | None:
         """The state of one arrangement in one shard, opened if need be; None where there is none yet."""
-        result = super().get(name, shard)
+        result = self.live.get((name, shard))
+        if result is None and self.stored:
+            result = super().get(name, shard)
         return result if result is not None or name in self.anew else self.table.get(name, shard)
 
     def put(self, name: str, shard: int, state: ArrangementState) -> None:

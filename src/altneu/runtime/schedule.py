@@ -145,6 +145,10 @@ class Run:
         """The messages for a segment's stages, by stage and shard."""
         return {key: inbox for key, inbox in self._inbox.items() if key[0] in segment.stages}
 
+    def messages(self, stage: int) -> dict[int, list[Message]]:
+        """The messages for a stage of the only shard, none of which is a reference; they are taken out."""
+        return self._inbox.pop((stage, 0), {})  # type: ignore[return-value]
+
     def due(self, stage: int, rounds: Rounds) -> set[int]:
         """The shards in which anything is due for a stage, or has to be looked at whatever is."""
         if self.mode.hydrating and not rounds:
@@ -175,8 +179,9 @@ class Run:
         if segment.rounds and result.passed > _MANY_ROWS:
             self._growth.pop(segment.stages, None)  # the work is counted in rows alone
             self._growth[segment.stages] = max(result.passed / max(self.work(segment, maxsize), 1), 1.0)
-        for place in self.inbox(segment):
-            del self._inbox[place]
+        if self._inbox:
+            for place in self.inbox(segment):
+                del self._inbox[place]
         self._deliver(result.sent)
         for key, state in result.states.items():
             self.states.put(*key, state)
