@@ -344,30 +344,17 @@ def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[Ints, I
     """
     n = len(k)
     order = np.arange(n)
-    if n <= SMALL:
-        for i in range(1, n):
-            for b in range(i, 0, -1):
-                a = b - 1
-                if not _descends_at(k, v, times, b):
-                    break
-                k[a], k[b] = k[b], k[a]
-                v[a], v[b] = v[b], v[a]
-                order[a], order[b] = order[b], order[a]
-                diffs[a], diffs[b] = diffs[b], diffs[a]
-                for w in range(len(times)):
-                    times[w, a], times[w, b] = times[w, b], times[w, a]
-    else:
-        if not _is_sorted(k, v):
-            _quick(k, v, order, 0, n)
-            times_before, diffs_before = times.copy(), diffs.copy()
-            for i in range(n):
-                diffs[i] = diffs_before[order[i]]
-                for w in range(len(times)):
-                    times[w, i] = times_before[w, order[i]]
-        if not _sort_few_times(k, v, order, times, diffs):
-            return order, np.empty((2, 0), np.int64), 0, 0, -1
     same = np.empty((2, n), np.int64)
     keys = both = count = 0
+    if n > SMALL and not _is_sorted(k, v):
+        _quick(k, v, order, 0, n)
+        times_before, diffs_before = times.copy(), diffs.copy()
+        for i in range(n):
+            diffs[i] = diffs_before[order[i]]
+            for w in range(len(times)):
+                times[w, i] = times_before[w, order[i]]
+    if not _insert_few(k, v, order, times, diffs):
+        return order, same, 0, 0, -1
     for i in range(n):
         if i > 0 and k[i] == k[i - 1]:
             same[0, keys] = i
@@ -386,19 +373,17 @@ def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[Ints, I
 
 
 @compiled()
-def _sort_few_times(k: Hashes, v: Hashes, order: Ints, times: Ints, diffs: Ints) -> bool:
-    """Sort updates of equal hashes in place by their times; whether that was done: many are left as they are."""
-    start = 0
+def _insert_few(k: Hashes, v: Hashes, order: Ints, times: Ints, diffs: Ints) -> bool:
+    """Sort updates in place by hashes and times, each by those before it; not if one has to pass by very many."""
     for i in range(1, len(k)):
-        if k[i] != k[i - 1] or v[i] != v[i - 1]:
-            start = i
-            continue
-        for b in range(i, start, -1):
+        for b in range(i, 0, -1):
             a = b - 1
             if not _descends_at(k, v, times, b):
                 break
-            if i - start > SMALL:
+            if i - b == SMALL:
                 return False
+            k[a], k[b] = k[b], k[a]
+            v[a], v[b] = v[b], v[a]
             order[a], order[b] = order[b], order[a]
             diffs[a], diffs[b] = diffs[b], diffs[a]
             for w in range(len(times)):

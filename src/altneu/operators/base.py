@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
@@ -165,7 +164,6 @@ class Region:
         return replace(updates, times=times)
 
 
-@lru_cache(maxsize=16)
 def _inside(lower: Antichain, upper: Antichain, since: Antichain, events: int, lattice: Lattice) -> Description:
     compacted = lifted_frontier(since, lattice)
     if events and has_events(lattice):

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from altneu.order.antichain import Antichain
-from altneu.order.lattice import AltNeu, Lattice, Product, Rounds, Times
+from altneu.order.lattice import AltNeu, Epoch, Lattice, Product, Rounds, Times
 
 
 def lifted(times: Times, below: Lattice, above: Lattice) -> Times:
@@ -76,7 +76,7 @@ def parted(lattice: Lattice, times: Times) -> tuple[Times, Times]:
     """
     if isinstance(lattice, Rounds):
         width = lattice.outer.width
-        if not isinstance(lattice.outer, AltNeu):
+        if lattice.outer.__class__ is Epoch or not isinstance(lattice.outer, AltNeu):
             return times[:width], times[width:]
         outer, rounds = parted(lattice.outer, times[:width])
         return outer, np.concatenate([rounds, times[width:]])
@@ -88,6 +88,8 @@ def parted(lattice: Lattice, times: Times) -> tuple[Times, Times]:
 
 def placed(lattice: Lattice, times: Times, rounds: Times) -> Times:
     """Times at fixed rounds, at these rounds."""
+    if lattice.__class__ is Epoch:
+        return times
     if isinstance(lattice, Rounds):
         split = len(rounds) - lattice.depth
         return np.concatenate([placed(lattice.outer, times, rounds[:split]), rounds[split:]])

@@ -98,7 +98,7 @@ def consolidate(updates: Updates, lattice: Lattice) -> Updates:
     ([('x',)], [2])
     """
     if len(updates) <= 1:
-        return updates if updates.diffs.all() else updates.take(np.empty(0, np.int64))
+        return updates if np.count_nonzero(updates.diffs) == len(updates) else updates.take(np.empty(0, np.int64))
     stack = Stack([updates.rows], updates.schema)
     nothing = Stack([Rows(_NO_COLUMNS, (), len(updates))], _NO_COLUMNS)
     hashes = hash_rows(updates.rows)

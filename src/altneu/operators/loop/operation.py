@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ class EnterOp(RowByRow, tag="EnterOp", kind="enter"):
         below, inside = here.lattice_of_input(0), here.lattice
         if has_moments(inside):
             updates = here.present(updates, below)
-        return [replace(updates, times=lifted(updates.times, below, inside))]
+        return [Updates(updates.rows, lifted(updates.times, below, inside), updates.diffs)]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class EnterAtOp(RowByRow, tag="EnterAtOp", kind="enter"):
         rounds = result.values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         times = updates.times.copy()
         times[-1] = np.maximum(times[-1], rounds if result.failed is None else np.where(result.failed, 0, rounds))
-        moved = replace(updates, times=times)
+        moved = Updates(updates.rows, times, updates.diffs)
         return [moved if self.limit is None else moved.filter(times[-1] < self.limit)]
 
 
@@ -66,7 +66,7 @@ class LeaveOp(RowByRow, tag="LeaveOp", kind="leave"):
 
     def step(self, here: Here) -> Outputs:
         """The updates without their rounds, consolidated."""
-        parts = [replace(part, times=part.times[:-1]) for part in here.received()]
+        parts = [Updates(part.rows, part.times[:-1], part.diffs) for part in here.received()]
         if not parts:
             return [None]
         leaving = consolidate(Updates.concat(parts, parts[0].schema, here.lattice.width), here.lattice)
@@ -151,12 +151,12 @@ class FeedOp(Operation, tag="FeedOp", kind="next round"):
         times = updates.times.copy()
         if not self.outer:
             times[-1] += self.by
-            return replace(updates, times=times)
+            return Updates(updates.rows, times, updates.diffs)
         upper = here.region.upper.least
         if here.mode.hydrating and upper is not None:
             times[0] = np.maximum(times[0], upper - 1)
         times[0] += self.by
-        return replace(updates, times=times)
+        return Updates(updates.rows, times, updates.diffs)
 
     @property
     def comes_back(self) -> int | None:
