@@ -9,10 +9,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from altneu.columnar import sorting
 from altneu.columnar.hashing import hash_bits
 from altneu.columnar.rows import Rows
+from altneu.columnar.sorting import BUCKET, SMALL
 from altneu.errors import DiffOverflowError
-from altneu.order import AltNeu, Epoch, Lattice, Product
+from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds
 from altneu.trace.update import Updates, consolidate
 from tests.laws.histories import History, accumulated, all_times, histories, listed, summed, updates_of
 
@@ -94,3 +96,41 @@ def test_what_cancels_leaves_nothing() -> None:
     assert sums([1, -1], [1, 1]) == []
     assert sums([0], [1]) == []
     assert sums([], []) == []
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("names", [("a",), ("a", "b"), ("a", "t")])
+@pytest.mark.parametrize("count", [2, SMALL, SMALL + 1, 400, BUCKET, BUCKET + 1])
+def test_what_one_kernel_settles_is_what_the_others_do(
+    count: int, names: tuple[str, ...], nulls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same order: of few rows often, of one row very often, of so many that sums may overflow, of nulls."""
+    pick, lattice, settled = random.Random(f"{count}{names}{nulls}"), Rounds(Epoch(), 1), 0
+    schema = pa.schema([("a", pa.int32()), ("b", pa.int64()), ("t", pa.string())])
+    one_kernel = sorting._settled
+
+    def counting(rows_in: sorting.Unsorted) -> sorting.Sorted | None:
+        nonlocal settled
+        result = one_kernel(rows_in)
+        settled += result is not None
+        return result
+
+    for values, diffs in [(3, (1, -1)), (count, (1, -1, 2)), (1, (1,)), (3, (1 << 55, -(1 << 55), (1 << 62) - 1))]:
+        some = [*range(values), *([None] if nulls else [])]
+        picked = [(pick.choice(some), pick.choice(some), str(pick.choice(some))) for _ in range(count)]
+        rows = Rows.from_pylist(picked, schema).select(names)
+        times = np.array([[pick.randrange(3) for _ in range(count)], [pick.randrange(9) for _ in range(count)]])
+        given = Updates(rows, times, np.array([pick.choice(diffs) for _ in range(count)], np.int64))
+        monkeypatch.setattr(sorting, "_settled", counting)
+        actual = _consolidated(given, lattice)
+        monkeypatch.setattr(sorting, "_settled", lambda _: None)
+        assert actual == _consolidated(given, lattice)
+    assert bool(settled) == (count <= BUCKET)
+
+
+def _consolidated(updates: Updates, lattice: Lattice) -> object:
+    try:
+        done = consolidate(updates, lattice)
+    except DiffOverflowError:
+        return "overflow"
+    return done.rows.to_pylist(), done.times.tolist(), done.diffs.tolist()

@@ -356,8 +356,8 @@ class Stack:
         """Whether row ``left[k]`` equals row ``right[k]``, for each k; null equals null."""
         widths = _widths_of(self.schema) if left.size <= FEW else None
         if widths is not None:
-            table = [[_line(p, c, Kind.FIXED, width) for p in self.parts] for c, width in enumerate(widths)]
-            same: Mask = _equal_words(np.array(table, np.int64), np.array(widths), self.starts, left, right)
+            lines = [[_line(p, c, Kind.FIXED, width) for p in self.parts] for c, width in enumerate(widths)]
+            same: Mask = _equal_words(np.array(lines, np.int64), np.array(widths), self.starts, left, right)
             return same
         mask = np.ones(len(left), np.bool_)
         for column in range(len(self.schema)):
