@@ -124,6 +124,9 @@ def _views() -> dict[str, Collection]:
         "least in rounds": few.iterate(
             lambda c: c.select("k", n="n + 1").filter("n < 9").concat(few).group_by("k").agg(n="min(n)")
         ),
+        "counted in rounds": few.select("k")
+        .distinct()
+        .iterate(lambda c: c.join(few, on="k").group_by("k").agg(c="count(*)").filter("c > 1").select("k")),
         "few met": few.join(few.select("k", m="n"), on="k"),
         "greatest": queue.select("k", "n").top_k(1, by="n desc", per="k"),
         "ends": queue.group_by("k").agg(lo="min(n)", hi="max(n)"),  # from the order of the one before, in reverse

@@ -64,6 +64,7 @@ with an.Session() as session:
 edges, roots = an.source("edges", "src long, dst long"), an.source("roots", "node long")
 with an.Session() as session:
     session.maintain("distances", an.algorithms.bfs(edges, roots))
+    session.maintain("core", an.algorithms.k_core(edges, 2))
     session.insert("edges", [(1, 2), (2, 3), (1, 3)])
     session.insert("roots", [(1,)])
     session.advance()
