@@ -21,7 +21,7 @@ from altneu.engine.merging import merge
 from altneu.engine.reading import OnErrors, Time
 from altneu.engine.redefine import redefine
 from altneu.engine.replace import replace as replace_rows
-from altneu.errors import PlanError, ReadError
+from altneu.errors import PlanError, ReadError, StoreError
 from altneu.errors.extras import require
 from altneu.explain import Explained, Form, rendered
 from altneu.expressions import Col
@@ -30,8 +30,9 @@ from altneu.order import Antichain
 from altneu.plan.rewrite import Joins
 from altneu.runtime.interrupts import Lock
 from altneu.runtime.spark.jobs import Jobs
-from altneu.store import Location, Store
+from altneu.store import DirectoryStore, Location, Store
 from altneu.streams import Delta, Following, Iceberg, Status, Streams
+from altneu.streams.forking import fork_store
 from altneu.views.contents import summary
 from altneu.views.imported import Imported
 from altneu.views.peek import peek
@@ -147,6 +148,63 @@ class Session(Closing):
         for page in [*self._pages]:
             page.close()
         self._engine.close()
+
+    def fork(self, path: Location, *, storage_options: Mapping[str, Any] | None = None) -> Session:
+        """Make a copy of the store that shares its segments, and open it: another version can be built and compared.
+
+        The path may be an address; without ``storage_options`` those of the store count.
+
+        The fork has everything that the last commit has: views with their state, sources, definitions of statements,
+        positions of streams, and this session's settings; the views of this session are maintained in it. Rows that
+        wait for a step are not in it. From then on the two know nothing of each other: each has its own clock, takes
+        its own rows, and follows streams on by itself, from the same positions and with its own copies of Spark's
+        checkpoints in the store's folder; a stream with ``checkpoint=`` elsewhere begins in the fork with
+        ``restart=``. The fork has none of the SINKs that statements made, and a sink in a program is refused a target
+        that the store writes (docs/howto/blue_green.md).
+
+        Cost:   one hard link (on an object store a copy, inside it) for each segment, and one commit; nothing is
+                computed. Space is shared as long as neither has merged what both had.
+        Law:    the fork begins equal to the store, and what either does, or whether it is killed, changes nothing for
+                the other (tests/session/test_fork.py, tests/store/test_fork.py).
+
+        Raises:
+            StoreError: this session has no ``path``; or the folder has files already, or is on another file system.
+
+        >>> import altneu as an, tempfile
+        >>> orders = an.source("orders", "item string, price long", keep=True)
+        >>> place = tempfile.TemporaryDirectory()
+        >>> session = an.Session(path=f"{place.name}/blue")
+        >>> totals = session.maintain("totals", orders.group_by("item").agg(total="sum(price)"))
+        >>> session.insert("orders", [("tea", 3), ("tea", 4)])
+        >>> _ = session.advance()
+        >>> with session.fork(f"{place.name}/green") as green:
+        ...     dearest = orders.group_by("item").agg(total="max(price)")
+        ...     green_totals = green.maintain("totals", dearest, replace=True)
+        ...     _ = green.advance()
+        ...     totals.to_pylist(), green_totals.to_pylist()
+        ([('tea', 7)], [('tea', 4)])
+        >>> session.close()
+        >>> place.cleanup()
+        """
+        with self._engine.lock:
+            self._engine.check_open()
+            store = self._engine.store
+            if not isinstance(store, DirectoryStore) or not store.durable:
+                raise StoreError("this session has no store to fork: open it with path=...")
+            fork_store(store.folder, path, to_options=storage_options or {})
+            settings, collections = self._engine.settings, self._engine.catalogue.collections
+            fork = Session(path=path, storage_options=storage_options, **settings)
+            try:
+                if fork._engine.definitions:
+                    fork.statements.restore()
+                for name, collection in collections.items():
+                    if name in fork.views_stored and name not in fork.views:
+                        contents = name not in self._engine.catalogue.changes_only
+                        fork._engine.maintain(name, collection, trust_functions=True, contents=contents)
+            except BaseException:
+                fork.close()
+                raise
+        return fork
 
     @property
     def lock(self) -> Lock:

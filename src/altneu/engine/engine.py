@@ -10,6 +10,7 @@ import tempfile
 import time as clock
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -98,6 +99,7 @@ from altneu.store import (
     Location,
     MemoryStore,
     Store,
+    fork_of,
     lease_end,
     lease_seconds,
     least_since,
@@ -302,6 +304,13 @@ class Engine(Closing):
     def declared(self) -> Mapping[str, ir.Source]:
         """The sources that the maintained views read, and those whose rows are stored."""
         return self.catalogue.sources
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments with which another session computes and retains as this one does."""
+        names = ("spark", "placement", "retain", "retain_events", "check_functions")
+        effort = self._idle.effort if self._idle else 0
+        return {name: getattr(self, name) for name in names} | {"memory": self._memory, "idle_merge_effort": effort}
 
     # views ------------------------------------------------------------------------------------------------------------
 
@@ -1129,6 +1138,11 @@ class Engine(Closing):
     def history_id(self, name: str) -> str:
         """The id of a view's history: that of the store, and the commit that added the view."""
         return f"{self.store_id}/{self.journal.views[name].get('added', 0)}"
+
+    @property
+    def forked_from(self) -> AbstractSet[str]:
+        """The ids of the stores of which the session's store is a fork."""
+        return frozenset(fork_of(self.journal.store.state)["of"])
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Retain the history after a time for an external reader, under a name, while its lease is valid."""
