@@ -189,6 +189,13 @@ class Engine(Closing):
 
             self._choose_placement()
             self.executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
+        self._begin()
+        self.subscribers = Subscribers()
+        self._mark: Mark | None = None  # while a step is computed
+        self._closed = False
+
+    def _begin(self) -> None:
+        """Begin with what the journal knows: no view is maintained yet."""
         self.catalogue = Catalogue(self.journal, self.lattice, check_functions=self.check_functions)
         self.table.layouts = self.plan.arranged
         self.pending = Inputs()
@@ -198,10 +205,22 @@ class Engine(Closing):
         self._call = 0
         self.inspections = Inspections(self.lattice)
         self.measured = Measurements()
-        self.subscribers = Subscribers()
         self.past = History()
-        self._mark: Mark | None = None  # while a step is computed
-        self._closed = False
+
+    @contextmanager
+    def beginning_anew(self) -> Iterator[None]:
+        """A context that begins with what the store has now; if nothing is committed in it, all is as before."""
+        before, number = {**self.__dict__}, self.store.number
+        try:
+            self.journal = Journal(self.store, self.lattice)
+            self._open_joins = set()
+            self._begin()
+            yield
+        except BaseException:
+            if self.store.number == number:
+                self.__dict__.clear()
+                self.__dict__.update(before)
+            raise
 
     @cached_property
     def lacking(self) -> str | None:

@@ -7,7 +7,18 @@
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.directory import DirectoryStore
 from altneu.store.folder import Folder, LocalFolder
-from altneu.store.fork import FORK, STREAMS, State, fork_of, in_other_names, make_fork, renamed, root_of, share_segments
+from altneu.store.fork import (
+    FORK,
+    STREAMS,
+    State,
+    fork_of,
+    in_other_names,
+    make_fork,
+    named_blobs,
+    renamed,
+    root_of,
+    share_segments,
+)
 from altneu.store.leases import HeldLease, Lease, Leases, lease_end, lease_seconds, least_commit, least_since
 from altneu.store.locate import Location, folder_of
 from altneu.store.lock import holder_of
@@ -54,6 +65,7 @@ __all__ = [
     "least_commit",
     "least_since",
     "make_fork",
+    "named_blobs",
     "open_segment",
     "read_between",
     "read_blocks",

@@ -193,6 +193,11 @@ class DirectoryStore(Store):
         if whole:
             self._checkpoint = number
 
+    @property
+    def checksums(self) -> dict[str, str]:
+        """The names of the segments that the state names, by their checksums."""
+        return {ref.checksum: name for name, ref in self._ledger.segments.items()}
+
     @contextmanager
     def replacing(self, state: Mapping[str, Json], blobs: Mapping[str, memoryview]) -> Iterator[None]:
         """A context in which the store has another state, which its first commit makes that of the log.

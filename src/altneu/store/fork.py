@@ -70,7 +70,7 @@ def make_fork(snapshot: Snapshot, folder: Folder, adapt: Callable[[State, Folder
             frontier=snapshot.frontier,
             set=state,
             info={"forked": told},
-            blobs=_named(state, snapshot),
+            blobs=named_blobs(state, snapshot.blobs()),
         )
         CommitLog(folder.child("log"), identity).put(commit)
         make_identity(folder, identity)
@@ -130,8 +130,9 @@ def in_other_names(value: Any, segments: Mapping[str, str], blobs: Callable[[str
     return {key: in_other_names(part, segments, blobs) for key, part in value.items()}
 
 
-def _named(state: State, snapshot: Snapshot) -> dict[str, memoryview]:
-    """The blobs that a state still names."""
+def named_blobs(state: State, blobs: Mapping[str, memoryview]) -> dict[str, memoryview]:
+    """Those of some blobs that a state names."""
     found = References()
-    admit(state, found)
-    return {name: blob for name, blob in snapshot.blobs().items() if name in found.blobs}
+    for value in state.values():
+        admit(value, found)
+    return {name: blob for name, blob in blobs.items() if name in found.blobs}

@@ -12,8 +12,23 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from altneu.errors import StoreError
-from altneu.runtime.stored import StoredStream, definitions_in, streams_in
-from altneu.store import STREAMS, Folder, Json, LocalFolder, Location, State, StoreReader, folder_of, make_fork
+from altneu.runtime.stored import StoredStream, definitions_in, session_in, streams_in
+from altneu.store import (
+    FORK,
+    STREAMS,
+    Folder,
+    Json,
+    Lease,
+    Leases,
+    LocalFolder,
+    Location,
+    State,
+    StoreReader,
+    folder_of,
+    lease_end,
+    lease_seconds,
+    make_fork,
+)
 from altneu.streams.checkpoint import own_name
 
 _TRIES = 5  # Spark may remove what it has no more use for while it is copied
@@ -23,13 +38,15 @@ def fork_store(
     path: Location,
     to: Location,
     *,
+    lease: float | str | None,
     storage_options: Mapping[str, Any] = MappingProxyType({}),
     to_options: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
     """Make a store that begins with the last commit of another one, which may be open; returns that commit's number.
 
     The fork has all views, sources and definitions, and follows streams on from where the store is, with copies of
-    Spark's checkpoints that are in the store's folder. It has none of the SINKs.
+    Spark's checkpoints that are in the store's folder. It has none of the SINKs. For the time of the ``lease`` it
+    retains history from then on, so that whoever follows the store may go on with the fork in its place.
 
     Cost, Raises: as ``make_fork``.
     """
@@ -39,7 +56,18 @@ def fork_store(
     reader = StoreReader(folder)
     try:
         snapshot = reader.snapshot
-        make_fork(snapshot, target, lambda state, made: _adapted(state, folder, made))
+        needs = (
+            None
+            if lease is None
+            else Lease(FORK, None, int(session_in(snapshot.state).get("since", 0)), lease_end(lease_seconds(lease)))
+        )
+
+        def adapted(state: State, made: Folder) -> State:
+            if needs is not None:
+                Leases(made.child("readers")).add(needs)
+            return _adapted(state, folder, made)
+
+        make_fork(snapshot, target, adapted)
         return snapshot.number
     finally:
         reader.close()
@@ -67,6 +95,28 @@ def _forked(name: str, stream: StoredStream, folder: Folder, fork: Folder) -> Js
     if copy_checkpoint(name, query, own, folder, fork):
         return cast(Json, {**stream, "query": own})
     return cast(Json, {**stream, "query": f"a fork of {query}"})
+
+
+def swapped_streams(folder: Folder, fork: Folder, streams: Mapping[str, StoredStream]) -> dict[str, StoredStream]:
+    """The positions of a fork's streams in its store, whose place it takes, with copies of its checkpoints there."""
+    result = {**streams}
+    for name, stream in streams.items():
+        query, own = stream["query"], str(uuid.uuid4())
+        if query is not None and ":" not in query and copy_checkpoint(name, query, own, fork, folder):
+            result[name] = {**stream, "query": own}
+    return result
+
+
+def forget_checkpoints(folder: Folder, streams: Mapping[str, StoredStream]) -> None:
+    """Remove the checkpoints of streams that were copied, but for those with which they go on."""
+    if not isinstance(folder, LocalFolder):
+        return
+    for name, stream in streams.items():
+        own, at = own_name(name), folder.path / STREAMS
+        if (at / f"{own}.{stream['query']}").is_dir():
+            for other in (at / own, *at.glob(f"{own}.*")):
+                if other.name != f"{own}.{stream['query']}":
+                    shutil.rmtree(other, ignore_errors=True)
 
 
 def copy_checkpoint(name: str, query: str, called: str, folder: Folder, to: Folder) -> bool:

@@ -171,12 +171,12 @@ class _Side:
         for shard in table.shards_of(ports.contents):
             key = ports.contents, shard
             stored = table.stored.get(key) if key not in table.fresh else None
+            batches = list[tuple[Shared, Batch]]()
             if stored is not None:
-                lazy = [(_named(batch), table.files.batch(layout, batch)) for batch in stored["batches"]]
-            else:
-                there = table.get(*key)
-                lazy = [] if there is None else [(id(batch), batch) for batch in there.spine.batches]
-            for same, batch in lazy:
+                batches += [(_named(batch), table.files.batch(layout, batch)) for batch in stored["batches"]]
+            elif (there := table.get(*key)) is not None:
+                batches += [(id(batch), batch) for batch in there.spine.batches]
+            for same, batch in batches:
                 whole = not reaches(batch.description.upper.elements, at[0] + 1)
                 parts.append(_Part(same, whole, batch))
         return cls(layout, at, tuple(parts))
@@ -232,7 +232,8 @@ def _differences(left: _Side, right: _Side, schema: pa.Schema) -> Iterator[tuple
     if key == right.layout.key and {*key} <= {*schema.names} and _types(left, key) == _types(right, key):
         yield from _along_the_key(left, right, schema)
     elif left.nbytes + right.nbytes <= ROOM:
-        yield from _differing(*(Updates.concat([*side.pieces(schema)], schema, 1) for side in (left, right)))
+        one, other = (Updates.concat([*side.pieces(schema)], schema, 1) for side in (left, right))
+        yield from _differing(one, other)
     else:
         yield from _by_buckets(left, right, schema)
 
@@ -261,8 +262,8 @@ def _along_the_key(left: _Side, right: _Side, schema: pa.Schema) -> Iterator[tup
         return _counting(found, left.at, schema)
 
     for lower, upper in ranges(left.nbytes + right.nbytes, ROOM):
-        parts = [side.between(lower, upper, schema) for side in (left, right)]
-        yield from _differing(*parts, counted_in_both if shared else None)
+        mine, others = (side.between(lower, upper, schema) for side in (left, right))
+        yield from _differing(mine, others, counted_in_both if shared else None)
 
 
 def _distinct(rows: Rows) -> Rows:
@@ -279,7 +280,8 @@ def _by_buckets(left: _Side, right: _Side, schema: pa.Schema) -> Iterator[tuple[
         weights = np.concatenate([[0], np.cumsum(spill.weights)])
         cuts = np.searchsorted(weights, np.arange(0, int(weights[-1]) + ROOM, ROOM), side="right") - 1
         for cut in pairwise(sorted({0, *np.minimum(cuts, BUCKETS).tolist(), BUCKETS})):
-            yield from _differing(*(Updates.concat([*spill.read(port, cut)], schema, 1) for port in (0, 1)))
+            one, other = (Updates.concat([*spill.read(port, cut)], schema, 1) for port in (0, 1))
+            yield from _differing(one, other)
 
 
 def _differing(
