@@ -217,7 +217,8 @@ class Session(Closing):
         streams. Views that both have, with contents and with the same columns, go on with their history: the rows that
         are different come and go at the next time that is closed, for readers, subscriptions and sinks alike, which
         notice nothing else. Other views of the store end, and other views of the fork are new. SINKs of the store stay,
-        and sinks of a program go on. Spark's checkpoints in the fork's folder are copied.
+        and sinks of a program go on; temporary views and functions end. Spark's checkpoints in the fork's folder are
+        copied.
 
         Before that, streams of both are stopped, and the one that is behind closes the times that the other has closed.
         Feed both the same rows: what only this session has had is not in the fork (``an.compare`` tells). The fork is
@@ -232,6 +233,7 @@ class Session(Closing):
         Raises:
             StoreError: it is no fork of this session's store.
             PlanError: a SINK follows a view that ends or gets other columns, or the fork has SINKs of its own.
+            StatementError: a transaction is open.
             InputError: rows wait for a step; or a reader or a sink still needs history that the fork lacks.
             StorePlanError: the fork has views that it does not maintain, or other shards.
 

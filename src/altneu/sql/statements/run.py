@@ -161,7 +161,9 @@ class Statements:
 
         Raises:
             PlanError: a sink follows another view than those that go on.
+            StatementError: a transaction is open.
         """
+        self._outside("a swap")
         self.restore()
         for sink in (defined for defined in self.known.all.values() if defined.kind == "SINK"):
             view = self.definer.maintained(sink.stated(CreateSink).view, "CREATE SINK")
