@@ -21,6 +21,7 @@ from altneu.session import Session, Step
 from altneu.store import StoreCheck, check_store
 from altneu.store.release import __version__
 from altneu.streams import delta, iceberg, late_rows
+from altneu.views.comparing import compare
 from altneu.views.reader import Reader, read
 from altneu.views.trace import Trace
 from altneu.views.view import View
@@ -56,6 +57,7 @@ __all__ = [
     "cdc",
     "check_store",
     "col",
+    "compare",
     "delta",
     "errors",
     "feedback",

@@ -21,6 +21,7 @@ from altneu.engine.merging import merge
 from altneu.engine.reading import OnErrors, Time
 from altneu.engine.redefine import redefine
 from altneu.engine.replace import replace as replace_rows
+from altneu.engine.swapping import swap, swappable
 from altneu.errors import PlanError, ReadError
 from altneu.errors.extras import require
 from altneu.explain import Explained, Form, rendered
@@ -32,6 +33,7 @@ from altneu.runtime.interrupts import Lock
 from altneu.runtime.spark.jobs import Jobs
 from altneu.store import Location, Store
 from altneu.streams import Delta, Following, Iceberg, Status, Streams
+from altneu.streams.forking import forget_checkpoints, fork_store, swapped_streams
 from altneu.views.contents import summary
 from altneu.views.imported import Imported
 from altneu.views.peek import peek
@@ -147,6 +149,139 @@ class Session(Closing):
         for page in [*self._pages]:
             page.close()
         self._engine.close()
+
+    def fork(
+        self, path: Location, *, storage_options: Mapping[str, Any] | None = None, lease: float | str | None = "1 day"
+    ) -> Session:
+        """Make a copy of the store that shares its segments, and open it: another version can be built and compared.
+
+        The path may be an address; without ``storage_options`` those of the store count.
+
+        The fork has everything that the last commit has: views with their state, sources, definitions of statements,
+        positions of streams, and this session's settings; the views of this session are maintained in it. Rows that
+        wait for a step are not in it. From then on the two know nothing of each other: each has its own clock, takes
+        its own rows, and follows streams on by itself, from the same positions and with its own copies of Spark's
+        checkpoints in the store's folder; a stream with ``checkpoint=`` elsewhere begins in the fork with
+        ``restart=``. The fork has none of the SINKs that statements made, and a sink in a program is refused a target
+        that the store writes (docs/howto/blue_green.md).
+
+        For the time of the ``lease`` the fork retains the history of all that follows, as a reader would have it, so
+        that who follows the store's views can go on with them after ``swap``; None retains none.
+
+        Cost:   one hard link (on an object store a copy, inside it) for each segment, and one commit; nothing is
+                computed. Space is shared as long as neither has merged what both had.
+        Law:    the fork begins equal to the store, and what either does, or whether it is killed, changes nothing for
+                the other (tests/session/test_fork.py, tests/store/test_fork.py).
+
+        Raises:
+            StoreError: this session has no ``path``; or the folder has files already, or is on another file system.
+
+        >>> import altneu as an, tempfile
+        >>> orders = an.source("orders", "item string, price long", keep=True)
+        >>> place = tempfile.TemporaryDirectory()
+        >>> session = an.Session(path=f"{place.name}/blue")
+        >>> totals = session.maintain("totals", orders.group_by("item").agg(total="sum(price)"))
+        >>> session.insert("orders", [("tea", 3), ("tea", 4)])
+        >>> _ = session.advance()
+        >>> with session.fork(f"{place.name}/green") as green:
+        ...     dearest = orders.group_by("item").agg(total="max(price)")
+        ...     green_totals = green.maintain("totals", dearest, replace=True)
+        ...     _ = green.advance()
+        ...     totals.to_pylist(), green_totals.to_pylist()
+        ([('tea', 7)], [('tea', 4)])
+        >>> session.close()
+        >>> place.cleanup()
+        """
+        with self._engine.lock:
+            self._engine.check_open()
+            store = swappable(self._engine)
+            fork_store(store.folder, path, lease=lease, to_options=storage_options or {})
+            settings, collections = self._engine.settings, self._engine.catalogue.collections
+            fork = Session(path=path, storage_options=storage_options, **settings)
+            try:
+                if fork._engine.definitions:
+                    fork.statements.restore()
+                for name, collection in collections.items():
+                    if name in fork.views_stored and name not in fork.views:
+                        contents = name not in self._engine.catalogue.changes_only
+                        fork._engine.maintain(name, collection, trust_functions=True, contents=contents)
+            except BaseException:
+                fork.close()
+                raise
+        return fork
+
+    def swap(self, fork: Session) -> None:
+        """Let a fork of this session's store take its place: this session goes on with the views of the fork.
+
+        In one commit the store gets the state of the fork: its views, sources, definitions, and the positions of its
+        streams. Views that both have, with contents and with the same columns, go on with their history: the rows that
+        are different come and go at the next time that is closed, for readers, subscriptions and sinks alike, which
+        notice nothing else. Other views of the store end, and other views of the fork are new. SINKs of the store stay,
+        and sinks of a program go on; temporary views and functions end. Spark's checkpoints in the fork's folder are
+        copied.
+
+        Before that, streams of both are stopped, and the one that is behind closes the times that the other has closed.
+        Feed both the same rows: what only this session has had is not in the fork (``an.compare`` tells). The fork is
+        closed; its folder is not needed any more. Follow streams again afterwards; views that this session did not
+        maintain yet need not be maintained before, unless the fork's clock is ahead.
+
+        Cost:   a link for each segment of the fork; of views that go on the contents of both are read once; one commit
+                with the whole state. Their contents are stored apart from the state of operators from then on.
+        Law:    killed anywhere, the store is as before or has the state of the fork, and every sink ends equal to its
+                view (tests/session/test_swap.py).
+
+        Raises:
+            StoreError: it is no fork of this session's store.
+            PlanError: a SINK follows a view that ends or gets other columns, or the fork has SINKs of its own.
+            StatementError: a transaction is open.
+            InputError: rows wait for a step; or a reader or a sink still needs history that the fork lacks.
+            StorePlanError: the fork has views that it does not maintain, or other shards.
+
+        >>> import altneu as an, tempfile
+        >>> orders = an.source("orders", "item string, price long", keep=True)
+        >>> place = tempfile.TemporaryDirectory()
+        >>> session = an.Session(path=f"{place.name}/blue")
+        >>> totals = session.maintain("totals", orders.group_by("item").agg(total="sum(price)"))
+        >>> session.insert("orders", [("tea", 3), ("tea", 4), ("jam", 5)])
+        >>> _ = session.advance()
+        >>> changes = totals.subscribe(snapshot=False)
+        >>> green = session.fork(f"{place.name}/green")
+        >>> green_totals = green.maintain(
+        ...     "totals", orders.group_by("item").agg(total="max(price)"), replace=True
+        ... )
+        >>> _ = green.advance()
+        >>> an.compare(totals, green_totals, at=(0, 1)).num_rows
+        2
+        >>> session.swap(green)
+        >>> _ = session.advance()
+        >>> for table in changes:
+        ...     print(table.to_pylist())
+        [{'item': 'tea', 'total': 7, 'time': 2, 'diff': -1}, {'item': 'tea', 'total': 4, 'time': 2, 'diff': 1}]
+        >>> session.close()
+        >>> place.cleanup()
+        """
+        if fork is self or not hasattr(fork, "_engine"):
+            raise PlanError(f"swap needs a session on a fork of this one's store, got {fork!r:.200}")
+        for one in (self, fork):
+            one._streams.stop()
+        with self._engine.lock, fork._engine.lock:
+            engine, theirs = self._engine, fork._engine
+            for each in (engine, theirs):
+                each.check_open()
+            before = self.statements if engine.definitions else None
+            swap(
+                engine,
+                theirs,
+                lambda mine, other: swapped_streams(mine, other, theirs.streams_stored),
+                lambda going_on: None if before is None else before.refuse_ending_sinks(going_on),
+            )
+            if before is not None:
+                before.detach()
+            self._statements, self._described, self._streams = None, None, Streams(engine)
+            fork.close()
+            forget_checkpoints(swappable(engine).folder, engine.streams_stored)
+            if engine.definitions:
+                self.statements.restore()
 
     @property
     def lock(self) -> Lock:

@@ -10,6 +10,7 @@ import tempfile
 import time as clock
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -98,6 +99,7 @@ from altneu.store import (
     Location,
     MemoryStore,
     Store,
+    fork_of,
     lease_end,
     lease_seconds,
     least_since,
@@ -187,6 +189,13 @@ class Engine(Closing):
 
             self._choose_placement()
             self.executor = SparkExecutor(self.spark, self.shards, self.placement, self._memory)
+        self._begin()
+        self.subscribers = Subscribers()
+        self._mark: Mark | None = None  # while a step is computed
+        self._closed = False
+
+    def _begin(self) -> None:
+        """Begin with what the journal knows: no view is maintained yet."""
         self.catalogue = Catalogue(self.journal, self.lattice, check_functions=self.check_functions)
         self.table.layouts = self.plan.arranged
         self.pending = Inputs()
@@ -197,10 +206,22 @@ class Engine(Closing):
         self._call = 0
         self.inspections = Inspections(self.lattice)
         self.measured = Measurements()
-        self.subscribers = Subscribers()
         self.past = History()
-        self._mark: Mark | None = None  # while a step is computed
-        self._closed = False
+
+    @contextmanager
+    def beginning_anew(self) -> Iterator[None]:
+        """A context that begins with what the store has now; if nothing is committed in it, all is as before."""
+        before, number = {**self.__dict__}, self.store.number
+        try:
+            self.journal = Journal(self.store, self.lattice)
+            self._open_joins = set()
+            self._begin()
+            yield
+        except BaseException:
+            if self.store.number == number:
+                self.__dict__.clear()
+                self.__dict__.update(before)
+            raise
 
     @cached_property
     def lacking(self) -> str | None:
@@ -303,6 +324,13 @@ class Engine(Closing):
     def declared(self) -> Mapping[str, ir.Source]:
         """The sources that the maintained views read, and those whose rows are stored."""
         return self.catalogue.sources
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments with which another session computes and retains as this one does."""
+        names = ("spark", "placement", "retain", "retain_events", "check_functions")
+        effort = self._idle.effort if self._idle else 0
+        return {name: getattr(self, name) for name in names} | {"memory": self._memory, "idle_merge_effort": effort}
 
     # views ------------------------------------------------------------------------------------------------------------
 
@@ -1132,6 +1160,11 @@ class Engine(Closing):
     def history_id(self, name: str) -> str:
         """The id of a view's history: that of the store, and the commit that added the view."""
         return f"{self.store_id}/{self.journal.views[name].get('added', 0)}"
+
+    @property
+    def forked_from(self) -> AbstractSet[str]:
+        """The ids of the stores of which the session's store is a fork."""
+        return frozenset(fork_of(self.journal.store.state)["of"])
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Retain the history after a time for an external reader, under a name, while its lease is valid."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -198,6 +199,10 @@ class Readings(StateOfViews, Protocol):
     def history_id(self, name: str) -> str:
         """An id of the history of a view: that of the store, and the commit that added the view."""
 
+    @property
+    def forked_from(self) -> AbstractSet[str]:
+        """The ids of the stores of which the store is a fork."""
+
     def frontier(self, name: str) -> Antichain:
         """The times at which a view may change again."""
 
@@ -289,6 +294,11 @@ class Followed:
     def history_id(self) -> str:
         """An id of the view's history, which differs from that of another view that had its name."""
         return self._readings.history_id(self.name)
+
+    @property
+    def forked_from(self) -> AbstractSet[str]:
+        """The ids of the stores of which the view's is a fork."""
+        return self._readings.forked_from
 
     @property
     def known(self) -> Known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -57,7 +58,7 @@ def redefine(engine: Engine, views: Mapping[str, Collection], joins: Joins = "au
                 catalogue.check_sources(collection)
                 nodes[name], choices[name] = catalogue.best(name, collection, joins)
         if nodes:
-            _redefine(engine, {name: views[name] for name in nodes}, nodes, choices)
+            replan(engine, {name: views[name] for name in nodes}, nodes, choices)
         return [*nodes]
 
 
@@ -111,14 +112,24 @@ def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{f.name} {f.type}" for f in schema)
 
 
-def _redefine(
-    engine: Engine, collections: Mapping[str, Collection], nodes: Mapping[str, ir.Node], choices: Mapping[str, Choices]
+def replan(
+    engine: Engine,
+    collections: Mapping[str, Collection],
+    nodes: Mapping[str, ir.Node],
+    choices: Mapping[str, Choices],
+    elsewhere: Mapping[str, tuple[str, Layout]] = MappingProxyType({}),
 ) -> None:
+    """Give views these plans, and commit it.
+
+    Of views whose contents are ``elsewhere``, in an arrangement of that name and layout, the history is that one's, and
+    what they have is what they become.
+    """
     journal, catalogue, table, old = engine.journal, engine.catalogue, engine.table, engine.plan
-    own, former = contents_of(engine, nodes)
+    own, former = contents_of(engine, nodes, elsewhere)
     plan = catalogue.lowered(engine.shards, more={**nodes}, own=own)
     layouts = table.layouts
     table.layouts = {**layouts, **{one.arrangement: one.layout for one in former.values()}, **plan.arranged}
+    table.layouts |= dict(one.present for one in former.values() if one.present is not None)
     try:
         with journal.undoing():
             existing = journal.existing()
@@ -138,6 +149,7 @@ def _redefine(
             states = {view: {*journal.views[view]["arrangements"]} for view in others}
             waiting = (states[view] for view in others if view not in nodes)
             gone = {*old.arrangements}.union(*(states[view] for view in nodes)) - {*plan.arrangements}.union(*waiting)
+            gone |= {contents for contents, _ in elsewhere.values()}
             interrupts.check()
             with interrupts.deferred():
                 for collection in collections.values():
@@ -153,15 +165,17 @@ def _redefine(
         raise
 
 
-def contents_of(engine: Engine, nodes: Mapping[str, ir.Node]) -> tuple[dict[str, Own], dict[str, Former]]:
+def contents_of(
+    engine: Engine, nodes: Mapping[str, ir.Node], elsewhere: Mapping[str, tuple[str, Layout]] = MappingProxyType({})
+) -> tuple[dict[str, Own], dict[str, Former]]:
     """The arrangements of the contents that views have from now on, and by the names of these what they had."""
     own, former = dict[str, Own](), dict[str, Former]()
     for name, node in nodes.items():
         known = _known(engine, name)
-        contents = known.ports.contents
-        layout = known.layouts[contents]
+        now = known.ports.contents, known.layouts[known.ports.contents]
+        contents, layout = elsewhere.get(name, now)
         own[name] = Own(f"{name}, plan {_number(engine, name)}", layout.key, _wider(layout.schema, node.schema))
-        former[own[name].arrangement] = Former(contents, layout, engine.lower)
+        former[own[name].arrangement] = Former(contents, layout, engine.lower, now if name in elsewhere else None)
     return own, former
 
 

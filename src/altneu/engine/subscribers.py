@@ -58,6 +58,11 @@ class Subscribers:
             return None
         return min((s.since for s in (*self._pushed, *self._pulled) if not s.closed), default=None)
 
+    @property
+    def views(self) -> list[str]:
+        """The views that are followed."""
+        return [s.name for s in (*self._pushed, *self._pulled) if not s.closed]
+
     def deliver(self, note: str) -> None:
         """Give each what has been closed since.
 

@@ -40,11 +40,15 @@ class Stored:
 
 @dataclass(frozen=True)
 class Former:
-    """The former contents of a view that is redefined: from ``time`` on they are those of its plan."""
+    """The former contents of a view that is redefined: from ``time`` on they are those of its plan.
+
+    ``present`` is the arrangement that has those already, and its layout, if one has.
+    """
 
     arrangement: str
     layout: Layout
     time: int
+    present: tuple[str, Layout] | None = None
 
 
 @dataclass
@@ -98,9 +102,11 @@ class _Cutter:
         if loop := self.plan.loop_around(node.scope):
             inside = self.loops[loop]
             return [p.node for j in inside for p in self.plan.nodes[j].inputs if p.node not in inside]
-        if self._is_stored(i) or (
-            not self.plan.has_moments(node)
-            and (self._is_readable(node) or i in self.readers or self.wider(i) is not None)
+        former = self._former(node)
+        if self._is_stored(i) or (former is not None and former.present is not None):
+            return []
+        if not self.plan.has_moments(node) and (
+            self._is_readable(node) or i in self.readers or self.wider(i) is not None
         ):
             return []
         return [p.node for p in node.inputs]
@@ -127,14 +133,25 @@ class _Cutter:
         assert node.operation.keeps is not None
         return self.add(replace(node, operation=ArrangeOp(*node.operation.keeps)), (Port(rows),))
 
+    def _former(self, node: PhysicalNode) -> Former | None:
+        """What a view had whose contents a node arranges from now on."""
+        operation = node.operation
+        return self.former.get(operation.arrangement) if isinstance(operation, ArrangeOp) else None
+
     def _redefined(self, node: PhysicalNode, former: Former) -> int:
         """Arrange what a view's plan makes less what the view had, as a change at the next time."""
         scope, schema = node.scope, former.layout.schema
-        parts = list[Port]()
-        for port in node.inputs:
-            if (made := self.made[port.node]) is not None:
-                rows = PhysicalNode(FromOp(former.time), (), 0, node.schema, label="from now on", scope=scope)
-                parts.append(Port(self.add(rows, (Port(made, port.output),))))
+        parts, made = list[Port](), list[Port]()
+        if former.present is not None:
+            name, layout = former.present
+            there = PhysicalNode(ReadOp(name), (), 0, layout.schema, label="read contents", scope=scope)
+            made.append(Port(self.add(there, ())))
+        else:
+            inputs = [(self.made[port.node], port.output) for port in node.inputs]
+            made += [Port(number, output) for number, output in inputs if number is not None]
+        for port in made:
+            rows = PhysicalNode(FromOp(former.time), (), 0, node.schema, label="from now on", scope=scope)
+            parts.append(Port(self.add(rows, (port,))))
         read = PhysicalNode(ReadOp(former.arrangement), (), 0, schema, label="read former contents", scope=scope)
         gone = PhysicalNode(FromOp(former.time, gone=True), (), 0, schema, label="less", scope=scope)
         parts.append(Port(self.add(gone, (Port(self.add(read, ())),))))
@@ -150,8 +167,8 @@ class _Cutter:
         operation = node.operation
         if self._is_stored(i):
             return self._read_stored(node)
-        if isinstance(operation, ArrangeOp) and operation.arrangement in self.former:
-            return self._redefined(node, self.former[operation.arrangement])
+        if (former := self._former(node)) is not None:
+            return self._redefined(node, former)
         moments = self.plan.has_moments(node)  # nothing keeps what was there at a moment: it is made again
         if isinstance(operation, ArrangeOp) and operation.arrangement in self.existing:
             if not moments and not operation.is_released:  # that has nothing: it is passed on again
@@ -310,6 +327,7 @@ def hydration_plan(
         if isinstance(o := plan.nodes[i].operation, ArrangeOp) and n in cutter.read
     }
     layouts |= {one.arrangement: one.layout for one in former.values()}
+    layouts |= dict(one.present for one in former.values() if one.present is not None)
     if stored is not None:
         layouts[stored.arrangement] = stored.layout
     nodes, schedule = scheduled(cutter.nodes, plan.scopes)

@@ -17,7 +17,7 @@ from altneu.engine.subscription import Subscription
 from altneu.errors import HistoryGoneError, SinkError, UnknownColumnError
 from altneu.order import Epoch
 from altneu.runtime.read import negatives
-from altneu.store import LocalFolder
+from altneu.store import LocalFolder, root_of
 from altneu.trace.update import Updates, consolidate
 from altneu.types import type_name
 from altneu.views.view import followed
@@ -166,6 +166,11 @@ class Sink(ABC):
             return
         if before.view != mine.view:
             raise SinkError(f"{self.where} holds view {before.view!r}, not {mine.view!r}; choose another target")
+        if root_of(before.store) in self.followed.forked_from:
+            raise SinkError(
+                f"{self.where} is written by the store of which this one is a fork; choose another target, or swap the "
+                "fork in (session.swap), and the target goes on"
+            )
         if self.mode == "append" and before.store != mine.store:
             raise SinkError(
                 f"{self.where} holds the changes of another store, or of another view with this name; choose another "

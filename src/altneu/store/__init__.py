@@ -7,6 +7,18 @@
 from altneu.store.base import CommitInfo, Store, Vacuumed
 from altneu.store.directory import DirectoryStore
 from altneu.store.folder import Folder, LocalFolder
+from altneu.store.fork import (
+    FORK,
+    STREAMS,
+    State,
+    fork_of,
+    in_other_names,
+    make_fork,
+    named_blobs,
+    renamed,
+    root_of,
+    share_segments,
+)
 from altneu.store.leases import HeldLease, Lease, Leases, lease_end, lease_seconds, least_commit, least_since
 from altneu.store.locate import Location, folder_of
 from altneu.store.lock import holder_of
@@ -19,6 +31,8 @@ from altneu.store.survey import StoreCheck, check_store
 from altneu.store.windows import read_between, read_blocks
 
 __all__ = [
+    "FORK",
+    "STREAMS",
     "Admitted",
     "CommitInfo",
     "DirectoryStore",
@@ -34,6 +48,7 @@ __all__ = [
     "SegmentRef",
     "SegmentWriter",
     "Snapshot",
+    "State",
     "Store",
     "StoreCheck",
     "StoreReader",
@@ -42,14 +57,21 @@ __all__ = [
     "check_store",
     "folder_of",
     "forget_segments",
+    "fork_of",
     "holder_of",
+    "in_other_names",
     "lease_end",
     "lease_seconds",
     "least_commit",
     "least_since",
+    "make_fork",
+    "named_blobs",
     "open_segment",
     "read_between",
     "read_blocks",
+    "renamed",
+    "root_of",
+    "share_segments",
     "vacuum_store",
     "write_segment",
 ]

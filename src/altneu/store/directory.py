@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from altneu.store.commit import Commit
 from altneu.store.folder import Folder, is_unfinished
 from altneu.store.identity import FILE, FORMAT, make_identity, read_identity, take_up
 from altneu.store.leases import Lease, Leases
-from altneu.store.ledger import Change
+from altneu.store.ledger import Change, Ledger
 from altneu.store.locate import Location, folder_of
 from altneu.store.lock import Writer
 from altneu.store.log import CommitLog
@@ -27,7 +28,7 @@ from altneu.store.references import Json, SegmentRef
 from altneu.store.segments import Verify, open_segment, write_segment
 
 CHECKPOINT_EVERY = 50
-_FOLDERS = ("log", "segments", "scratch", "readers")
+FOLDERS = ("log", "segments", "scratch", "readers")
 _ADVICE = (
     "recover=True opens the store at the last complete commit and quarantines everything after it; "
     "altneu.check_store(path) reports all damage beforehand"
@@ -102,11 +103,11 @@ class DirectoryStore(Store):
             raise StoreError(f"there is no store in {folder.where()}; leave out create=False to create one")
         folder = folder.probed()
         if folder.has(FILE):
-            for name in _FOLDERS[1:]:  # what is empty is lost by some who copy, and the first stores had no readers
+            for name in FOLDERS[1:]:  # what is empty is lost by some who copy, and the first stores had no readers
                 folder.child(name).make()
         else:
-            _make_folders(folder)
-        for name in _FOLDERS:
+            make_folders(folder)
+        for name in FOLDERS:
             folder.child(name).check()
         writer = folder.writer()
         try:
@@ -192,6 +193,36 @@ class DirectoryStore(Store):
         if whole:
             self._checkpoint = number
 
+    @property
+    def checksums(self) -> dict[str, str]:
+        """The names of the segments that the state names, by their checksums."""
+        return {ref.checksum: name for name, ref in self._ledger.segments.items()}
+
+    @contextmanager
+    def replacing(self, state: Mapping[str, Json], blobs: Mapping[str, memoryview]) -> Iterator[None]:
+        """A context in which the store has another state, which its first commit makes that of the log.
+
+        That commit is a checkpoint, so that the change is atomic; without one, the state is as before at the end. Its
+        segments are in the folder already (``share``).
+
+        Raises:
+            StoreCorruptError: a segment that the state names is missing.
+        """
+        with self._mutex:
+            self._settle()
+            before, number, checkpoint = self._ledger, self._number, self._checkpoint
+            ledger = Ledger()
+            ledger.apply(ledger.prepare(state, (), blobs))
+            self._require(ledger.segments.values())
+            if self.durable:
+                self._segments.sync()
+            self._ledger, self._checkpoint = ledger, number - self._checkpoint_every
+            try:
+                yield
+            finally:
+                if self._number == number:
+                    self._ledger, self._checkpoint = before, checkpoint
+
     def leases(self) -> list[Lease]:
         """The leases of readers.
 
@@ -258,14 +289,19 @@ class DirectoryStore(Store):
         self._writer.release()
 
 
-def _make_folders(folder: Folder) -> None:
+def make_folders(folder: Folder, besides: Collection[str] = ()) -> None:
+    """Make the folders of a new store.
+
+    Raises:
+        StoreError: there are other files, ``besides`` some.
+    """
     there = folder.names()
-    strangers = {name for name in there if not is_unfinished(name)} - {*_FOLDERS, ASIDE, "lock", FILE}
+    strangers = {name for name in there if not is_unfinished(name)} - {*FOLDERS, *besides, ASIDE, "lock", FILE}
     if strangers and FILE not in there:
         raise StoreError(
             f"{folder.where()} contains other files ({min(strangers)}, …); choose an empty folder for a new store"
         )
-    for name in _FOLDERS:
+    for name in FOLDERS:
         folder.child(name).make()
 
 
@@ -274,7 +310,10 @@ def _identity(folder: Folder) -> tuple[int, str]:
     if not folder.has(FILE):
         if any(name.endswith(".commit") for name in folder.child("log").names()):
             where = folder.where(FILE)
-            raise StoreCorruptError(f"{where} is missing, but there are commits; put it back from a copy of the store")
+            raise StoreCorruptError(
+                f"{where} is missing, but there are commits; put it back from a copy of the store, or, if a fork into "
+                "this folder was interrupted, fork again"
+            )
         make_identity(folder)
         folder.sync()
         folder.sync_parent()

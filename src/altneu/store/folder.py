@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from altneu.errors import StoreCorruptError
+from altneu.errors import StoreCorruptError, StoreError
 from altneu.store.files import (
     TEMPORARY,
     checksum_of,
     clear_temporaries,
+    missing,
     naming,
     put,
     regular_size,
@@ -40,6 +42,11 @@ class Folder(ABC):
     """
 
     locks: ClassVar[bool]  # whether one writer shuts out all others, or only learns at a commit that it lost
+
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        """The settings of the file system, which may contain secrets; a local disk has none."""
+        return {}
 
     @abstractmethod
     def where(self, name: str = "") -> str:
@@ -112,6 +119,17 @@ class Folder(ABC):
     @abstractmethod
     def move(self, name: str, to: Self) -> None:
         """Move a file to another folder of the same file system."""
+
+    @abstractmethod
+    def share(self, name: str, to: Folder, called: str) -> None:
+        """Have a file of this folder in another one too, under a name: each may remove it for itself.
+
+        On a local disk both are one file; an object store copies it, without a byte coming here. Nothing happens if
+        the other folder has a file of that name, which must then be the same one.
+
+        Raises:
+            StoreError: the other folder is on another file system.
+        """
 
     @abstractmethod
     def clear_unfinished(self) -> None:
@@ -215,6 +233,23 @@ class LocalFolder(Folder):
         with naming(self.path / name, "move"):
             (self.path / name).rename(to.path / name)
 
+    def share(self, name: str, to: Folder, called: str) -> None:
+        """A second link to a file."""
+        path = self.path / name
+        if not isinstance(to, LocalFolder):
+            raise other_file_system(self, to)
+        with naming(path, "link"):
+            try:
+                os.link(path, to.path / called, follow_symlinks=False)
+            except FileExistsError:
+                pass
+            except FileNotFoundError:
+                raise missing(path) from None
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                raise other_file_system(self, to) from error
+
     def clear_unfinished(self) -> None:
         clear_temporaries(self.path)
 
@@ -231,6 +266,14 @@ class LocalFolder(Folder):
 
     def spoiled(self, ref: SegmentRef) -> bool:
         return False
+
+
+def other_file_system(folder: Folder, other: Folder) -> StoreError:
+    """The error about two folders that cannot share files."""
+    return StoreError(
+        f"{other.where()} is on another file system than {folder.where()}, so they cannot share files; choose a folder "
+        "on the same one"
+    )
 
 
 def check_size(path: Path, ref: SegmentRef) -> None:

@@ -170,6 +170,17 @@ class Snapshot(Store):
         super().__init__(ledger, commit.number if commit else 0, commit.frontier if commit else None)
         self._root = log.root
         self._folder, self._segments, self._log = folder, folder.child("segments"), log
+        self.digest = commit.digest if commit else log.root
+
+    @property
+    def folder(self) -> Folder:
+        """The store's address."""
+        return self._folder
+
+    @property
+    def segments(self) -> Mapping[str, SegmentRef]:
+        """The segments that the state names, by their names."""
+        return MappingProxyType(self._ledger.segments)
 
     @property
     def segment_directory(self) -> Folder:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from altneu.errors import StoreCorruptError, StoreError, StoreInDoubtError
 from altneu.store.cache import SegmentCache, segment_cache
 from altneu.store.files import missing
-from altneu.store.folder import Data, Folder
+from altneu.store.folder import Data, Folder, other_file_system
 from altneu.store.lock import UnlockedWriter, Writer
 from altneu.store.references import SegmentRef
 
@@ -57,6 +57,10 @@ class RemoteFolder(Folder):
 
     def _at(self, name: str) -> str:
         return f"{self.path}/{name}" if name else self.path
+
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        return dict(self.filesystem.storage_options)
 
     def where(self, name: str = "") -> str:
         return str(self.filesystem.unstrip_protocol(self._at(name)))
@@ -240,6 +244,13 @@ class RemoteFolder(Folder):
         with self._naming(name, "move"):
             self.filesystem.cp_file(self._at(name), to._at(name))  # of this class
             self.filesystem.rm_file(self._at(name))
+
+    def share(self, name: str, to: Folder, called: str) -> None:
+        """A copy that the object store makes; the local copy, which is named by its checksum, serves both."""
+        if not isinstance(to, RemoteFolder) or to.filesystem != self.filesystem:
+            raise other_file_system(self, to)
+        with self._naming(name, "copy"):
+            self.filesystem.cp_file(self._at(name), to._at(called))  # of this class
 
     def clear_unfinished(self) -> None:
         """Nothing to do: there are no unfinished files."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from altneu.errors import StreamError
-from altneu.store import LocalFolder, Store
+from altneu.store import STREAMS, LocalFolder, Store
 from altneu.streams.record import REWIND, Record
 
 if TYPE_CHECKING:
@@ -53,13 +53,20 @@ class Called:
         return plan_of(self._spark, self._folder, batch)
 
 
-def folder_of(store: Store, scratch: str | None, checkpoint: str | None, name: str) -> str:
+def own_name(name: str) -> str:
+    """The name of a stream's folder; without a point in it."""
+    return quote(name, safe="").replace(".", "%2E")
+
+
+def folder_of(store: Store, scratch: str | None, checkpoint: str | None, name: str, query: str | None = None) -> str:
     """The folder of a stream's checkpoint: in the folder given, or in that of the store.
+
+    A checkpoint that came with a fork has the id of its ``query`` in its name.
 
     Raises:
         StreamError: the store is not in a local folder.
     """
-    own = quote(name, safe="").replace(".", "%2E")
+    own = own_name(name)
     if checkpoint is not None:
         return f"{checkpoint.rstrip('/')}/{own}"
     if scratch is not None:
@@ -69,7 +76,8 @@ def folder_of(store: Store, scratch: str | None, checkpoint: str | None, name: s
         raise StreamError(
             "the store is not in a local folder: give a folder for the streams' checkpoints, checkpoint=..."
         )
-    return f"file:{folder.path}/streams/{own}"
+    forked = f"{own}.{query}"
+    return f"file:{folder.path}/{STREAMS}/{forked if (folder.path / STREAMS / forked).is_dir() else own}"
 
 
 def plan_of(spark: SparkSession, folder: str, batch: int) -> str | None:

@@ -128,7 +128,7 @@ class Streams:
         if checkpoint_base is None and not store.durable and self._scratch is None:
             self._scratch = tempfile.TemporaryDirectory(prefix="altneu-streams-")
         scratch = None if store.durable or self._scratch is None else self._scratch.name
-        return checkpoint.folder_of(store, scratch, checkpoint_base, stream.name)
+        return checkpoint.folder_of(store, scratch, checkpoint_base, stream.name, stream.record.query)
 
     def unfollow(self, name: str) -> None:
         """Forget the position of a stream."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
@@ -34,7 +35,7 @@ from altneu.runtime.stored import (
     session_in,
     views_in,
 )
-from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, lease_end, lease_seconds
+from altneu.store import Lease, Location, SegmentRef, Snapshot, StoreReader, fork_of, lease_end, lease_seconds
 from altneu.trace.batch import Layout
 from altneu.trace.update import Updates
 from altneu.views.contents import summary
@@ -296,6 +297,11 @@ class StoreReadings(Closing):
         """The id of a view's history: that of the store, and the commit that added the view."""
         self._commit_views.described(name)
         return f"{self.store_id}/{self._commit_views.views[name].get('added', 0)}"
+
+    @property
+    def forked_from(self) -> AbstractSet[str]:
+        """The ids of the stores of which this store is a fork."""
+        return frozenset(fork_of(self._commit_views.snapshot.state)["of"])
 
     def keep_for(self, name: str, since: int, lease: float | str) -> None:
         """Keep the history after a time for an external reader, under a name, while its lease is valid."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection as Names
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -15,7 +16,7 @@ from altneu.engine.aside import Aside
 from altneu.engine.engine import Engine
 from altneu.engine.reading import Time
 from altneu.engine.replace import replace
-from altneu.errors import AltneuError, StatementError
+from altneu.errors import AltneuError, PlanError, StatementError
 from altneu.explain import Explained, rendered
 from altneu.expressions.construct import literal
 from altneu.expressions.literals import literal_sql
@@ -154,6 +155,29 @@ class Statements:
         """Restore the definitions of the store."""
         with self._engine.lock:
             self.definer.restore()
+
+    def refuse_ending_sinks(self, going_on: Names[str]) -> None:
+        """Refuse to let a view end that a sink follows; before that, what is defined is restored.
+
+        Raises:
+            PlanError: a sink follows another view than those that go on.
+            StatementError: a transaction is open.
+        """
+        self._outside("a swap")
+        self.restore()
+        for sink in (defined for defined in self.known.all.values() if defined.kind == "SINK"):
+            view = self.definer.maintained(sink.stated(CreateSink).view, "CREATE SINK")
+            if view not in going_on:
+                raise PlanError(
+                    f"the SINK {sink.name} follows view {view!r}, which the fork does not have with the same columns: "
+                    f"DROP SINK {sink.name} first"
+                )
+
+    def detach(self) -> None:
+        """Let go of sinks, which others go on with."""
+        for defined in self.known.all.values():
+            if defined.attached is not None:
+                defined.attached.close()
 
     def _done(self, statement: Statement) -> Answer:
         if self._failed is not None and not (isinstance(statement, Transaction) and statement.word != "BEGIN"):
