@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.expressions.cases_of_csv import CSV
 from tests.expressions.cases_of_documents import JSON
 from tests.expressions.cases_of_texts import ENCODINGS, FORMATS, HASHES, MAPS, NUMBER_FORMATS, TIMES, VECTORS, WORDS
 
@@ -630,6 +631,7 @@ GROUPS = {
     "words": WORDS,
     "maps": MAPS,
     "json": JSON,
+    "csv": CSV,
     "hashes": HASHES,
     "formats": FORMATS,
     "times": TIMES,

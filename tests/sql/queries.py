@@ -154,6 +154,27 @@ WINDOWS = [
     "select a, x from (select a, x, rank() over (order by x) r from t) where r <= 0 or r <= null",
     "select b, s.r from t, lateral (select rank() over (order by y) r from u where u.a = t.a) s",
     "select max(r) m, a from (select a, rank() over (partition by a order by x) r from t) group by a",
+    "select a, x, counter_diff(x) over (partition by a order by p, x) d from t where x >= 0 and p is not null",
+    (
+        "select b, x, counter_diff(x, cast('2020-01-01' as timestamp) + make_dt_interval(0, 0, cast(x div 9 as int))) "
+        "over (partition by b order by x) d from t where x >= 0"
+    ),
+]
+TIMES = [
+    f"select {key} unix_seconds(session_window.end) z, count(*) n, sum(a) s from (select a, b, "
+    f"timestamp_seconds(x) at from t) group by {key} session_window(at, '{gap}')"
+    for key, gap in (("", "2 seconds"), ("b,", "5 seconds"), ("a % 2,", "1 month"), ("b,", "-1 second"))
+]
+TIMES += [
+    "select b, session_window(timestamp_seconds(x), '1 second').end > '1970-01-01 00:00:11' w from t",
+    (
+        "select cast(window_time(w) as string) z, n from (select session_window w, count(*) n from (select "
+        "timestamp_seconds(x) at from t) group by session_window(at, '3 seconds'))"
+    ),
+    (
+        "select cast(window_time(window) as string) z, n from (select window, count(*) n from t group by "
+        "window(timestamp_seconds(x), '10 seconds'))"
+    ),
 ]
 CLAUSES = [
     "select t.a, x, y from t left join u on t.a = u.a and u.y > (select min(y) from u)",
@@ -199,7 +220,7 @@ CLAUSES = [
     "from t |> select a, b, x |> pivot (sum(x) for b in ('p', 'q')) |> unpivot (v for n in (p, q))",
     "values (1, 'a'), (2, 'b') |> select col1 as k |> aggregate max(k) as m",
 ]
-ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS, *CLAUSES]
+ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS, *TIMES, *CLAUSES]
 
 
 def rows(name, rng, count):

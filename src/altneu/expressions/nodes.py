@@ -223,6 +223,9 @@ def _refused_alias(self: TreeBuilder, node: exp.Expr) -> Expr:
 FUNCTION = "function"
 """The argument of a call in a tree that is the function of a user: its ``over`` makes the call's expression."""
 
+MOMENT = "#moment"
+"""A function that is not a name that a text can call: a time as window functions of time take it."""
+
 NODES: dict[type[exp.Expr], Callable[[TreeBuilder, Any], Expr]] = {
     exp.Column: _column,
     exp.Identifier: _identifier,
@@ -351,6 +354,11 @@ def _elt(args: Sequence[Expr]) -> Expr:
     return call("case", [*branches, failed])
 
 
+def _moment(args: Sequence[Expr]) -> Expr:
+    """A timestamp without a time zone as it is, anything else as a timestamp."""
+    return args[0] if args[0].type == T.TIMESTAMP_NTZ else cast(args[0], T.TIMESTAMP)
+
+
 def _assert_true(args: Sequence[Expr]) -> Expr:
     message = args[1] if len(args) > 1 else Literal(f"{args[0].text!r} is not true!", T.STRING)
     return call("case", [args[0], Literal(None, T.NULL), call("raise_error", [message])])
@@ -414,6 +422,7 @@ SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
     "position": _locate,
     "struct": _struct,
     "#update_field": _update_field,  # not a name that a text can call
+    MOMENT: _written_as(MOMENT, 1, 1, _moment),
     "update_time": _update_time,
     "ltrim": _one_sided_trim("ltrim"),
     "rtrim": _one_sided_trim("rtrim"),

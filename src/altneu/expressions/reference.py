@@ -39,6 +39,11 @@ _ELSEWHERE = (
     ("stack(n, a, b, …)", "The values as n rows with columns col0, col1 …, in SELECT, in FROM or in LATERAL VIEW."),
     ("range([start, ]end[, step])", "Rows of whole numbers, in FROM."),
     ("window(t, duration[, slide[, start]])", "The window of time of a row, in GROUP BY."),
+    (
+        "session_window(t, gap)",
+        "The session of a row, in GROUP BY: from its first row's time to its last row's and the gap after that. A row "
+        "that comes within the gap, or when it ends, continues the session. The gap is a constant.",
+    ),
     ("grouping(a), grouping_id(a, …)", "Which keys a row of GROUP BY ROLLUP, CUBE or GROUPING SETS is not grouped by."),
     ("nullif(a, b)", "NULL where a = b, else a."),
     ("between(a, b, c)", "`a >= b AND a <= c`."),
