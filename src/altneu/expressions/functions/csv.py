@@ -313,22 +313,32 @@ def to_csv(call: Call, a: Vector, *more: Vector) -> Vector:  # noqa: ARG001 -- t
     texts: list[str | None] = []
     for present, *cells in zip(array.is_valid().to_pylist(), *columns, strict=True):
         nothing = not cells or (len(cells) == 1 and cells[0] is None and not null)
-        written = [null if cell is None else _written(cell, given) for cell in cells]
+        written = [_instead(null, given) if c is None else _written(c, given, i == 0) for i, c in enumerate(cells)]
         texts.append(None if nothing or not present else sep.join(written))
     return Vector(T.STRING, arrow=pa.array(texts, T.STRING), constant=a.constant)
 
 
-def _written(cell: str, given: Mapping[str, str]) -> str:
-    """A value, in quotes where that is needed."""
-    cell = cell.strip(_BLANKS)
-    if not cell:
-        return given["emptyvalue"]
+def _written(cell: str, given: Mapping[str, str], first: bool) -> str:
+    """A value, in quotes where that is needed: also one that only blanks behind it, which go, would break."""
+    cell = cell.lstrip(_BLANKS)
     quote, escape = given["quote"], given["escape"]
-    found = quote in cell and given["escapequotes"].lower() != "false"
-    if given["quoteall"].lower() != "true" and not found and not any(c in cell for c in (given["sep"], "\n", "\r")):
+    breaks = given["sep"] in cell or "\n" in cell or "\r" in cell
+    needed = breaks or cell.startswith(quote) or (first and cell.startswith("#"))
+    needed = needed or (quote in cell and given["escapequotes"].lower() != "false")
+    cell = cell.rstrip(_BLANKS)
+    if not cell:
+        return _instead(given["emptyvalue"], given)
+    if not needed and given["quoteall"].lower() != "true":
         return cell
     cell = cell.replace(escape, escape * 2) if escape != quote else cell
     return f"{quote}{cell.replace(quote, escape + quote)}{quote}"
+
+
+def _instead(word: str, given: Mapping[str, str]) -> str:
+    """What stands for nothing: in quotes where all values are, unless it has its own."""
+    quote = given["quote"]
+    own = len(word) > 1 and word.startswith(quote) and word.endswith(quote)
+    return word if own or given["quoteall"].lower() != "true" else f"{quote}{word}{quote}"
 
 
 def _cells(array: pa.Array, given: Mapping[str, str]) -> list[str | None]:
