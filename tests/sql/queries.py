@@ -166,6 +166,19 @@ TIMES = [
     for key, gap in (("", "2 seconds"), ("b,", "5 seconds"), ("a % 2,", "1 month"), ("b,", "-1 second"))
 ]
 TIMES += [
+    "select time_from_seconds(x * 60) t, count(*) n, min(a) m from t group by time_from_seconds(x * 60)",
+    (
+        "select a, min(t) lo, max(t) hi, count(distinct t) n, max_by(b, t) m from (select a, b, "
+        "make_time(a, cast(x as int), p) t from t) group by a"
+    ),
+    "select t.a, u.y from t join u on make_time(0, 0, cast(x as int)) = make_time(0, 0, cast(y as int))",
+    "select distinct time_trunc('minute', t) m, t + interval 1 hour h from (select time_from_seconds(x + p) t from t)",
+    (
+        "select a, t, rank() over (order by t desc nulls last) r, lag(t) over (partition by a order by t) l from "
+        "(select a, make_time(a, cast(x as int), 0) t from t)"
+    ),
+    "select make_time(a, cast(x as int), 0) t, a, x from t order by make_time(a, cast(x as int), 0) desc, a, x limit 3",
+    "select t from (select make_time(a, cast(x as int), p) t from t) where t > '1:10' and t - '1:00' < interval 3 hour",
     "select b, session_window(timestamp_seconds(x), '1 second').end > '1970-01-01 00:00:11' w from t",
     (
         "select cast(window_time(w) as string) z, n from (select session_window w, count(*) n from (select "

@@ -63,6 +63,7 @@ _CONVERSIONS = {
             "binary",
             "date",
             "timestamp",
+            "time",
         )
     },
     "decimal": pa.decimal128(10, 0),

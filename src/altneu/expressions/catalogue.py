@@ -144,12 +144,6 @@ try_parse_json try_variant_array_append try_variant_get try_variant_insert try_v
 variant_delete variant_explode variant_explode_outer variant_get variant_insert variant_set variant_strip_nulls
 """
 )
-_TIMES = _names(
-    """
-make_time time time_diff time_from_micros time_from_millis time_from_seconds time_to_micros time_to_millis
-time_to_seconds time_trunc to_time try_to_time
-"""
-)
 
 _XML = _names(
     """
@@ -209,7 +203,6 @@ REFUSED = {
 _NOT_YET = "it is not implemented yet"
 LACKING = {
     **dict.fromkeys(_VARIANTS, f"{_NOT_YET}, nor is VARIANT; get_json_object and from_json read JSON"),
-    **dict.fromkeys(_TIMES, f"{_NOT_YET}, nor is TIME; use a timestamp or an interval"),
     "collate": f"{_NOT_YET}: texts are compared by their bytes; use lower(s) or ilike",
 }
 """Functions that are not implemented yet, with what to use instead."""
@@ -218,7 +211,7 @@ ELSEWHERE = frozenset(
     _names(
         """
 || bigint binary boolean date decimal double explode explode_outer float grouping grouping_id inline inline_outer
-int posexplode posexplode_outer range session_window smallint stack string timestamp tinyint window
+int posexplode posexplode_outer range session_window smallint stack string time timestamp tinyint window
 """
     )
 )

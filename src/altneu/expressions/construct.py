@@ -50,7 +50,7 @@ def literal(value: Any, data_type: pa.DataType | None = None) -> Literal:
             f"a constant of type {T.type_name(data_type)} is written as array(…), map(…) or struct(…)"
         )
     scalar = pa.scalar(value, data_type)
-    if data_type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ, T.DAY_TIME):
+    if data_type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ, T.TIME, T.DAY_TIME):
         return Literal(scalar.value, data_type)
     return Literal(scalar.as_py(), data_type)
 

@@ -16,6 +16,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType
 
 from altneu.errors import ExpressionSyntaxError, PlanError
+from altneu.types import time_digits
 from altneu.types.syntax import refuse_unread
 
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "SUBSTR", "TRIM", "OVERLAY")
@@ -51,6 +52,17 @@ class SparkExpressions(Spark):
                 if None in (items[-2], items[-1]):
                     self.raise_error("something is missing beside a comma", comma)
             return [item for item in items if item is not None]
+
+        def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+            """A type; a time of day as what is written again as one."""
+            found: exp.Expr | None = super()._parse_types(*args, **kwargs)
+            kind = found.args.get("to") if isinstance(found, exp.Cast) else found  # ``TIME '12:00'`` is a cast
+            digits = time_digits(kind) if isinstance(kind, exp.DataType) else None
+            if kind is not None and digits is not None:
+                name = "TIME" if digits == 6 else f"TIME({digits})"
+                for key, value in (("this", exp.DType.USERDEFINED), ("kind", name), ("expressions", None)):
+                    kind.set(key, value)
+            return found
 
         def _parse_bitwise(self) -> exp.Expr | None:
             return self._parse_levels(0)

@@ -354,6 +354,23 @@ def _elt(args: Sequence[Expr]) -> Expr:
     return call("case", [*branches, failed])
 
 
+def _made_timestamp(name: str) -> Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]:
+    """``make_timestamp`` of a date and a time of day, with or without a zone, or of six parts."""
+
+    def method(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
+        args = [self.build(n) for n in nodes]
+        if not 2 <= len(args) <= (2 if name.endswith("_ntz") else 3):
+            return call(name, args)
+        date, time = cast(args[0], T.DATE), cast(args[1], T.TIME)
+        clock = call("time_subtract", [time, Literal(0, T.TIME)])
+        moment = call("add_interval", [cast(date, T.TIMESTAMP), clock])
+        if name.endswith("_ntz"):
+            return cast(moment, T.TIMESTAMP_NTZ)
+        return moment if len(args) == 2 else call("to_utc_timestamp", [moment, args[2]])
+
+    return method
+
+
 def _moment(args: Sequence[Expr]) -> Expr:
     """A timestamp without a time zone as it is, anything else as a timestamp."""
     return args[0] if args[0].type == T.TIMESTAMP_NTZ else cast(args[0], T.TIMESTAMP)
@@ -435,6 +452,11 @@ SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
     "between": _written_as(
         "between", 3, 3, lambda args: call("and", [call(">=", args[:2]), call("<=", [args[0], args[2]])])
     ),
+    **{
+        f"{attempt}make_timestamp{kind}": _made_timestamp(f"{attempt}make_timestamp{kind}")
+        for attempt in ("", "try_")
+        for kind in ("", "_ltz", "_ntz")
+    },
     "nullifzero": _written_as(
         "nullifzero",
         1,

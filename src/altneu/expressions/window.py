@@ -36,8 +36,10 @@ FUNCTIONS = (
     ("nth_value(a, n)", "The value on the nth row of the frame; null if there is none."),
     (
         "counter_diff(a), counter_diff(a, start)",
-        "What a counter has grown by since the last row that has one; null if it is the first, or if it was reset: the "
-        "counter is less, or the time of its start later. A negative counter and an earlier start are errors.",
+        (
+            "What a counter has grown by since the last row that has one; null if it is the first, or if it was reset: "
+            "the counter is less, or the time of its start later. A negative counter and an earlier start are errors."
+        ),
     ),
 )
 """How window functions are written, for docs/window_functions.md; every aggregate is one too."""

@@ -43,7 +43,7 @@ READ: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Star: ("except_", "replace"),
     exp.Alias: ("this", "alias"),
     exp.Interval: ("this", "unit"),
-    exp.DataType: ("this", "expressions"),
+    exp.DataType: ("this", "expressions", "kind"),
     exp.DataTypeParam: ("this",),
     exp.ColumnDef: ("this", "kind", "constraints"),
     exp.ColumnConstraint: ("this", "kind"),

@@ -32,6 +32,7 @@ from altneu.expressions.functions import (
     raising,
     strings,
     text,
+    times,
     urls,
     words,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "raising",
     "strings",
     "text",
+    "times",
     "urls",
     "words",
 ]

@@ -221,6 +221,8 @@ def _reading(kind: pa.DataType, name: str, given: Mapping[str, str]) -> Reading:
         return _boolean
     if pt.is_decimal128(kind):
         return lambda text: _decimal(text, kind)
+    if kind == T.TIME:
+        return lambda text: _moment(text, kind, "")
     formats = {T.DATE: "dateformat", T.TIMESTAMP: "timestampformat", T.TIMESTAMP_NTZ: "timestampntzformat"}
     if kind in formats:
         return lambda text: _moment(text, kind, given[formats[kind]])

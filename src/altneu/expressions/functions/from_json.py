@@ -148,6 +148,8 @@ def _reading(kind: pa.DataType, given: tuple[tuple[str, str], ...]) -> Reading:
     formats = dict(given)
     if kind == T.DATE:
         return lambda value: _moment(value, kind, formats["dateformat"])
+    if kind == T.TIME:
+        return lambda value: _moment(value, kind, "")
     if kind == T.TIMESTAMP:
         return lambda value: _moment(value, kind, formats["timestampformat"])
     if kind == T.TIMESTAMP_NTZ:
