@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.expressions.cases_of_collations import COLLATIONS
 from tests.expressions.cases_of_csv import CSV
 from tests.expressions.cases_of_documents import JSON
 from tests.expressions.cases_of_texts import ENCODINGS, FORMATS, HASHES, MAPS, NUMBER_FORMATS, TIMES, VECTORS, WORDS
@@ -632,6 +633,7 @@ GROUPS = {
     "words": WORDS,
     "maps": MAPS,
     "json": JSON,
+    "collations": COLLATIONS,
     "csv": CSV,
     "times of day": CLOCKS,
     "hashes": HASHES,

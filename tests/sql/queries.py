@@ -160,6 +160,19 @@ WINDOWS = [
         "over (partition by b order by x) d from t where x >= 0"
     ),
 ]
+COLLATED = [
+    "select t.b, s.b c from t join (select upper(b) b from t) s on t.b collate UTF8_LCASE = s.b",
+    (
+        "select t.a, s.b c from t left join (select a, b || ' ' b from t) s on t.a = s.a and "
+        "t.b = s.b collate UTF8_BINARY_RTRIM"
+    ),
+    "select count(*) n, min(x) m from (select x, if(a > 2, upper(b), b) b from t) group by b collate UTF8_LCASE",
+    "select a, count(distinct (if(x > 10, upper(b), b)) collate UTF8_LCASE) n from t group by a",
+    "select b, x, count(*) over (partition by b collate UTF8_LCASE) n from (select x, if(a > 2, upper(b), b) b from t)",
+    "select b, rank() over (order by b collate UTF8_LCASE desc) r from (select if(a > 2, upper(b), b) b from t)",
+    "select b, a from (select a, if(a > 2, upper(b), b) b from t) order by b collate UTF8_LCASE, b, a limit 5",
+    "select b from t where b collate UTF8_LCASE in ('P', 'QQ') or upper(b) collate UTF8_LCASE < 'q'",
+]
 TIMES = [
     f"select {key} unix_seconds(session_window.end) z, count(*) n, sum(a) s from (select a, b, "
     f"timestamp_seconds(x) at from t) group by {key} session_window(at, '{gap}')"
@@ -233,7 +246,7 @@ CLAUSES = [
     "from t |> select a, b, x |> pivot (sum(x) for b in ('p', 'q')) |> unpivot (v for n in (p, q))",
     "values (1, 'a'), (2, 'b') |> select col1 as k |> aggregate max(k) as m",
 ]
-ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS, *TIMES, *CLAUSES]
+ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS, *TIMES, *COLLATED, *CLAUSES]
 
 
 def rows(name, rng, count):

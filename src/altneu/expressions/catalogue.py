@@ -203,7 +203,6 @@ REFUSED = {
 _NOT_YET = "it is not implemented yet"
 LACKING = {
     **dict.fromkeys(_VARIANTS, f"{_NOT_YET}, nor is VARIANT; get_json_object and from_json read JSON"),
-    "collate": f"{_NOT_YET}: texts are compared by their bytes; use lower(s) or ilike",
 }
 """Functions that are not implemented yet, with what to use instead."""
 

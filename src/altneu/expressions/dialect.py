@@ -64,6 +64,15 @@ class SparkExpressions(Spark):
                     kind.set(key, value)
             return found
 
+        def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+            """What an operator stands beside, with the collation that follows it."""
+            this: exp.Expr | None = super()._parse_type(*args, **kwargs)
+            while this is not None and self._match(TokenType.COLLATE):
+                name = self._parse_table_parts()
+                text = ".".join(part.name for part in name.parts)
+                this = self.expression(exp.Anonymous(this="collate", expressions=[this, exp.Literal.string(text)]))
+            return this
+
         def _parse_bitwise(self) -> exp.Expr | None:
             return self._parse_levels(0)
 

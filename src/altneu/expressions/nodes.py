@@ -21,6 +21,7 @@ from altneu.errors import (
     UpdateTimeError,
 )
 from altneu.expressions import intervals
+from altneu.expressions.collations import collation_of, name_of, plain, text_of
 from altneu.expressions.construct import call, cast, decimal_type, get_field, integer, number
 from altneu.expressions.expr import Expr, Literal
 from altneu.expressions.names import UPDATE_TIME
@@ -98,7 +99,7 @@ def _cast(self: TreeBuilder, node: exp.Expr) -> Expr:
         )
     if isinstance(inner, exp.Literal) and not inner.is_string and target in (T.FLOAT, T.DOUBLE):
         return cast(Literal(inner.this, T.STRING), target, implicit=False, name=name)
-    return cast(self.build(inner), target, implicit=False, name=name)
+    return cast(text_of(self.build(inner)), target, implicit=False, name=name)
 
 
 def _target_type(node: exp.Expr) -> pa.DataType:
@@ -212,7 +213,7 @@ def _anonymous(self: TreeBuilder, node: exp.Expr) -> Expr:
     own = node.args.get(FUNCTION)
     if own is None:
         return self.function(node.name, node.expressions)
-    result: Expr = own.over([self.build(argument) for argument in node.expressions])
+    result: Expr = own.over([plain(self.build(argument)) for argument in node.expressions])
     return result
 
 
@@ -371,6 +372,24 @@ def _made_timestamp(name: str) -> Callable[[TreeBuilder, Sequence[exp.Expr]], Ex
     return method
 
 
+def _collate(args: Sequence[Expr]) -> Expr:
+    text, name = args
+    if not isinstance(name, Literal) or not isinstance(name.value, str):
+        raise TypeMismatchError(f"collate: the name `{name.text}` must be a constant text, such as 'UTF8_LCASE'")
+    if text.type not in (T.STRING, T.NULL):
+        raise TypeMismatchError(f"collate takes a text, not {T.type_name(text.type)} (`{text.text}`); cast it")
+    return call("collate", [cast(text_of(text), T.STRING), Literal(name_of(name.value), T.STRING)])
+
+
+def _collation(args: Sequence[Expr]) -> Expr:
+    return Literal(f"SYSTEM.BUILTIN.{collation_of(args[0]) or 'UTF8_BINARY'}", T.STRING)
+
+
+def _typeof(args: Sequence[Expr]) -> Expr:
+    name = collation_of(args[0])
+    return Literal(T.type_name(args[0].type) + (f" collate {name}" if name else ""), T.STRING)
+
+
 def _moment(args: Sequence[Expr]) -> Expr:
     """A timestamp without a time zone as it is, anything else as a timestamp."""
     return args[0] if args[0].type == T.TIMESTAMP_NTZ else cast(args[0], T.TIMESTAMP)
@@ -464,7 +483,8 @@ SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
         lambda args: call("case", [call("=", [args[0], integer(0)]), Literal(None, args[0].type), args[0]]),
     ),
     "zeroifnull": _written_as("zeroifnull", 1, 1, lambda args: call("coalesce", [args[0], integer(0)])),
-    "typeof": _written_as("typeof", 1, 1, lambda args: Literal(T.type_name(args[0].type), T.STRING)),
-    "collation": _written_as("collation", 1, 1, _constant("SYSTEM.BUILTIN.UTF8_BINARY")),
+    "typeof": _written_as("typeof", 1, 1, _typeof),
+    "collate": _written_as("collate", 2, 2, _collate),
+    "collation": _written_as("collation", 1, 1, _collation),
     "current_timezone": _written_as("current_timezone", 0, 0, _constant("UTC")),
 }

@@ -55,7 +55,8 @@ _ELSEWHERE = (
     ("nullifzero(a), zeroifnull(a)", "NULL where a is 0, else a; 0 where a is NULL, else a."),
     ("assert_true(a[, message])", "NULL; the row becomes an error row if a is not true."),
     ("typeof(a)", "The name of the type."),
-    ("collation(s), current_timezone()", "Always `SYSTEM.BUILTIN.UTF8_BINARY`, and `UTC`."),
+    ("collation(s)", "The name of a text's collation, by default `SYSTEM.BUILTIN.UTF8_BINARY`."),
+    ("current_timezone()", "Always `UTC`."),
     (
         (
             "boolean(a), tinyint(a), smallint(a), int(a), bigint(a), float(a), double(a), decimal(a), string(a), "
@@ -120,6 +121,9 @@ _TAIL = """\
   produces it. altneu checks the size before it allocates memory, except in `regexp_replace`, `translate`, `hex` and
   `base64`.
 * A time of day without a date (`'12:00:00'`, or a TIME) is not a timestamp. (Spark adds today's date, which changes.)
+* A column has no collation. COLLATE stands in comparisons, IN, ORDER BY, PARTITION BY, GROUP BY and `count(DISTINCT …)`;
+  elsewhere it is refused, as it would be lost. There are `UTF8_BINARY`, `UTF8_LCASE` and both with `_RTRIM`; those of
+  ICU are refused.
 * TIME has microseconds: `time`, which is `time(6)`; other precisions are refused. Spark keeps nanoseconds that it does
   not show, of `time_from_seconds(1.1234567)` for example. Medians and percentiles of times of day are refused, but
   `approx_percentile` is not. Delta tables and tables of databases have no times of day here. Spark takes and gives them

@@ -13,7 +13,8 @@ from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, U
 from altneu.expressions.aggregate import AggregateCall, aggregate_expr
 from altneu.expressions.build import Builder
 from altneu.expressions.coercion import INTEGRAL, contains_map, is_decimal, is_numeric
-from altneu.expressions.construct import call, cast, get_field
+from altneu.expressions.collations import plain
+from altneu.expressions.construct import call, cast, get_field, key_of_order
 from altneu.expressions.expr import Column, Expr, Literal
 from altneu.expressions.names import AGGREGATES
 from altneu.expressions.parse import OrderKey, Source, explained, order_key, tree_of
@@ -159,7 +160,7 @@ def parse_window(source: Source, schema: pa.Schema, builder: type[Builder] = Bui
             results[name] = _Call(node, building, calls).result()
             node.replace(exp.Column(this=exp.to_identifier(name, quoted=True)))
         building.variables = {**building.variables, **results}
-        result = building.build(tree)
+        result = plain(building.build(tree))
     except RecursionError:
         raise ExpressionSyntaxError("an expression is nested too deeply; split it over several select()") from None
     except PlanError as error:
@@ -250,7 +251,7 @@ class _Call:
     def _offset(self) -> Expr:
         name = self.name
         self._in_order()
-        args = [self.builder.build(n) for n in self.arguments]
+        args = [plain(self.builder.build(n)) for n in self.arguments]
         expect_count(name, args, 1, 3)
         number = self._number(args, 1, least=-_MOST)
         result = WindowCall(self._made((args[0],), args[0].type), self.window, None, number, self.ignore_nulls)
@@ -303,7 +304,7 @@ class _Call:
         name, nodes = self.name, self.arguments
         if name == "nth_value":
             self._in_order()
-        args = [self.builder.build(n) for n in nodes]
+        args = [plain(self.builder.build(n)) for n in nodes]
         expect_count(name, args, 1, 2)
         number, ignored = 1, self.ignore_nulls
         if name == "nth_value":
@@ -338,7 +339,7 @@ class _Call:
         node = self.node
         if node.args.get("alias") is not None:
             raise ExpressionSyntaxError(f"the window {node.alias!r} is not known here: write it out, OVER (…)")
-        partition = [self.builder.build(n) for n in node.args.get("partition_by") or ()]
+        partition = [key_of_order(self.builder.build(n)) for n in node.args.get("partition_by") or ()]
         for one in partition:
             if contains_map(one.type):
                 raise TypeMismatchError(f"PARTITION BY {one.text}: maps cannot be compared")

@@ -109,7 +109,7 @@ _REFUSED: Mapping[str, str] = {
     "by_name": "UNION BY NAME; name the columns in one order",
     "changes": "CHANGES; SUBSCRIBE gives what changes",
     "cluster": "CLUSTER BY: rows of a view have no place; leave it out",
-    "collate": "COLLATE: texts are compared by their bytes; compare lower(a) or upper(a)",
+    "collate": "COLLATE of a type: a column has no collation; write a COLLATE UTF8_LCASE where it is compared",
     "connect": "CONNECT BY: use WITH RECURSIVE",
     "cross_apply": "CROSS APPLY; use LATERAL",
     "cycle": "SEARCH and CYCLE of a recursive query; keep a path or a depth in a column",
