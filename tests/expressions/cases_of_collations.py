@@ -11,7 +11,7 @@ COLLATIONS = [
     *(f"s1 COLLATE {name} != {_OTHER}" for name in _NAMES),
     *(f"s1 COLLATE {name} IN ('ABC', 'İ', ' ', 'SS', 'Line\\nbreak')" for name in _NAMES),
     "s1 BETWEEN 'a' COLLATE UTF8_LCASE AND s2 COLLATE UTF8_LCASE",
-    "s1 > 'B' COLLATE UTF8_LCASE OR s2 COLLATE utf8_lcase = 'ABCabc'",
+    "s1 > 'B' COLLATE UTF8_LCASE OR s2 COLLATE utf8_lcase = 'it''S'",
     "CASE s1 COLLATE UTF8_LCASE WHEN 'A' THEN 1 WHEN upper(s2) THEN 2 END",
     "collate(s1, 'system.builtin.UTF8_LCASE') = s2",
     "s1 COLLATE UTF8_LCASE COLLATE UTF8_BINARY = lower(s2)",

@@ -122,8 +122,8 @@ _TAIL = """\
   `base64`.
 * A time of day without a date (`'12:00:00'`, or a TIME) is not a timestamp. (Spark adds today's date, which changes.)
 * A column has no collation. COLLATE stands in comparisons, IN, ORDER BY, PARTITION BY, GROUP BY and
-  `count(DISTINCT …)`; elsewhere it is refused, as it would be lost. There are `UTF8_BINARY`, `UTF8_LCASE` and both with `_RTRIM`; those of
-  ICU are refused.
+  `count(DISTINCT …)`; elsewhere it is refused, as it would be lost. There are `UTF8_BINARY`, `UTF8_LCASE` and both
+  with `_RTRIM`; those of ICU are refused.
 * TIME has microseconds: `time`, which is `time(6)`; other precisions are refused. Spark keeps nanoseconds that it does
   not show, of `time_from_seconds(1.1234567)` for example. Medians and percentiles of times of day are refused, but
   `approx_percentile` is not. Delta tables and tables of databases have no times of day here. Spark takes and gives them
