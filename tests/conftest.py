@@ -78,6 +78,7 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     if "not spark" in request.config.getoption("markexpr"):
         pytest.fail("this test needs Spark and is not marked so: mark the parameter that does with pytest.mark.spark")
     settings: dict[str, str | int] = {"spark.sql.shuffle.partitions": 2, "spark.sql.ansi.enabled": "true"}
+    settings["spark.sql.timeType.enabled"] = "true"  # of Spark 4.1 and later; others do not know it
     if os.environ.get("ALTNEU_CLUSTER"):
         settings |= {"spark.speculation": "true", "spark.speculation.interval": "50ms"}
         settings["spark.speculation.quantile"] = "0.5"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from altneu import types as T
@@ -328,6 +329,28 @@ def test_aggregates_refused(text, error, said):
     with pytest.raises(error) as caught:
         parse_aggregate(text, SCHEMA)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("'it''s'", "it's"),
+        ("''''", "'"),
+        ("'a'''", "a'"),
+        ("'''a'''''", "'a''"),
+        ('"a""b"', 'a"b'),
+        ("'a' 'b'", "ab"),
+        ("'a'\n'b'", "ab"),
+        ("\"a\"'b'", "ab"),
+        ("'a\"\"b'", 'a""b'),
+        ("'' ''", ""),
+    ],
+)
+def test_a_doubled_quote_is_one_as_in_spark_4(text, value):
+    rows = Rows(pa.schema([]), (), 1)
+    found = parse(text, rows.schema)
+    assert found.evaluate(rows).values.to_pylist() == [value]
+    assert parse(found.sql, rows.schema).evaluate(rows).values.to_pylist() == [value]
 
 
 def test_substitution_fuses_expressions():

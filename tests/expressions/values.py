@@ -14,7 +14,7 @@ SCHEMA = T.parse_schema(
     "b1 boolean, b2 boolean, y1 byte, y2 byte, h1 short, h2 short, i1 int, i2 int, l1 long, l2 long, "
     "f1 float, f2 float, d1 double, d2 double, n1 decimal(10,2), n2 decimal(10,2), m1 decimal(38,10), "
     "m2 decimal(20,0), s1 string, s2 string, num string, moment string, x1 binary, t1 date, t2 date, "
-    "p1 timestamp, p2 timestamp, q1 timestamp_ntz, small int, j1 string"
+    "p1 timestamp, p2 timestamp, q1 timestamp_ntz, small int, j1 string, c1 string, k1 string"
 )
 _NAN, _INF = float("nan"), float("inf")
 _INTS = {T.BYTE: 7, T.SHORT: 15, T.INT: 31, T.LONG: 63}
@@ -163,6 +163,68 @@ true
 {"a":[1,2],"b":{"k":1,"j":null}}
 {"a":1577934245,"b":"x y"}
 """.strip().splitlines()
+_CLOCKS = [
+    *("12", "1:2", "1:2:3", "01:02:03.", "01:02:03.1", "01:02:03.1234567", " 12:00 ", "T12:00", "12:00:60", "24:00:00"),
+    *("12:00:00 PM", "12:00 AM", "1:00 pm", "12:00:00Z", "12:00:00+01:00", "12:00:00.1234567890", "001:00", "1:002"),
+    *("12:00:00.5 am", "12:00pm", "13:00 PM", "0:00 AM", "-1:00", "12:", "12:00:", "12: 00", "12:0:0", "12:00  PM"),
+    *("12:00\tPM", "00:00", "23:59:59.999999", "23:59:59", "06:07:08.000009", "2020-01-01 12:00:00", "", "x", "t1:00"),
+]
+_RECORDS = [
+    *r'''
+1,a
+1, 0.8
+ 1 , b
+1
+1,2,3
+,
+a,,
+"a,b",2
+"a""b",2
+"a\"b",2
+a"b,2
+"ab
+"a,b
+"a" ,2
+"a"
+"a"b,c
+"a" x,b
+"",x
+"",""
+"a\b",c
+"a\\",c
+"a\\"b",c
+"""",c
+"
+"""
+\"a,b
+1;2;"a;b"
+'a,b',"c"
+'a''b',c
+a|b|"c"
+"a","b"""
+true,127
+FALSE,32768
+128,9223372036854775807
++1,-0
+1.255,99999
+"1,000.5",.5
+NaN,Inf
+-Infinity,1e3
+0x10,1d
+tRue, 1
+2020-02-30,2020-02-29 10:11:12
+# a,1
+'''.strip("\n").splitlines(),
+    "a\tb",
+    '"a"\t"b"',
+    "a\nb,c",
+    '"a\nb",c',
+    "a\r\n",
+    " ",
+    "",
+    "1,é日",
+    "\u0661,1",
+]
 
 
 def special(kind: pa.DataType, name: str) -> list[object]:
@@ -194,7 +256,7 @@ def special(kind: pa.DataType, name: str) -> list[object]:
             )
         ]
     if kind == T.STRING:
-        return {"num": _NUMBERS, "moment": _WHENS, "j1": _DOCUMENTS}.get(name, _TEXTS)  # type: ignore[return-value]
+        return {"num": _NUMBERS, "moment": _WHENS, "j1": _DOCUMENTS, "c1": _RECORDS, "k1": _CLOCKS}.get(name, _TEXTS)  # type: ignore[return-value]
     if kind == T.BINARY:
         return [b"", b"abc", b"\x00\x7f", "é".encode(), b"A" * 20]
     if kind == T.DATE:

@@ -154,6 +154,53 @@ WINDOWS = [
     "select a, x from (select a, x, rank() over (order by x) r from t) where r <= 0 or r <= null",
     "select b, s.r from t, lateral (select rank() over (order by y) r from u where u.a = t.a) s",
     "select max(r) m, a from (select a, rank() over (partition by a order by x) r from t) group by a",
+    "select a, x, counter_diff(x) over (partition by a order by p, x) d from t where x >= 0 and p is not null",
+    (
+        "select b, x, counter_diff(x, cast('2020-01-01' as timestamp) + make_dt_interval(0, 0, cast(x div 9 as int))) "
+        "over (partition by b order by x) d from t where x >= 0"
+    ),
+]
+COLLATED = [
+    "select t.b, s.b c from t join (select upper(b) b from t) s on t.b collate UTF8_LCASE = s.b",
+    (
+        "select t.a, s.b c from t left join (select a, b || ' ' b from t) s on t.a = s.a and "
+        "t.b = s.b collate UTF8_BINARY_RTRIM"
+    ),
+    "select count(*) n, min(x) m from (select x, if(a > 2, upper(b), b) b from t) group by b collate UTF8_LCASE",
+    "select a, count(distinct (if(x > 10, upper(b), b)) collate UTF8_LCASE) n from t group by a",
+    "select b, x, count(*) over (partition by b collate UTF8_LCASE) n from (select x, if(a > 2, upper(b), b) b from t)",
+    "select b, rank() over (order by b collate UTF8_LCASE desc) r from (select if(a > 2, upper(b), b) b from t)",
+    "select b, a from (select a, if(a > 2, upper(b), b) b from t) order by b collate UTF8_LCASE, b, a limit 5",
+    "select b from t where b collate UTF8_LCASE in ('P', 'QQ') or upper(b) collate UTF8_LCASE < 'q'",
+]
+TIMES = [
+    f"select {key} unix_seconds(session_window.end) z, count(*) n, sum(a) s from (select a, b, "
+    f"timestamp_seconds(x) at from t) group by {key} session_window(at, '{gap}')"
+    for key, gap in (("", "2 seconds"), ("b,", "5 seconds"), ("a % 2,", "1 month"), ("b,", "-1 second"))
+]
+TIMES += [
+    "select time_from_seconds(x * 60) t, count(*) n, min(a) m from t group by time_from_seconds(x * 60)",
+    (
+        "select a, min(t) lo, max(t) hi, count(distinct t) n, max_by(b, t) m from (select a, b, "
+        "make_time(a, cast(x as int), p) t from t) group by a"
+    ),
+    "select t.a, u.y from t join u on make_time(0, 0, cast(x as int)) = make_time(0, 0, cast(y as int))",
+    "select distinct time_trunc('minute', t) m, t + interval 1 hour h from (select time_from_seconds(x + p) t from t)",
+    (
+        "select a, t, rank() over (order by t desc nulls last) r, lag(t) over (partition by a order by t) l from "
+        "(select a, make_time(a, cast(x as int), 0) t from t)"
+    ),
+    "select make_time(a, cast(x as int), 0) t, a, x from t order by make_time(a, cast(x as int), 0) desc, a, x limit 3",
+    "select t from (select make_time(a, cast(x as int), p) t from t) where t > '1:10' and t - '1:00' < interval 3 hour",
+    "select b, session_window(timestamp_seconds(x), '1 second').end > '1970-01-01 00:00:11' w from t",
+    (
+        "select cast(window_time(w) as string) z, n from (select session_window w, count(*) n from (select "
+        "timestamp_seconds(x) at from t) group by session_window(at, '3 seconds'))"
+    ),
+    (
+        "select cast(window_time(window) as string) z, n from (select window, count(*) n from t group by "
+        "window(timestamp_seconds(x), '10 seconds'))"
+    ),
 ]
 CLAUSES = [
     "select t.a, x, y from t left join u on t.a = u.a and u.y > (select min(y) from u)",
@@ -199,7 +246,7 @@ CLAUSES = [
     "from t |> select a, b, x |> pivot (sum(x) for b in ('p', 'q')) |> unpivot (v for n in (p, q))",
     "values (1, 'a'), (2, 'b') |> select col1 as k |> aggregate max(k) as m",
 ]
-ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS, *CLAUSES]
+ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS, *TIMES, *COLLATED, *CLAUSES]
 
 
 def rows(name, rng, count):

@@ -96,6 +96,20 @@ def test_a_span_of_time_is_one_column(session, star):
     assert len(session.sql("SELECT *, window.end AS w FROM e WHERE window(at, '10 minutes').start < at").columns) == 3
 
 
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ("session_window(at, CASE WHEN k > 1 THEN '1 minute' ELSE '2 minutes' END)", "constant text"),
+        ("ROLLUP (k, session_window(at, '1 minute'))", "session_window.. in ROLLUP"),
+        ("session_window(at)", "needs a time and a gap"),
+        ("session_window(at, '1 minute'), window(at, '1 minute')", "several windows"),
+    ],
+)
+def test_a_session_has_one_gap(session, keys, why):
+    with pytest.raises(PlanError, match=why):
+        session.sql(f"SELECT count(*) AS n FROM e GROUP BY {keys}")
+
+
 def test_rows_without_elements_come_and_go():
     d = an.source("d", "k string, n bigint", keep=True)
     text = "SELECT k, g FROM d LEFT JOIN LATERAL generate_series(1, n) AS g ON true"

@@ -205,9 +205,12 @@ def _narrow_column(column: pa.Array) -> Narrow | pa.Array:
     return narrowed(words) or column
 
 
+_TIME = pa.time64("us")
+
+
 def is_word(dtype: pa.DataType) -> bool:
     """Whether values are signed numbers of eight bytes, whatever they mean."""
-    return pa.types.is_int64(dtype) or pa.types.is_timestamp(dtype) or pa.types.is_duration(dtype)
+    return pa.types.is_int64(dtype) or pa.types.is_timestamp(dtype) or pa.types.is_duration(dtype) or dtype == _TIME
 
 
 def stored_columns(rows: Rows) -> tuple[Narrow | pa.Array, ...]:

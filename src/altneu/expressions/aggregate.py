@@ -12,6 +12,8 @@ from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
 from altneu.expressions.aggregate_calls import ALIASES, HANDLERS, WITH_ORDER, AggregateCall, Written, refusal
 from altneu.expressions.build import Builder
+from altneu.expressions.collations import plain
+from altneu.expressions.construct import key_of_order
 from altneu.expressions.expr import Column, Expr
 from altneu.expressions.names import AGGREGATES, PICKED
 from altneu.expressions.parse import OrderKey, Source, explained, tree_of
@@ -52,7 +54,7 @@ def parse_aggregate(
     outside.inside = builder(schema)
     outside.calls = []
     try:
-        result = outside.build(tree)
+        result = plain(outside.build(tree))
         if not outside.calls:
             raise TypeMismatchError(
                 f"`{tree.sql(dialect='spark')}` has no aggregate in it; use count, sum, avg, min, max, collect_list …"
@@ -123,6 +125,10 @@ def _aggregating(builder: type[Builder]) -> type[_Aggregating]:
     return type(f"Aggregating{builder.__name__}", (_Aggregating, builder), {})
 
 
+_COUNTS = ("count", "approx_count_distinct")
+"""Aggregates that give none of their values, so that texts may be told apart by their collation."""
+
+
 def aggregate_expr(
     node: exp.Anonymous,
     order: exp.Order | None,
@@ -160,9 +166,9 @@ def aggregate_expr(
                 f"`*` is only allowed in count(*), not in {name}({'DISTINCT ' if distinct else ''}*)"
             )
         return add(AggregateCall("count", False, (), predicate, T.LONG))
-    args = tuple(builder.build(n) for n in nodes)
-    keys = [] if order is None else order.expressions
-    ordered = tuple(OrderKey(builder.build(k.this), bool(k.args["desc"]), bool(k.args["nulls_first"])) for k in keys)
+    args = tuple((key_of_order if name in _COUNTS else plain)(builder.build(n)) for n in nodes)
+    keys = [] if order is None else [(plain(builder.build(k.this)), k.args) for k in order.expressions]
+    ordered = tuple(OrderKey(key, bool(how["desc"]), bool(how["nulls_first"])) for key, how in keys)
     return HANDLERS[name](Written(name, args, distinct, ordered, predicate, add))
 
 

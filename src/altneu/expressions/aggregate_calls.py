@@ -300,8 +300,8 @@ def _percentile_in_order(it: Written) -> Expr:
 def _percentile_approx(it: Written) -> Expr:
     it.wants(2, 3)
     value = cast(it.args[0], T.DOUBLE) if it.args[0].type in (T.NULL, T.STRING) else it.args[0]
-    if not is_numeric(value.type) and value.type not in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ, T.DAY_TIME):
-        raise it.refused(value, "a number, a date, a timestamp or an interval")
+    if not is_numeric(value.type) and value.type not in (T.DATE, T.TIME, T.TIMESTAMP, T.TIMESTAMP_NTZ, T.DAY_TIME):
+        raise it.refused(value, "a number, a date, a time, a timestamp or an interval")
     return _at(it, "percentile_disc", value, it.args[1])
 
 

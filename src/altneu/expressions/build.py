@@ -16,6 +16,7 @@ from altneu.errors import (
     UnsupportedFunctionError,
 )
 from altneu.expressions import intervals, registry
+from altneu.expressions.collations import plain
 from altneu.expressions.construct import call, cast, get_field
 from altneu.expressions.expr import Column, Expr
 from altneu.expressions.functions.higher_order import parameter_types
@@ -63,6 +64,7 @@ _CONVERSIONS = {
             "binary",
             "date",
             "timestamp",
+            "time",
         )
     },
     "decimal": pa.decimal128(10, 0),
@@ -170,7 +172,7 @@ class Builder:
             if len(names) > len(types) or (len(names) < len(types) and name not in ("transform", "filter")):
                 raise TypeMismatchError(f"{name}: the lambda `{node.sql('spark')}` takes {len(types)} parameters")
             bound = {n.lower(): Variable(n, kind) for n, kind in zip(names, types, strict=False)}
-            body = Builder(self.schema, {**self.variables, **bound}).build(node.this)
+            body = plain(Builder(self.schema, {**self.variables, **bound}).build(node.this))
             args.append(Lambda(tuple(names), body))
         return call(name, args)
 

@@ -37,6 +37,8 @@ def possible(source: pa.DataType, target: pa.DataType) -> bool:
         return source != T.YEAR_MONTH
     if source == T.STRING:
         return target not in (T.DAY_TIME, T.YEAR_MONTH)
+    if source == T.TIME:
+        return target in INTEGRAL or is_decimal(target)
     if is_numeric(source):
         return is_numeric(target) or target in (T.BOOLEAN, T.TIMESTAMP)
     if source == T.BOOLEAN:
@@ -44,9 +46,9 @@ def possible(source: pa.DataType, target: pa.DataType) -> bool:
     if source == T.DATE:
         return target in _TIMES
     if source == T.TIMESTAMP:
-        return target in _POINTS or is_numeric(target)
+        return target in (*_POINTS, T.TIME) or is_numeric(target)
     if source == T.TIMESTAMP_NTZ:
-        return target in _POINTS
+        return target in (*_POINTS, T.TIME)
     return False
 
 
@@ -71,7 +73,8 @@ def can_fail(source: pa.DataType, target: pa.DataType) -> bool:
     if source in INTEGRAL and target in INTEGRAL:
         return bool(INTEGRAL.index(source) > INTEGRAL.index(target))
     if target in INTEGRAL:
-        return source in _FLOATS or is_decimal(source) or (source == T.TIMESTAMP and target != T.LONG)
+        narrow = source == T.TIME and target in (T.BYTE, T.SHORT)
+        return narrow or source in _FLOATS or is_decimal(source) or (source == T.TIMESTAMP and target != T.LONG)
     if is_decimal(target):
         return _decimal_may_overflow(source, target)
     return source in _FLOATS and target == T.TIMESTAMP
@@ -80,7 +83,7 @@ def can_fail(source: pa.DataType, target: pa.DataType) -> bool:
 def _decimal_may_overflow(source: pa.DataType, target: pa.DataType) -> bool:
     if is_decimal(source):
         return bool(source.precision - source.scale + (source.scale > target.scale) > target.precision - target.scale)
-    digits = {T.BOOLEAN: 1, T.BYTE: 3, T.SHORT: 5, T.INT: 10, T.LONG: 19}.get(source, 400)
+    digits = {T.TIME: 6, T.BOOLEAN: 1, T.BYTE: 3, T.SHORT: 5, T.INT: 10, T.LONG: 19}.get(source, 400)
     return bool(digits > target.precision - target.scale)
 
 
@@ -112,7 +115,7 @@ def _kernel(source: pa.DataType, target: pa.DataType) -> Callable[[Vector, pa.Da
         return _to_decimal
     if is_decimal(source):
         return _from_decimal
-    if source in _POINTS or target in _POINTS:
+    if source in (*_POINTS, T.TIME) or target in _POINTS:
         return _time
     if source in _FLOATS and target in INTEGRAL:
         return _float_to_integral
@@ -161,7 +164,7 @@ def _float_to_integral(vector: Vector, target: pa.DataType) -> Vector:
 
 def _to_decimal(vector: Vector, target: pa.DataType) -> Vector:
     source = vector.type
-    if source in _FLOATS or source == T.TIMESTAMP:
+    if source in _FLOATS or source in (T.TIMESTAMP, T.TIME):
         return _inexact_to_decimal(vector, target)
     scale, digits = (source.scale, source.precision) if is_decimal(source) else (0, 19)
     values = vector.values
@@ -175,7 +178,7 @@ def _to_decimal(vector: Vector, target: pa.DataType) -> Vector:
 
 def _inexact_to_decimal(vector: Vector, target: pa.DataType) -> Vector:
     """Floats go through their shortest text, as Java's BigDecimal.valueOf does."""
-    if vector.type == T.TIMESTAMP:
+    if vector.type in (T.TIMESTAMP, T.TIME):
         values, bad = decimals.fit(decimals.rescale(vector.values, 6, target.scale, 19), target)
         return checked(vector, target, values, bad, OUT_OF_RANGE)
     finite = np.isfinite(vector.values)
@@ -212,6 +215,8 @@ def _time(vector: Vector, target: pa.DataType) -> Vector:
         return _same(vector, target, values.astype(np.int64) * _DAY)
     if target == T.DATE:
         return _same(vector, target, (values // _DAY).astype(np.int32))
+    if target == T.TIME:
+        return _same(vector, target, values % _DAY)
     if target in _TIMES and source in _TIMES:
         return _same(vector, target, values)
     if target == T.TIMESTAMP:

@@ -144,12 +144,6 @@ try_parse_json try_variant_array_append try_variant_get try_variant_insert try_v
 variant_delete variant_explode variant_explode_outer variant_get variant_insert variant_set variant_strip_nulls
 """
 )
-_TIMES = _names(
-    """
-make_time time time_diff time_from_micros time_from_millis time_from_seconds time_to_micros time_to_millis
-time_to_seconds time_trunc to_time try_to_time
-"""
-)
 
 _XML = _names(
     """
@@ -198,22 +192,17 @@ REFUSED = {
         ("vector_avg", "vector_sum"), "a sum of floats depends on their order; use sum or avg of each element"
     ),
     "measure": "it reads metric views; use the aggregate itself",
+    **dict.fromkeys(
+        ("make_interval", "try_make_interval"),
+        "an interval of months, days and microseconds together has neither equality nor order; use make_ym_interval "
+        "and make_dt_interval, and add one after the other",
+    ),
 }
 """Functions that are refused by design, with the reason."""
 
 _NOT_YET = "it is not implemented yet"
 LACKING = {
     **dict.fromkeys(_VARIANTS, f"{_NOT_YET}, nor is VARIANT; get_json_object and from_json read JSON"),
-    **dict.fromkeys(_TIMES, f"{_NOT_YET}, nor is TIME; use a timestamp or an interval"),
-    **dict.fromkeys(("from_csv", "schema_of_csv", "to_csv"), f"{_NOT_YET}; use split(s, ',') and concat_ws(',', …)"),
-    **dict.fromkeys(
-        ("make_interval", "try_make_interval"),
-        f"{_NOT_YET}: an interval has either months or microseconds; use make_ym_interval or make_dt_interval",
-    ),
-    "collate": f"{_NOT_YET}: texts are compared by their bytes; use lower(s) or ilike",
-    "counter_diff": f"{_NOT_YET}; use x - lag(x) OVER (…)",
-    "session_window": f"{_NOT_YET}; use altneu.windows.session_windows",
-    "window_time": f"{_NOT_YET}; use window.end - interval 1 microsecond",
 }
 """Functions that are not implemented yet, with what to use instead."""
 
@@ -221,7 +210,7 @@ ELSEWHERE = frozenset(
     _names(
         """
 || bigint binary boolean date decimal double explode explode_outer float grouping grouping_id inline inline_outer
-int posexplode posexplode_outer range smallint stack string timestamp tinyint window
+int posexplode posexplode_outer range session_window smallint stack string time timestamp tinyint window
 """
     )
 )

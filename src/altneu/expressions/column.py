@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -278,6 +278,10 @@ def _literal_text(value: Any) -> str:
         return literals.literal_sql((moment - _EPOCH) // timedelta(microseconds=1), kind)
     if isinstance(value, date):
         return f"DATE '{value.isoformat()}'"
+    if isinstance(value, time):
+        if value.tzinfo is not None:
+            raise TypeMismatchError(f"{value!r} has a time zone, which a time of day has not; leave it out")
+        return f"TIME '{value.isoformat()}'"
     if isinstance(value, timedelta):
         return literals.literal_sql(value // timedelta(microseconds=1), T.DAY_TIME)
     raise TypeMismatchError(

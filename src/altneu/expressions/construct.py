@@ -18,7 +18,7 @@ from altneu.errors import (
     TypeMismatchError,
     UnknownColumnError,
 )
-from altneu.expressions import limits, registry
+from altneu.expressions import collations, limits, registry
 from altneu.expressions.expr import Call, Expr, Literal, Scope
 from altneu.expressions.registry import constant_value
 
@@ -50,7 +50,7 @@ def literal(value: Any, data_type: pa.DataType | None = None) -> Literal:
             f"a constant of type {T.type_name(data_type)} is written as array(…), map(…) or struct(…)"
         )
     scalar = pa.scalar(value, data_type)
-    if data_type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ, T.DAY_TIME):
+    if data_type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ, T.TIME, T.DAY_TIME):
         return Literal(scalar.value, data_type)
     return Literal(scalar.as_py(), data_type)
 
@@ -100,10 +100,26 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
         TypeMismatchError: the arguments do not fit.
     """
     function = registry.function(name)
+    args, collation = collations.compared(function.name, args)
+    if collation is not None:
+        args = [collation_key(a, collation) for a in args]
     typing = function.typing(args)
     coerced = tuple(a if t is None else cast(a, t) for a, t in zip(args, typing.args, strict=True))
     nullable = any(a.nullable for a in coerced) if typing.nullable is None else typing.nullable
     return folded(Call(function, coerced, typing.type, nullable))
+
+
+def collation_key(expr: Expr, collation: str) -> Expr:
+    """The text by which a collation compares a text; the text itself where it is compared by its bytes."""
+    if collation == "UTF8_BINARY" or expr.type == T.NULL:
+        return expr
+    return call("collation_key", [expr, Literal(collation, T.STRING)])
+
+
+def key_of_order(expr: Expr) -> Expr:
+    """What a key of an order or of groups is compared by: of a text with a collation its key."""
+    collation = collations.collation_of(expr)
+    return expr if collation is None else collation_key(collations.text_of(expr), collation)
 
 
 _WIDE = Context(prec=80)  # Python's own context rounds to 28 digits

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.tokens import TokenType
+from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import ExpressionSyntaxError, PlanError
+from altneu.types import time_digits
 from altneu.types.syntax import refuse_unread
 
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "SUBSTR", "TRIM", "OVERLAY")
@@ -42,6 +43,10 @@ class SparkExpressions(Spark):
             "CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
         }
 
+        def _parse(self, parse_method: Callable[..., Any], raw_tokens: list[Token], sql: str | None = None) -> Any:
+            """Whatever is parsed, of tokens in which a text with a doubled quote is one."""
+            return super()._parse(parse_method, _with_quotes(raw_tokens, sql or ""), sql)
+
         def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
             """A list, in which nothing may be missing before or after a comma."""
             items = [parse_method()]
@@ -51,6 +56,26 @@ class SparkExpressions(Spark):
                 if None in (items[-2], items[-1]):
                     self.raise_error("something is missing beside a comma", comma)
             return [item for item in items if item is not None]
+
+        def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+            """A type; a time of day as what is written again as one."""
+            found: exp.Expr | None = super()._parse_types(*args, **kwargs)
+            kind = found.args.get("to") if isinstance(found, exp.Cast) else found  # ``TIME '12:00'`` is a cast
+            digits = time_digits(kind) if isinstance(kind, exp.DataType) else None
+            if kind is not None and digits is not None:
+                name = "TIME" if digits == 6 else f"TIME({digits})"
+                for key, value in (("this", exp.DType.USERDEFINED), ("kind", name), ("expressions", None)):
+                    kind.set(key, value)
+            return found
+
+        def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+            """What an operator stands beside, with the collation that follows it."""
+            this: exp.Expr | None = super()._parse_type(*args, **kwargs)
+            while this is not None and self._match(TokenType.COLLATE):
+                name = self._parse_table_parts()
+                text = ".".join(part.name for part in name.parts)
+                this = self.expression(exp.Anonymous(this="collate", expressions=[this, exp.Literal.string(text)]))
+            return this
 
         def _parse_bitwise(self) -> exp.Expr | None:
             return self._parse_levels(0)
@@ -107,6 +132,27 @@ class SparkExpressions(Spark):
             elif self._match_text_seq("NULLS", "LAST"):
                 nulls_first = False
             return self.expression(exp.Ordered(this=this, desc=descending, nulls_first=nulls_first))
+
+
+def _with_quotes(tokens: list[Token], sql: str) -> list[Token]:
+    """Tokens in which texts with nothing between them, as ``'it''s'``, are one that has the quote in it, as in Spark 4.
+
+    sqlglot reads two texts, which it puts together without the quote; with a space between them that is right.
+    """
+    result: list[Token] = []
+    for token in tokens:
+        last = result[-1] if result else None
+        if (
+            last is not None
+            and token.token_type == last.token_type == TokenType.STRING
+            and token.start == last.end + 1
+            and sql[last.end : token.start + 1] in ("''", '""')
+        ):
+            text = last.text + sql[token.start] + token.text
+            result[-1] = Token(last.token_type, text, last.line, last.col, last.start, token.end, last.comments)
+        else:
+            result.append(token)
+    return result
 
 
 _LEVELS: tuple[tuple[TokenType, type[exp.Expr]], ...] = (

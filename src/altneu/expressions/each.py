@@ -28,7 +28,7 @@ def python(array: pa.Array) -> list[Any]:
     kind = array.type
     if pt.is_date(kind):
         return array.cast(pa.int32()).to_pylist()
-    if pt.is_timestamp(kind) or pt.is_duration(kind):
+    if pt.is_timestamp(kind) or pt.is_duration(kind) or pt.is_time(kind):
         return array.cast(pa.int64()).to_pylist()
     return array.to_pylist()
 

@@ -113,6 +113,8 @@ def arithmetic(symbol: str, left: Expr, right: Expr, call: Callable[[str, Sequen
         left, right, a, b = right, left, b, a
     if a in _POINTS:
         return _on_point(symbol, left, right, call)
+    if T.TIME in (a, b):
+        return _on_time(symbol, left, right, call)
     if b in _POINTS and a == T.STRING and symbol == "-":
         return call("timestamp_diff", [left, right])
     interval = {a, b} & {T.DAY_TIME, T.YEAR_MONTH}
@@ -126,6 +128,17 @@ def arithmetic(symbol: str, left: Expr, right: Expr, call: Callable[[str, Sequen
         return call("interval_multiply", [right, left] if b in interval else [left, right])
     if symbol == "/" and a in interval:
         return call("interval_divide", [left, right])
+    return None
+
+
+def _on_time(symbol: str, left: Expr, right: Expr, call: Callable[[str, Sequence[Expr]], Expr]) -> Expr | None:
+    """A time of day moved by an interval, or the interval between two."""
+    if symbol == "+" and (left.type, right.type) == (T.DAY_TIME, T.TIME):
+        left, right = right, left
+    if symbol in "+-" and (left.type, right.type) == (T.TIME, T.DAY_TIME):
+        return call("time_add_interval", [left, right if symbol == "+" else call("negative", [right])])
+    if symbol == "-" and {left.type, right.type} <= {T.TIME, T.STRING}:
+        return call("time_subtract", [left, right])
     return None
 
 

@@ -58,12 +58,25 @@ def _integer_sql(value: int, data_type: pa.DataType) -> str:
     if data_type in (T.TIMESTAMP, T.TIMESTAMP_NTZ):
         word = "TIMESTAMP" if data_type == T.TIMESTAMP else "TIMESTAMP_NTZ"
         return f"{word} '{timestamp_text(value)}'"
+    if data_type == T.TIME:
+        return f"TIME '{time_text(value)}'"
     if data_type == T.DAY_TIME:
         return f"INTERVAL '{day_time_text(value)}' DAY TO SECOND"
     if data_type == T.YEAR_MONTH:
         sign, months = ("-", -value) if value < 0 else ("", value)
         return f"INTERVAL '{sign}{months // 12}-{months % 12}' YEAR TO MONTH"
     return f"{value}{suffix}"
+
+
+def time_text(micros: int) -> str:
+    """A time of day as Spark prints it, without trailing zeros of the second.
+
+    >>> time_text(43_200_500_000), time_text(1)
+    ('12:00:00.5', '00:00:00.000001')
+    """
+    seconds, fraction = divmod(micros, 1_000_000)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{clock}.{fraction:06d}".rstrip("0") if fraction else clock
 
 
 def day_time_text(micros: int) -> str:

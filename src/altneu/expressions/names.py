@@ -127,5 +127,16 @@ PICKED = ("first", "first_value", "last", "last_value")
 """Aggregates of the row that is first or last in an order, whose nulls count unless they are to be ignored."""
 
 WINDOWS = frozenset(
-    ["row_number", "rank", "dense_rank", "percent_rank", "ntile", "lag", "lead", "cume_dist", "nth_value"]
+    [
+        "row_number",
+        "rank",
+        "dense_rank",
+        "percent_rank",
+        "ntile",
+        "lag",
+        "lead",
+        "cume_dist",
+        "nth_value",
+        "counter_diff",
+    ]
 )

@@ -21,6 +21,7 @@ from altneu.errors import (
     UpdateTimeError,
 )
 from altneu.expressions import intervals
+from altneu.expressions.collations import collation_of, name_of, plain, text_of
 from altneu.expressions.construct import call, cast, decimal_type, get_field, integer, number
 from altneu.expressions.expr import Expr, Literal
 from altneu.expressions.names import UPDATE_TIME
@@ -98,7 +99,7 @@ def _cast(self: TreeBuilder, node: exp.Expr) -> Expr:
         )
     if isinstance(inner, exp.Literal) and not inner.is_string and target in (T.FLOAT, T.DOUBLE):
         return cast(Literal(inner.this, T.STRING), target, implicit=False, name=name)
-    return cast(self.build(inner), target, implicit=False, name=name)
+    return cast(text_of(self.build(inner)), target, implicit=False, name=name)
 
 
 def _target_type(node: exp.Expr) -> pa.DataType:
@@ -212,7 +213,7 @@ def _anonymous(self: TreeBuilder, node: exp.Expr) -> Expr:
     own = node.args.get(FUNCTION)
     if own is None:
         return self.function(node.name, node.expressions)
-    result: Expr = own.over([self.build(argument) for argument in node.expressions])
+    result: Expr = own.over([plain(self.build(argument)) for argument in node.expressions])
     return result
 
 
@@ -222,6 +223,9 @@ def _refused_alias(self: TreeBuilder, node: exp.Expr) -> Expr:
 
 FUNCTION = "function"
 """The argument of a call in a tree that is the function of a user: its ``over`` makes the call's expression."""
+
+MOMENT = "#moment"
+"""A function that is not a name that a text can call: a time as window functions of time take it."""
 
 NODES: dict[type[exp.Expr], Callable[[TreeBuilder, Any], Expr]] = {
     exp.Column: _column,
@@ -351,6 +355,46 @@ def _elt(args: Sequence[Expr]) -> Expr:
     return call("case", [*branches, failed])
 
 
+def _made_timestamp(name: str) -> Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]:
+    """``make_timestamp`` of a date and a time of day, with or without a zone, or of six parts."""
+
+    def method(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
+        args = [self.build(n) for n in nodes]
+        if not 2 <= len(args) <= (2 if name.endswith("_ntz") else 3):
+            return call(name, args)
+        date, time = cast(args[0], T.DATE), cast(args[1], T.TIME)
+        clock = call("time_subtract", [time, Literal(0, T.TIME)])
+        moment = call("add_interval", [cast(date, T.TIMESTAMP), clock])
+        if name.endswith("_ntz"):
+            return cast(moment, T.TIMESTAMP_NTZ)
+        return moment if len(args) == 2 else call("to_utc_timestamp", [moment, args[2]])
+
+    return method
+
+
+def _collate(args: Sequence[Expr]) -> Expr:
+    text, name = args
+    if not isinstance(name, Literal) or not isinstance(name.value, str):
+        raise TypeMismatchError(f"collate: the name `{name.text}` must be a constant text, such as 'UTF8_LCASE'")
+    if text.type not in (T.STRING, T.NULL):
+        raise TypeMismatchError(f"collate takes a text, not {T.type_name(text.type)} (`{text.text}`); cast it")
+    return call("collate", [cast(text_of(text), T.STRING), Literal(name_of(name.value), T.STRING)])
+
+
+def _collation(args: Sequence[Expr]) -> Expr:
+    return Literal(f"SYSTEM.BUILTIN.{collation_of(args[0]) or 'UTF8_BINARY'}", T.STRING)
+
+
+def _typeof(args: Sequence[Expr]) -> Expr:
+    name = collation_of(args[0])
+    return Literal(T.type_name(args[0].type) + (f" collate {name}" if name else ""), T.STRING)
+
+
+def _moment(args: Sequence[Expr]) -> Expr:
+    """A timestamp without a time zone as it is, anything else as a timestamp."""
+    return args[0] if args[0].type == T.TIMESTAMP_NTZ else cast(args[0], T.TIMESTAMP)
+
+
 def _assert_true(args: Sequence[Expr]) -> Expr:
     message = args[1] if len(args) > 1 else Literal(f"{args[0].text!r} is not true!", T.STRING)
     return call("case", [args[0], Literal(None, T.NULL), call("raise_error", [message])])
@@ -414,6 +458,7 @@ SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
     "position": _locate,
     "struct": _struct,
     "#update_field": _update_field,  # not a name that a text can call
+    MOMENT: _written_as(MOMENT, 1, 1, _moment),
     "update_time": _update_time,
     "ltrim": _one_sided_trim("ltrim"),
     "rtrim": _one_sided_trim("rtrim"),
@@ -426,6 +471,11 @@ SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
     "between": _written_as(
         "between", 3, 3, lambda args: call("and", [call(">=", args[:2]), call("<=", [args[0], args[2]])])
     ),
+    **{
+        f"{attempt}make_timestamp{kind}": _made_timestamp(f"{attempt}make_timestamp{kind}")
+        for attempt in ("", "try_")
+        for kind in ("", "_ltz", "_ntz")
+    },
     "nullifzero": _written_as(
         "nullifzero",
         1,
@@ -433,7 +483,8 @@ SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
         lambda args: call("case", [call("=", [args[0], integer(0)]), Literal(None, args[0].type), args[0]]),
     ),
     "zeroifnull": _written_as("zeroifnull", 1, 1, lambda args: call("coalesce", [args[0], integer(0)])),
-    "typeof": _written_as("typeof", 1, 1, lambda args: Literal(T.type_name(args[0].type), T.STRING)),
-    "collation": _written_as("collation", 1, 1, _constant("SYSTEM.BUILTIN.UTF8_BINARY")),
+    "typeof": _written_as("typeof", 1, 1, _typeof),
+    "collate": _written_as("collate", 2, 2, _collate),
+    "collation": _written_as("collation", 1, 1, _collation),
     "current_timezone": _written_as("current_timezone", 0, 0, _constant("UTC")),
 }

@@ -12,8 +12,9 @@ from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
 from altneu.expressions.build import Builder, build
 from altneu.expressions.coercion import contains_map
+from altneu.expressions.collations import plain
 from altneu.expressions.column import Col
-from altneu.expressions.construct import call, cast, literal
+from altneu.expressions.construct import call, cast, key_of_order, literal
 from altneu.expressions.dialect import parse_tree, parse_trees
 from altneu.expressions.expr import Column, Expr
 from altneu.expressions.pyspark.columns import column_tree, is_column
@@ -84,7 +85,7 @@ def parse(source: Source | Expr, schema: pa.Schema) -> Expr:
     if isinstance(tree, exp.Alias):
         tree = tree.this
     try:
-        return build(tree, schema)
+        return plain(build(tree, schema))
     except PlanError as error:
         raise explained(error, source) from None
 
@@ -121,7 +122,7 @@ def parse_projection(source: Source, schema: pa.Schema) -> tuple[str, Expr]:
 
 def _parse_named(source: str, inner: exp.Expr, schema: pa.Schema) -> Expr:
     try:
-        return build(inner, schema)
+        return plain(build(inner, schema))
     except PlanError as error:
         raise explained(error, source) from None
 
@@ -180,7 +181,7 @@ def order_key(tree: exp.Expr, builder: Builder) -> OrderKey:
     """
     if not isinstance(tree, exp.Ordered):
         tree = exp.Ordered(this=tree, desc=False, nulls_first=True)
-    expr = builder.build(tree.this)
+    expr = key_of_order(builder.build(tree.this))
     if contains_map(expr.type):
         raise TypeMismatchError(f"`{expr.text}` is {T.type_name(expr.type)}, which has no order")
     descending = bool(tree.args.get("desc"))

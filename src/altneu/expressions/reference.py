@@ -39,6 +39,13 @@ _ELSEWHERE = (
     ("stack(n, a, b, …)", "The values as n rows with columns col0, col1 …, in SELECT, in FROM or in LATERAL VIEW."),
     ("range([start, ]end[, step])", "Rows of whole numbers, in FROM."),
     ("window(t, duration[, slide[, start]])", "The window of time of a row, in GROUP BY."),
+    (
+        "session_window(t, gap)",
+        (
+            "The session of a row, in GROUP BY: from its first row's time to its last row's and the gap after that. "
+            "A row that comes within the gap, or when it ends, continues the session. The gap is a constant."
+        ),
+    ),
     ("grouping(a), grouping_id(a, …)", "Which keys a row of GROUP BY ROLLUP, CUBE or GROUPING SETS is not grouped by."),
     ("nullif(a, b)", "NULL where a = b, else a."),
     ("between(a, b, c)", "`a >= b AND a <= c`."),
@@ -48,11 +55,12 @@ _ELSEWHERE = (
     ("nullifzero(a), zeroifnull(a)", "NULL where a is 0, else a; 0 where a is NULL, else a."),
     ("assert_true(a[, message])", "NULL; the row becomes an error row if a is not true."),
     ("typeof(a)", "The name of the type."),
-    ("collation(s), current_timezone()", "Always `SYSTEM.BUILTIN.UTF8_BINARY`, and `UTC`."),
+    ("collation(s)", "The name of a text's collation, by default `SYSTEM.BUILTIN.UTF8_BINARY`."),
+    ("current_timezone()", "Always `UTC`."),
     (
         (
             "boolean(a), tinyint(a), smallint(a), int(a), bigint(a), float(a), double(a), decimal(a), string(a), "
-            "binary(a), date(a), timestamp(a)"
+            "binary(a), date(a), time(a), timestamp(a)"
         ),
         "The value converted to the type.",
     ),
@@ -112,7 +120,14 @@ _TAIL = """\
   would be larger becomes an error row (VALUE_TOO_LARGE, COLLECTION_SIZE_LIMIT_EXCEEDED), whichever function
   produces it. altneu checks the size before it allocates memory, except in `regexp_replace`, `translate`, `hex` and
   `base64`.
-* A time of day without a date (`'12:00:00'`) is not a timestamp. (Spark adds today's date, which changes.)
+* A time of day without a date (`'12:00:00'`, or a TIME) is not a timestamp. (Spark adds today's date, which changes.)
+* A column has no collation. COLLATE stands in comparisons, IN, ORDER BY, PARTITION BY, GROUP BY and
+  `count(DISTINCT …)`; elsewhere it is refused, as it would be lost. There are `UTF8_BINARY`, `UTF8_LCASE` and both
+  with `_RTRIM`; those of ICU are refused.
+* TIME has microseconds: `time`, which is `time(6)`; other precisions are refused. Spark keeps nanoseconds that it does
+  not show, of `time_from_seconds(1.1234567)` for example. Medians and percentiles of times of day are refused, but
+  `approx_percentile` is not. Delta tables and tables of databases have no times of day here. Spark takes and gives them
+  from 4.1 on, where `spark.sql.timeType.enabled` is set.
 """
 
 

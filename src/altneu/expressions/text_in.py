@@ -59,6 +59,8 @@ def parse_values(array: pa.Array, target: pa.DataType) -> tuple[Values, Mask]:
         return _booleans(trim(array))
     if target == T.DATE:
         return time_in.dates(trim(array))
+    if target == T.TIME:
+        return time_in.times(trim(array))
     return time_in.timestamps(trim(array), zoned=target == T.TIMESTAMP)
 
 

@@ -12,7 +12,7 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.columnar.python_values import date_text, timestamp_text
 from altneu.expressions.lists import explode, implode
-from altneu.expressions.literals import day_time_text
+from altneu.expressions.literals import day_time_text, time_text
 from altneu.expressions.vector import Values, Vector
 
 _FAR_DATE = 2_932_897  # 10000-01-01
@@ -42,6 +42,8 @@ def to_text(array: pa.Array) -> pa.Array:
         return _timestamps(array)
     if kind == T.BINARY:
         return _binary(array)
+    if kind == T.TIME:
+        return _by_distinct(array, time_text)
     if kind == T.DAY_TIME:
         return _by_distinct(array, lambda v: f"INTERVAL '{_trim_zeros(day_time_text(v))}' DAY TO SECOND")
     if pt.is_nested(kind):

@@ -21,6 +21,10 @@ _CLOCK = (
 _OFFSET = (
     r"^(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hour>\d{1,2})(?::?(?P<minute>\d{2})(?::?(?P<second>\d{2}))?|:(?P<single>\d))?$"
 )
+_TIME = (
+    r"^T?(?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d*))?)?"
+    r"(?:\s*(?P<half>[AaPp])[Mm])?$"
+)
 _DAY = 86_400_000_000
 _NO_OFFSET = ("Z", "UTC", "GMT", "UT")
 
@@ -82,6 +86,21 @@ def _clock(rest: pa.Array, days: Values, *, zoned: bool) -> tuple[Values, Mask]:
         if zoned:
             micros = micros - offset
     return np.where(good, micros, 0), ~(good | bare)
+
+
+def times(text: pa.Array) -> tuple[Values, Mask]:
+    """Microseconds since midnight, and where the text is not a time of day."""
+    parts = pc.extract_regex(text, _TIME)
+    matched = np.asarray(parts.is_valid())
+    hour, minute, second = (_number(parts.field(i), 0) for i in range(3))
+    fraction = pc.utf8_slice_codeunits(pc.utf8_rpad(pc.fill_null(parts.field(3), ""), 6, "0"), 0, 6)
+    half = pc.ascii_upper(pc.fill_null(parts.field(4), ""))
+    named, late = _mask(pc.not_equal(half, "")), _mask(pc.equal(half, "P"))
+    good = matched & (minute < 60) & (second < 60)
+    good &= np.where(named, (hour >= 1) & (hour <= 12), hour < 24)
+    hour = np.where(named, hour % 12 + 12 * late, hour)
+    micros = ((hour * 60 + minute) * 60 + second) * 1_000_000 + _number(fraction, 0)
+    return np.where(good, micros, 0), ~good
 
 
 def _offsets(zone: pa.Array, local: Values) -> tuple[Values, Mask]:

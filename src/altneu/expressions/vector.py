@@ -35,6 +35,7 @@ _DTYPES: dict[pa.DataType, np.dtype[Any]] = {
     T.DATE: np.dtype(np.int32),
     T.TIMESTAMP: np.dtype(np.int64),
     T.TIMESTAMP_NTZ: np.dtype(np.int64),
+    T.TIME: np.dtype(np.int64),
     T.DAY_TIME: np.dtype(np.int64),
     T.YEAR_MONTH: np.dtype(np.int64),
 }

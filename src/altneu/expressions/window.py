@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -13,7 +13,8 @@ from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, U
 from altneu.expressions.aggregate import AggregateCall, aggregate_expr
 from altneu.expressions.build import Builder
 from altneu.expressions.coercion import INTEGRAL, contains_map, is_decimal, is_numeric
-from altneu.expressions.construct import call, cast
+from altneu.expressions.collations import plain
+from altneu.expressions.construct import call, cast, get_field, key_of_order
 from altneu.expressions.expr import Column, Expr, Literal
 from altneu.expressions.names import AGGREGATES
 from altneu.expressions.parse import OrderKey, Source, explained, order_key, tree_of
@@ -34,6 +35,13 @@ FUNCTIONS = (
     ("first_value(a), first(a), any_value(a)", "The value on the first row of the frame."),
     ("last_value(a), last(a)", "The value on the last row of the frame."),
     ("nth_value(a, n)", "The value on the nth row of the frame; null if there is none."),
+    (
+        "counter_diff(a), counter_diff(a, start)",
+        (
+            "What a counter has grown by since the last row that has one; null if it is the first, or if it was reset: "
+            "the counter is less, or the time of its start later. A negative counter and an earlier start are errors."
+        ),
+    ),
 )
 """How window functions are written, for docs/window_functions.md; every aggregate is one too."""
 
@@ -152,7 +160,7 @@ def parse_window(source: Source, schema: pa.Schema, builder: type[Builder] = Bui
             results[name] = _Call(node, building, calls).result()
             node.replace(exp.Column(this=exp.to_identifier(name, quoted=True)))
         building.variables = {**building.variables, **results}
-        result = building.build(tree)
+        result = plain(building.build(tree))
     except RecursionError:
         raise ExpressionSyntaxError("an expression is nested too deeply; split it over several select()") from None
     except PlanError as error:
@@ -203,8 +211,10 @@ class _Call:
             return self._offset()
         if name in _NAMES and self.ordered is None:
             return self._picked()
+        if name == "counter_diff":
+            return self._counted()
         if name not in AGGREGATES:
-            known = ", ".join([*_RANKING, *_OFFSETS, *_NAMES])
+            known = ", ".join([*_RANKING, *_OFFSETS, *_NAMES, "counter_diff"])
             raise UnsupportedFunctionError(f"{name}() is not a window function; those are the aggregates and {known}")
         if self.ignore_nulls:
             instead = f"write {name}(x, true)" if name in _NAMES else "it ignores nulls already"
@@ -241,7 +251,7 @@ class _Call:
     def _offset(self) -> Expr:
         name = self.name
         self._in_order()
-        args = [self.builder.build(n) for n in self.arguments]
+        args = [plain(self.builder.build(n)) for n in self.arguments]
         expect_count(name, args, 1, 3)
         number = self._number(args, 1, least=-_MOST)
         result = WindowCall(self._made((args[0],), args[0].type), self.window, None, number, self.ignore_nulls)
@@ -254,11 +264,47 @@ class _Call:
         there = self._column(WindowCall(self._made((), T.BOOLEAN), self.window, None, number))
         return call("case", [there, value, default])
 
+    def _counted(self) -> Expr:
+        """``counter_diff``: the value less the last one before it that is neither null nor an error."""
+        name = self.name
+        self._in_order()
+        if self.ignore_nulls:
+            raise UnsupportedFunctionError(f"{name}() ignores nulls already; leave IGNORE NULLS out")
+        value, *starts = args = [self.builder.build(n) for n in self.arguments]
+        expect_count(name, args, 1, 2)
+        if not is_numeric(value.type):
+            raise TypeMismatchError(f"{name} takes a number, not {T.type_name(value.type)} (`{value.text}`); cast it")
+        if starts and starts[0].type not in (T.TIMESTAMP, T.TIMESTAMP_NTZ):
+            kind = T.type_name(starts[0].type)
+            raise TypeMismatchError(f"{name}: the start `{starts[0].text}` must be a timestamp, not {kind}; cast it")
+        zero, missing = cast(Literal(0, T.INT), value.type), Literal(None, value.type)
+        parts = [e for i, arg in enumerate(args) for e in (Literal(f"c{i}", T.STRING), arg)]
+        counter = call("case", [call(">=", [value, zero]), call("named_struct", parts)])
+        made = replace(self._made((counter,), counter.type), function="lag")
+        last = self._column(WindowCall(made, self.window, None, 1, True))
+        before, *starts_before = [get_field(last, f"c{i}") for i in range(len(args))]
+
+        def failed(code: str, why: str) -> Expr:
+            return call("raise_error", [Literal(code, T.STRING), Literal(f"{name}: {why}", T.STRING)])
+
+        branches = [
+            *(call("<", [value, zero]), failed("COUNTER_DIFF_NEGATIVE_COUNTER_VALUE", "the counter is negative")),
+            *(call("<", [value, before]), missing),
+        ]
+        for start, earlier in zip(starts, starts_before, strict=True):
+            why = "the time of the counter's start is before that of the row before"
+            wrong = failed("COUNTER_DIFF_START_TIME_DECREASED", why)
+            present = call("isnotnull", [value])
+            branches[2:2] = [call("and", [present, call("<", [start, earlier])]), wrong]
+            branches += [call(">", [start, earlier]), missing]
+        grown = cast(call("-", [value, before]), value.type, implicit=False)
+        return call("case", [*branches, grown])
+
     def _picked(self) -> Expr:
         name, nodes = self.name, self.arguments
         if name == "nth_value":
             self._in_order()
-        args = [self.builder.build(n) for n in nodes]
+        args = [plain(self.builder.build(n)) for n in nodes]
         expect_count(name, args, 1, 2)
         number, ignored = 1, self.ignore_nulls
         if name == "nth_value":
@@ -293,7 +339,7 @@ class _Call:
         node = self.node
         if node.args.get("alias") is not None:
             raise ExpressionSyntaxError(f"the window {node.alias!r} is not known here: write it out, OVER (…)")
-        partition = [self.builder.build(n) for n in node.args.get("partition_by") or ()]
+        partition = [key_of_order(self.builder.build(n)) for n in node.args.get("partition_by") or ()]
         for one in partition:
             if contains_map(one.type):
                 raise TypeMismatchError(f"PARTITION BY {one.text}: maps cannot be compared")

@@ -11,6 +11,7 @@ from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.base import ArrangementState, StepMode
 from altneu.plan.physical import PhysicalNode, Plan, ViewPorts
 from altneu.runtime.read import At, accumulated, negatives, parts_of
+from altneu.runtime.spark.versions import in_units_of_spark
 from altneu.runtime.spark.worker import Batches, Kernel, Memory, TaskSnapshot, task_on
 from altneu.runtime.state import StateTable
 
@@ -70,6 +71,6 @@ def _reader(
                 room = Memory.of(task)
                 state = TaskSnapshot(task, shard, room).get(name)
                 for part in () if state is None else parts_of(state, room.room):
-                    yield from rows(part)
+                    yield from map(in_units_of_spark, rows(part))
 
     return kernel

@@ -96,7 +96,7 @@ class DatabaseSink(Sink):
         fields = [*view.schema, *(pa.field(name, pa.int64(), nullable=False) for name in controls)]
         self._schema = pa.schema(fields)
         for field in view.schema:
-            if pt.is_nested(field.type) or pt.is_duration(field.type):
+            if pt.is_nested(field.type) or pt.is_duration(field.type) or pt.is_time(field.type):
                 raise SchemaError(
                     f"column {field.name!r} has type {type_name(field.type)}, which database tables do not have; let "
                     "the view select to_json(...) of it, or a cast to another type"

@@ -67,7 +67,7 @@ class DeltaSink(Sink):
         fields = [f.with_nullable(True) for f in view.schema]
         self._schema = pa.schema([*fields, *(pa.field(name, pa.int64()) for name in controls)])
         for field in view.schema:
-            if pt.is_duration(field.type) or pt.is_interval(field.type):
+            if pt.is_duration(field.type) or pt.is_interval(field.type) or pt.is_time(field.type):
                 raise SchemaError(
                     f"column {field.name!r} has type {type_name(field.type)}, which Delta tables do not have; let the "
                     "view select a cast of it to another type"

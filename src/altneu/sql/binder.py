@@ -25,7 +25,7 @@ from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, 
 from altneu.sql.spans import with_spans
 from altneu.sql.subqueries import Subqueries
 from altneu.sql.times import with_times
-from altneu.sql.trees import clocked
+from altneu.sql.trees import clocked, with_collation_keys
 from altneu.types import type_name
 
 _NOW = {"mz_now": "logical_now", "current_timestamp": None, "now": None, "current_date": None}
@@ -86,7 +86,7 @@ class Binder:
         if not tree.expressions:
             raise PlanError("SELECT names no column; SELECT * selects all of them")
         _refuse_clock(tree)
-        tree = with_times(with_spans(spelled_out(tree.copy())))
+        tree = with_collation_keys(with_times(with_spans(spelled_out(tree.copy()))))
         scope = Scope(FromClause(self, tree, around).relation(), around)
         items = [item for part in tree.expressions for item in starred(part, scope.relation)]
         scope, items = tables.generated(self, scope, items)

@@ -17,6 +17,7 @@ from altneu.sql.binding import QueryBinder
 from altneu.sql.ordering import all_of_them, computed_keys, first_of_keys
 from altneu.sql.scope import Field, Relation, Scope, bound, fresh, is_bound
 from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
+from altneu.sql.spans import is_session, with_sessions
 from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null
 from altneu.sql.trees import AROUND_CALL, has_aggregate, is_aggregate, is_subquery, name_of, unaliased
 
@@ -162,7 +163,11 @@ class Groups:
             keys = [self._key(k, items, names) for k in several[0]]
         else:
             keys = self._keys(group, items, names) if group else []
-        for tree in keys:
+        for tree in sorted(keys, key=is_session):  # which are sessions of rows with equal other keys
+            if is_session(tree):
+                if several:
+                    raise PlanError("not supported: session_window() in ROLLUP, CUBE or GROUPING SETS; nest it in FROM")
+                self.scope = with_sessions(self.scope, [known for known, _ in self.keys])
             self.scope, resolved = binder.value(tree, self.scope)
             if several or not any(resolved == known for known, _ in self.keys):
                 self.keys.append((resolved, self._name(resolved)))

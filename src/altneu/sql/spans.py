@@ -1,8 +1,9 @@
-"""Spark's ``window(time, length[, slide[, start]])``: the tumbling or hopping windows of each row."""
+"""Spark's windows of time: ``window(time, length[, slide[, start]])`` and ``session_window(time, gap)``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -10,9 +11,12 @@ from sqlglot import exp
 from altneu import types as T
 from altneu.columnar.rows import Rows
 from altneu.errors import PlanError
+from altneu.expressions.nodes import MOMENT
 from altneu.expressions.parse import parse, tree_of
+from altneu.sql import windows
+from altneu.sql.scope import Scope
 
-NAME = "window"
+NAME, SESSION = "window", "session_window"
 SPANS = "spans"
 """The key of a table function tree's ``meta`` for one whose column is not part of ``*``."""
 _NO_ROWS = pa.schema([])
@@ -20,10 +24,11 @@ _MOST = 10_000  # spans that a row may be in
 
 
 def with_spans(tree: exp.Select) -> exp.Select:
-    """A SELECT that has ``window(...)`` as one over a column ``window``, made by a table function of each row.
+    """A SELECT that has ``window(...)`` or ``session_window(...)`` as one over a column of that name.
 
-    The column is a struct of ``start`` and ``end``; a row whose time is null is in no span, one with a slide less than
-    the length in several.
+    A table function of each row makes the column, a struct of ``start`` and ``end``. A row whose time is null is in no
+    span, one with a slide less than the length in several. The session of a row is its own time and the gap after it,
+    until ``with_sessions`` puts those together that meet.
 
     Raises:
         PlanError: calls that differ, or arguments that are not spans of time.
@@ -35,6 +40,11 @@ def with_spans(tree: exp.Select) -> exp.Select:
     ... )
     >>> counted
     Collection(end: timestamp, n: bigint)
+    >>> an.sql.query(
+    ...     "SELECT user, session_window.end AS until FROM clicks GROUP BY user, session_window(at, '5 minutes')",
+    ...     clicks,
+    ... )
+    Collection(user: string, until: timestamp)
     """
     calls = list(_calls(tree))
     if not calls:
@@ -42,26 +52,89 @@ def with_spans(tree: exp.Select) -> exp.Select:
     texts = list(dict.fromkeys(call.sql("spark") for call in calls))
     if len(texts) > 1:
         raise PlanError(f"not supported: several windows in one SELECT ({', '.join(texts)}); nest one in a subquery")
-    first = calls[0].copy()
+    first, name = calls[0].copy(), calls[0].name.lower()
     for call in calls:
-        call.replace(exp.column(NAME))
+        column = exp.column(name)
+        column.meta[SESSION] = name == SESSION
+        call.replace(column)
     lateral = exp.Lateral(
-        this=exp.Anonymous(this="explode", expressions=[_spans(first)]),
+        this=exp.Anonymous(this="explode", expressions=[_own_session(first) if name == SESSION else _spans(first)]),
         view=True,
-        alias=exp.TableAlias(columns=[exp.to_identifier(NAME)]),
+        alias=exp.TableAlias(columns=[exp.to_identifier(name)]),
     )
     lateral.meta[SPANS] = True
     tree.append("laterals", lateral)
     return tree
 
 
+def is_session(tree: exp.Expr) -> bool:
+    """Whether a key of GROUP BY is the session of a row."""
+    return bool(tree.meta.get(SESSION))
+
+
+def with_sessions(scope: Scope, keys: Sequence[exp.Expr]) -> Scope:
+    """A scope in which the session of a row is the whole session, among the rows of equal ``keys``, resolved.
+
+    A session begins at a row that no earlier row's span reaches. It begins, with what meets it, at the latest such
+    time, and ends where the last of its rows' spans does.
+
+    Cost:   three windows over the rows of equal ``keys``: one exchange; what changes is read from the first time on
+            that changes.
+    """
+    own = scope.resolve(exp.column(SESSION))
+
+    def part(name: str) -> exp.Expr:
+        return exp.Dot(this=own.copy(), expression=exp.to_identifier(name, quoted=True))
+
+    def latest(value: exp.Expr, *more: exp.Expr, order: bool = True, before: bool = False) -> exp.Window:
+        moment = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("MICROSECOND"))
+        earlier = exp.WindowSpec(
+            kind="RANGE", start="UNBOUNDED", start_side="PRECEDING", end=moment, end_side="PRECEDING"
+        )
+        return exp.Window(
+            this=exp.Anonymous(this="max", expressions=[value]),
+            partition_by=[*(k.copy() for k in keys), *more],
+            order=exp.Order(expressions=[exp.Ordered(this=part("start"))]) if order else None,
+            spec=earlier if before else None,
+        )
+
+    reached = exp.LTE(this=part("start"), expression=latest(part("end"), before=True))
+    beginning: exp.Expr = exp.Case(ifs=[exp.If(this=reached, true=exp.Null())], default=part("start"))
+    scope, (beginning,) = windows.computed(scope, [beginning])
+    scope, (start,) = windows.computed(scope, [latest(beginning)])
+    named = [exp.Literal.string("start"), start, exp.Literal.string("end"), latest(part("end"), start, order=False)]
+    scope, (whole,) = windows.computed(scope, [exp.Anonymous(this="named_struct", expressions=named)])
+    column, session = own.name, whole.name
+    fields = [replace(f, column=session) if f.column == column else f for f in scope.relation.fields]
+    return Scope(replace(scope.relation, fields=tuple(fields)), scope.around)
+
+
 def _calls(tree: exp.Expr) -> Iterator[exp.Anonymous]:
     """The calls of a query itself, and not of those inside."""
     for part in tree.iter_expressions():
-        if isinstance(part, exp.Anonymous) and part.name.lower() == NAME:
+        if isinstance(part, exp.Anonymous) and part.name.lower() in (NAME, SESSION):
             yield part
         elif not isinstance(part, exp.Query):
             yield from _calls(part)
+
+
+def _own_session(call: exp.Anonymous) -> exp.Expr:
+    """An array of the span from a row's time until the gap after it; none where the gap is not positive."""
+    if len(call.expressions) != 2:
+        raise PlanError("session_window() needs a time and a gap: session_window(at, '10 minutes')")
+    time, gap = call.expressions
+    if isinstance(gap, exp.Literal) and gap.is_string:
+        gap = exp.Interval(this=gap.copy())
+    if not isinstance(gap, exp.Interval):
+        raise PlanError(
+            f"`{call.sql('spark')}`: the gap must be a constant text such as '10 minutes', got `{gap.sql('spark')}`; "
+            "write a query for each gap, and UNION ALL"
+        )
+    start = exp.Anonymous(this=MOMENT, expressions=[time.copy()])
+    end = exp.Add(this=start, expression=gap)
+    named = [exp.Literal.string("start"), start, exp.Literal.string("end"), end]
+    own = exp.Anonymous(this="array", expressions=[exp.Anonymous(this="named_struct", expressions=named)])
+    return exp.Case(ifs=[exp.If(this=exp.GT(this=end.copy(), expression=start.copy()), true=own)]).copy()
 
 
 def _spans(call: exp.Anonymous) -> exp.Expr:

@@ -62,6 +62,35 @@ def _opened(window: exp.Window) -> exp.Expr:
     return exp.Tuple(expressions=[*call.args.get("expressions", []), *window.args.get("partition_by", []), *keys])
 
 
+def with_collation_keys(tree: exp.Select) -> exp.Select:
+    """A SELECT whose keys of order, of groups and of joins are what collations compare by, where one is written.
+
+    Joins take equalities apart before their sides have types.
+    """
+    for equality in list(tree.find_all(exp.EQ, exp.NullSafeEQ)):
+        sides = equality.this.unnest(), equality.expression.unnest()
+        names = {side.expressions[1].name for side in sides if _is_collated(side)}
+        if len(names) == 1:
+            name = exp.Literal.string(names.pop())
+            texts = [s.expressions[0] if _is_collated(s) else s for s in sides]
+            keys = [exp.Anonymous(this="collation_key", expressions=[t.copy(), name.copy()]) for t in texts]
+            equality.set("this", keys[0])
+            equality.set("expression", keys[1])
+    for call in tree.find_all(exp.Anonymous):
+        above = call.parent
+        while isinstance(above, exp.Paren | exp.Tuple):
+            above = above.parent
+        if _is_collated(call) and isinstance(above, exp.Ordered | exp.Group | exp.Rollup | exp.Cube | exp.GroupingSets):
+            call.set("this", "collation_key")
+    return tree
+
+
+def _is_collated(tree: exp.Expr) -> bool:
+    """Whether it is a text with the collation that it is written with."""
+    called = isinstance(tree, exp.Anonymous) and tree.name.lower() == "collate" and len(tree.expressions) == 2
+    return called and isinstance(tree.expressions[1], exp.Literal)
+
+
 def unaliased(
     tree: exp.Expr, items: Sequence[tuple[str, exp.Expr]], is_column: Callable[[exp.Column], bool]
 ) -> exp.Expr:

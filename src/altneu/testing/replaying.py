@@ -252,5 +252,6 @@ _SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], list[Any]], ...] = (
     (pa.types.is_binary, [b"", b"\x00"]),
     (pa.types.is_date, [dt.date(2024, 2, 29), dt.date(1970, 1, 1)]),
     (pa.types.is_timestamp, [dt.datetime.fromisoformat(day) for day in ("2024-02-29T12:00", "1970-01-01")]),
+    (pa.types.is_time, [dt.time(0), dt.time(23, 59, 59, 999_999)]),
     (pa.types.is_duration, [dt.timedelta(0), dt.timedelta(days=1)]),
 )

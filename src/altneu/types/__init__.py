@@ -2,8 +2,8 @@
 
 Inside altneu every column has one of these types: boolean, int8 to int64, float32, float64, decimal128, string, binary,
 date32, timestamp("us", "UTC") (Spark's ``timestamp``), timestamp("us") (``timestamp_ntz``), duration("us")
-(``interval day to second``), list, map, struct, and null (``void``). Anything else that Arrow can say is normalised to
-one of them or refused.
+(``interval day to second``), time64("us") (``time(6)``), list, map, struct, and null (``void``).
+Anything else that Arrow can say is normalised to one of them or refused.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ BOOLEAN, STRING, BINARY, DATE, NULL = pa.bool_(), pa.string(), pa.binary(), pa.d
 BYTE, SHORT, INT, LONG = pa.int8(), pa.int16(), pa.int32(), pa.int64()
 FLOAT, DOUBLE = pa.float32(), pa.float64()
 TIMESTAMP, TIMESTAMP_NTZ = pa.timestamp("us", "UTC"), pa.timestamp("us")
+TIME = pa.time64("us")
 DAY_TIME, YEAR_MONTH = pa.duration("us"), pa.month_day_nano_interval()
 """Intervals; a year-month interval exists only inside expressions."""
 
@@ -38,6 +39,7 @@ _NAMES = {
     DATE: "date",
     TIMESTAMP: "timestamp",
     TIMESTAMP_NTZ: "timestamp_ntz",
+    TIME: "time(6)",
     DAY_TIME: "interval day to second",
     YEAR_MONTH: "interval year to month",
     NULL: "void",
@@ -234,7 +236,7 @@ def normalise_type(data_type: pa.DataType, where: str = "value") -> pa.DataType:
     (DataType(string), TimestampType(timestamp[us, tz=UTC]))
 
     Raises:
-        SchemaError: no type holds its values (uint64, time, decimal of more than 38 digits, unions).
+        SchemaError: no type holds its values (uint64, decimal of more than 38 digits, unions).
     """
     if data_type in _NAMES and data_type != YEAR_MONTH:
         return data_type
@@ -245,6 +247,8 @@ def normalise_type(data_type: pa.DataType, where: str = "value") -> pa.DataType:
         return TIMESTAMP if data_type.tz else TIMESTAMP_NTZ
     if pt.is_duration(data_type):
         return DAY_TIME
+    if pt.is_time(data_type):
+        return TIME
     if pt.is_dictionary(data_type):
         return normalise_type(data_type.value_type, where)
     if pt.is_run_end_encoded(data_type):
@@ -260,7 +264,6 @@ def normalise_type(data_type: pa.DataType, where: str = "value") -> pa.DataType:
     if pt.is_struct(data_type):
         return pa.struct([pa.field(f.name, normalise_type(f.type, f"{where}.{f.name}"), f.nullable) for f in data_type])
     hint = "; cast it to decimal(20,0)" if data_type == pa.uint64() else ""
-    hint += "; declare the columns that you want, with their types, and not this one" if pt.is_time(data_type) else ""
     raise SchemaError(f"the Arrow type {data_type} of {where!r} is not supported{hint}")
 
 
@@ -356,8 +359,34 @@ def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
         name = unit.sql().upper() if unit is not None else ""
         if name and not any(u in name for u in ("YEAR", "MONTH")):
             return DAY_TIME
-    name = node.sql("spark") if kind != exp.DType.TIME else "TIME"  # of which Spark's dialect makes a TIMESTAMP
+    if (digits := time_digits(node)) is not None:
+        return _time(digits, text)
+    name = node.sql("spark")
     raise SchemaError(f"the type {name!r} is not supported" + (f" (in {text!r})" if text else ""))
+
+
+_TIME = re.compile(r"TIME(?:\((\d+)\))?")
+
+
+def time_digits(node: exp.Expr) -> int | None:
+    """How many digits a type of a time of day has of a second's fraction; None if it is another type.
+
+    sqlglot has a type ``TIME`` that it writes as ``TIMESTAMP`` in Spark's dialect; altneu's own grammar makes another
+    node of it, with the name as it is written.
+    """
+    if node.this == exp.DType.TIME:
+        return int(node.expressions[0].this.name) if node.expressions else 6
+    match = _TIME.fullmatch(str(node.args.get("kind"))) if node.this == exp.DType.USERDEFINED else None
+    return None if match is None else int(match[1] or 6)
+
+
+def _time(digits: int, text: str) -> pa.DataType:
+    if digits != 6:
+        raise SchemaError(
+            f"time({digits}) is not supported: a time of day has microseconds, declare it time"
+            + (f" (in {text!r})" if text else "")
+        )
+    return TIME
 
 
 def _decimal(parameters: list[int], text: str) -> pa.DataType:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError
@@ -278,3 +281,20 @@ def time_bucket(call: Call, size: Values, t: Values, origin: Values = _EPOCH) ->
         add_months(origins // DAY, place + size) * DAY + origins % DAY
     )  # it may begin with a shorter month's end
     return _moved(call, origins, np.where(following <= t, place + size, place))
+
+
+def _window_time_rule(args: Arguments) -> Typing:
+    kind = args[0].type
+    names = [f.name for f in kind] if pt.is_struct(kind) else []
+    if names != ["start", "end"] or kind.field(1).type not in (T.TIMESTAMP, T.TIMESTAMP_NTZ):
+        raise TypeMismatchError(
+            f"window_time takes what window() or session_window() gives, not {T.type_name(kind)} (`{args[0].text}`)"
+        )
+    return Typing([None], kind.field(1).type)
+
+
+@scalar("window_time(w)", rule=_window_time_rule, usage="window_time(window)")
+def window_time(w: pa.Array) -> Any:
+    """The last moment of a window of time: a microsecond before its end."""
+    end = pc.struct_field(w, 1)
+    return pc.subtract(end.cast(T.LONG), 1).cast(end.type)

@@ -96,7 +96,7 @@ def _clock_kernel(unit: int, size: int) -> Callable[[Call, Values], Values]:
 
 
 for _name, _whole in (("hour", "day"), ("minute", "hour"), ("second", "minute")):
-    scalar(f"{_name}(t timestamp|date|timestamp_ntz) -> int", doc=f"The {_name} of the {_whole}.")(
+    scalar(f"{_name}(t timestamp|date|timestamp_ntz|time) -> int", doc=f"The {_name} of the {_whole}.")(
         _clock_kernel(*_CLOCK[_name])
     )
 
@@ -123,7 +123,7 @@ def _extract_rule(args: Arguments) -> Typing:
             f"extract: {args[0].text} is not a part of a date; "
             f"the parts are {', '.join(dict.fromkeys(_FIELDS.values()))}"
         )
-    known = args[1].type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
+    known = args[1].type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ) or (args[1].type == T.TIME and name in _CLOCK)
     want = T.TIMESTAMP if name in _CLOCK else T.DATE
     read = None if known else accept("extract", 0, args[1], want)
     return Typing((None, read), pa.decimal128(8, 6) if name == "second" else T.INT)

@@ -178,7 +178,7 @@ def json_object_keys(call: Call, s: pa.Array) -> Out:
 
 # to_json --------------------------------------------------------------------------------------------------------------
 
-_STAMP, _LOCAL_STAMP = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "yyyy-MM-dd'T'HH:mm:ss.SSS"
+STAMP, LOCAL_STAMP = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "yyyy-MM-dd'T'HH:mm:ss.SSS"
 _WRITING = {"ignorenullfields": "true", "timestampformat": "", "timestampntzformat": "", "dateformat": ""}
 
 
@@ -255,16 +255,17 @@ def _in_quotes(array: pa.Array, given: dict[str, str]) -> pa.Array:
     if kind == T.BINARY:
         texts = base64(array)
     elif kind in (T.TIMESTAMP, T.TIMESTAMP_NTZ):
-        name, default = ("timestampformat", _STAMP) if kind == T.TIMESTAMP else ("timestampntzformat", _LOCAL_STAMP)
-        texts = print_moments(_micros(array, 1), given[name] or default)
+        name, default = ("timestampformat", STAMP) if kind == T.TIMESTAMP else ("timestampntzformat", LOCAL_STAMP)
+        texts = print_moments(micros(array, 1), given[name] or default)
     elif kind == T.DATE and given["dateformat"]:
-        texts = print_moments(_micros(array, 86_400_000_000), given["dateformat"])
+        texts = print_moments(micros(array, 86_400_000_000), given["dateformat"])
     else:
         texts = to_text(array)
     return pc.if_else(array.is_valid(), _quoted(texts), None)
 
 
-def _micros(array: pa.Array, unit: int) -> Any:
+def micros(array: pa.Array, unit: int) -> Any:
+    """Moments as whole numbers of microseconds, of which ``unit`` are one of theirs."""
     return Vector(array.type, arrow=array).values.astype(np.int64) * unit
 
 

@@ -76,7 +76,7 @@ def _rule(args: Arguments) -> Typing:
     kind = _schema(text)
     if not pt.is_nested(kind):
         raise TypeMismatchError(f"from_json gives a struct, an array or a map, not {T.type_name(kind)}")
-    kind = _nullable(kind)
+    kind = nullable(kind)
     given = options(args, 2, _OPTIONS)
     if given["mode"].upper() not in _MODES:
         raise UnsupportedFunctionError(f"from_json: the mode must be one of {', '.join(_MODES)}, got {given['mode']!r}")
@@ -86,13 +86,13 @@ def _rule(args: Arguments) -> Typing:
     return Typing([args.accept(0, T.STRING), None, *[None] * (len(args) - 2)], kind, True)
 
 
-def _nullable(kind: pa.DataType) -> pa.DataType:
+def nullable(kind: pa.DataType) -> pa.DataType:
     """The type with everything in it nullable."""
     if pt.is_struct(kind):
-        return pa.struct([pa.field(f.name, _nullable(f.type)) for f in kind])
+        return pa.struct([pa.field(f.name, nullable(f.type)) for f in kind])
     if pt.is_list(kind):
-        return T.list_type(_nullable(kind.value_type))
-    return pa.map_(kind.key_type, _nullable(kind.item_type)) if pt.is_map(kind) else kind
+        return T.list_type(nullable(kind.value_type))
+    return pa.map_(kind.key_type, nullable(kind.item_type)) if pt.is_map(kind) else kind
 
 
 def _fails(call: Call) -> bool:
@@ -148,6 +148,8 @@ def _reading(kind: pa.DataType, given: tuple[tuple[str, str], ...]) -> Reading:
     formats = dict(given)
     if kind == T.DATE:
         return lambda value: _moment(value, kind, formats["dateformat"])
+    if kind == T.TIME:
+        return lambda value: _moment(value, kind, "")
     if kind == T.TIMESTAMP:
         return lambda value: _moment(value, kind, formats["timestampformat"])
     if kind == T.TIMESTAMP_NTZ:
@@ -289,7 +291,7 @@ def _decimal(value: Any, kind: pa.DataType) -> Decimal:
 
 def _moment(value: Any, kind: pa.DataType, pattern: str) -> int:
     if _is_text(value):
-        number = _moment_of(value, kind, pattern)
+        number = moment_of(value, kind, pattern)
         if number is None:
             raise _Unfit
         return number
@@ -301,7 +303,8 @@ def _moment(value: Any, kind: pa.DataType, pattern: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _moment_of(text: str, kind: pa.DataType, pattern: str) -> int | None:
+def moment_of(text: str, kind: pa.DataType, pattern: str) -> int | None:
+    """A date or timestamp by a pattern, or as a cast reads it where there is none; None if the text is none."""
     if not is_whole(text):
         return None
     array = pa.array([text])

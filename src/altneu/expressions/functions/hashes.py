@@ -184,6 +184,8 @@ def _plain(array: pa.Array, seeds: Values, kernels: tuple[_Kernel, _Kernel, _Ker
     if kind in (T.STRING, T.BINARY):
         return of_bytes(array, seeds)
     values = Vector(kind, arrow=array).values
+    if kind == T.TIME:
+        return of_long(values * 1000, seeds)  # Spark counts nanoseconds
     if pt.is_decimal128(kind) and kind.precision > _SMALL_DECIMAL:
         raw = [v.to_bytes((8 + (v + (v < 0)).bit_length()) // 8, "big", signed=True) for v in map(int, values)]
         return of_bytes(pa.array(raw, T.BINARY), seeds)

@@ -56,7 +56,7 @@ _TYPES = {
     "year_month_interval": "interval year to month",
     "day_time_interval": "interval day to second",
 }
-_TIMES = "a time of day, or nanoseconds"
+_TIMES = "nanoseconds"
 
 
 def name_parts(text: str) -> list[str]:
@@ -84,6 +84,8 @@ def type_text(message: Any) -> str:
     inner: Any = getattr(message, kind) if kind else None
     if kind in _TYPES:
         return _TYPES[kind]
+    if kind == "time":
+        return f"time({message.time.precision if message.time.HasField('precision') else 6})"
     match kind:
         case "decimal":
             precision, scale = (inner.precision if inner.HasField("precision") else 10), inner.scale
@@ -157,6 +159,8 @@ class Columns:
                 return exp.Null() if text == "void" else exp.Cast(this=exp.Null(), to=forms.data_type(text))
             case "decimal":
                 return _decimal(value)
+            case "time" if value.nano % 1000 == 0:
+                return forms.constant(value.nano // 1000, T.TIME)
             case "array":
                 return self._array(value, message)
             case "specialized_array":

@@ -378,7 +378,7 @@ def _times(values: Values, kinds: Bytes, data_type: pa.DataType, unit: str) -> R
         texts, _ = _texts(values.select(strings))
         result, bad = text_in.parse_values(texts, data_type)
         good = ~bad & np.asarray(texts.is_valid())
-    scale = {"d": (1, 1)} if data_type == T.DATE else UNITS
+    scale = {"d": (1, 1)} if data_type == T.DATE else UNITS if data_type != T.TIME else {}
     if unit in scale and not strings.all():
         times, divisor = scale[unit]
         whole, numbers = _whole(values, kinds)
@@ -399,7 +399,7 @@ _READ: dict[pa.DataType, Callable[[Values, Bytes, pa.DataType, str], Read]] = {
     T.BOOLEAN: _booleans,
     **dict.fromkeys((T.BYTE, T.SHORT, T.INT, T.LONG), _integers),
     **dict.fromkeys((T.FLOAT, T.DOUBLE), _floats),
-    **dict.fromkeys((T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ), _times),
+    **dict.fromkeys((T.DATE, T.TIME, T.TIMESTAMP, T.TIMESTAMP_NTZ), _times),
     T.NULL: _nothing,
 }
 

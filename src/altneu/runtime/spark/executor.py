@@ -35,7 +35,15 @@ from altneu.runtime.reshard import Parting
 from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, rows_needed, titled, widened
 from altneu.runtime.spark.jobs import Jobs
-from altneu.runtime.spark.versions import by_shard, failure_of, from_arrow, job_group, spark_schema, to_arrow
+from altneu.runtime.spark.versions import (
+    by_shard,
+    failure_of,
+    from_arrow,
+    in_units_of_spark,
+    job_group,
+    spark_schema,
+    to_arrow,
+)
 from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
 from altneu.runtime.spark.worker import Kernel, Task, part_shards, run_stage, start, task_on
 from altneu.runtime.state import StateTable, blob_names, updates_from_batch
@@ -244,7 +252,7 @@ class SparkExecutor:
 
     def frame_of(self, table: pa.Table) -> DataFrame:
         """Rows of the driver as a DataFrame."""
-        return from_arrow(self.spark, table, spark_schema(table.schema))
+        return from_arrow(self.spark, in_units_of_spark(table), spark_schema(table.schema))
 
     def read(self, table: StateTable, ports: ViewPorts, view: str, at: At, on_errors: str) -> DataFrame:
         """A large view as a DataFrame that Spark's own tasks read, shard by shard, from the segments."""

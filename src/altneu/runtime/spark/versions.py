@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
@@ -119,6 +119,34 @@ def spark_schema(schema: pa.Schema) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+_Columns = TypeVar("_Columns", pa.Table, pa.RecordBatch)
+
+
+def in_units_of_spark(columns: _Columns) -> _Columns:
+    """The same columns with times of day in nanoseconds, the only unit in which Spark takes them from Arrow.
+
+    >>> in_units_of_spark(pa.table({"at": pa.array([1], pa.time64("us"))})).schema
+    at: time64[ns]
+    """
+    kinds = [_in_nanoseconds(f.type) for f in columns.schema]
+    if kinds == columns.schema.types:
+        return columns
+    fields = [f.with_type(kind) for f, kind in zip(columns.schema, kinds, strict=True)]
+    return columns.cast(pa.schema(fields))
+
+
+def _in_nanoseconds(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_time(kind):
+        return pa.time64("ns")
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_in_nanoseconds(f.type)) for f in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_nanoseconds(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(_in_nanoseconds(kind.key_type), _in_nanoseconds(kind.item_type))
+    return kind
 
 
 @cache

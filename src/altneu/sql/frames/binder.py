@@ -31,7 +31,7 @@ from altneu.sql.quantified import spelled_out
 from altneu.sql.scope import Around, Field, Relation, Scope, bound, fresh, is_bound
 from altneu.sql.spans import with_spans
 from altneu.sql.times import with_times
-from altneu.sql.trees import has_aggregate, has_subquery
+from altneu.sql.trees import has_aggregate, has_subquery, with_collation_keys
 
 FRAME = "frame"
 """The key of a SELECT tree's ``meta`` for one that stands for a DataFrame, by its number."""
@@ -207,7 +207,7 @@ class Frames(Binder):
         )
         if grouped and group is None and not any(map(has_aggregate, outputs)):
             tree.set("having", exp.Having(this=exp.true()))
-        tree = with_times(with_spans(spelled_out(tree)))
+        tree = with_collation_keys(with_times(with_spans(spelled_out(tree))))
         scope = Scope(FromClause(self, tree, around).relation(), around)
         items = [i for output in tree.expressions for i in _expanded(output, scope.relation)]
         if not items:

@@ -1,0 +1,94 @@
+"""Collations: where ``s COLLATE name`` stands, texts are compared by keys, ``collation_key(s, name)``.
+
+A column has no collation. What compares takes the one that is written at a side of it and compares the keys of both;
+what knows no collations refuses, so that none is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from altneu import types as T
+from altneu.errors import TypeMismatchError, UnsupportedFunctionError
+
+if TYPE_CHECKING:
+    from altneu.expressions.expr import Expr
+
+NAMES = ("UTF8_BINARY", "UTF8_BINARY_RTRIM", "UTF8_LCASE", "UTF8_LCASE_RTRIM")
+COMPARED = frozenset({"=", "<=>", "!=", "<", "<=", ">", ">=", "in", "equal_null"})
+"""Functions that compare all their arguments and give none of them."""
+_ASKED = frozenset({"isnull", "isnotnull", "collate", "cast", "try_cast", "collation_key", "length"})
+"""Functions that give the same of a text whatever its collation."""
+
+
+def name_of(text: str) -> str:
+    """The name of a collation, as it is written.
+
+    >>> name_of("utf8_lcase"), name_of("SYSTEM.BUILTIN.UTF8_BINARY")
+    ('UTF8_LCASE', 'UTF8_BINARY')
+
+    Raises:
+        UnsupportedFunctionError: altneu has none of that name.
+    """
+    name = text.upper().removeprefix("SYSTEM.BUILTIN.")
+    if name not in NAMES:
+        raise UnsupportedFunctionError(
+            f"the collation {text} is not supported; there are {', '.join(NAMES)}. Those of ICU (UNICODE, UNICODE_CI "
+            "and those of languages) need its tables: keep a key that a Python function makes (map) in a column"
+        )
+    return name
+
+
+def collation_of(expr: Expr) -> str | None:
+    """The collation that an expression is written with; None if it has none."""
+    return str(expr.args[1].value) if getattr(expr, "name", "") == "collate" else None  # type: ignore[attr-defined]
+
+
+def text_of(expr: Expr) -> Expr:
+    """The expression without the collation that it is written with."""
+    while collation_of(expr) is not None:
+        expr = expr.args[0]  # type: ignore[attr-defined]
+    return expr
+
+
+def plain(expr: Expr) -> Expr:
+    """The expression, if it has no collation.
+
+    Raises:
+        UnsupportedFunctionError: it has.
+    """
+    name = collation_of(expr)
+    if name is not None:
+        raise UnsupportedFunctionError(
+            f"`{expr.text}`: a column has no collation; COLLATE stands in comparisons, ORDER BY, PARTITION BY and "
+            f"GROUP BY. The text that it is compared by is collation_key({text_of(expr).text}, '{name}')"
+        )
+    return expr
+
+
+def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | None]:
+    """The arguments of a function without collations, and the collation that they are compared by.
+
+    Raises:
+        TypeMismatchError: several collations, or what is compared is no text.
+        UnsupportedFunctionError: a function of a text with a collation that knows none.
+    """
+    names = {c for a in args if (c := collation_of(a)) is not None}
+    if not names:
+        return args, None
+    texts = [text_of(a) for a in args]
+    if name in COMPARED:
+        if len(names) > 1:
+            raise TypeMismatchError(f"{name}: the collations {' and '.join(sorted(names))} do not mix; write one")
+        other = next((t for t in texts if t.type not in (T.STRING, T.NULL)), None)
+        if other is not None:
+            raise TypeMismatchError(f"{name}: `{other.text}` is {T.type_name(other.type)}, not a text; cast it")
+        return texts, names.pop()
+    if name in _ASKED:
+        return texts, None
+    written = next(a for a in args if collation_of(a) is not None)
+    raise UnsupportedFunctionError(
+        f"{name}() of `{written.text}` is not supported: COLLATE stands at a side of a comparison; write "
+        f"(f(s) COLLATE {collation_of(written)}) = …"
+    )

@@ -1,0 +1,74 @@
+"""COLLATE where it has a meaning, and where it is refused: no collation is ever dropped without a word."""
+
+from __future__ import annotations
+
+import pytest
+
+import altneu as an
+from altneu import types as T
+from altneu.errors import PlanError, UnsupportedFunctionError
+from altneu.expressions import parse
+from altneu.expressions.collations import NAMES
+from altneu.expressions.functions.collating import collation_key
+
+SCHEMA = T.parse_schema("s string, i int, xs array<string>")
+ROWS = an.source("rows", SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("s COLLATE UTF8_LCASE", "a column has no collation"),
+        ("upper(s COLLATE UTF8_LCASE)", r"upper\(\) of"),
+        ("struct(s COLLATE UTF8_LCASE)", r"named_struct\(\) of"),
+        ("coalesce(s COLLATE UTF8_LCASE, 'a') = 'A'", r"coalesce\(\) of"),
+        ("s COLLATE UTF8_LCASE LIKE 'a%'", r"like\(\) of"),
+        ("transform(xs, x -> x COLLATE UTF8_LCASE)", "a column has no collation"),
+        ("s COLLATE UTF8_LCASE = s COLLATE UTF8_BINARY", "do not mix"),
+        ("s COLLATE UTF8_LCASE = i", "not a text"),
+        ("i COLLATE UTF8_LCASE = 'a'", "takes a text"),
+        ("s COLLATE UNICODE_CI = 'a'", "the collation UNICODE_CI is not supported; there are UTF8_BINARY"),
+        ("s COLLATE de = 'a'", "the collation de is not supported"),
+        ("collate(s, s) = 'a'", "must be a constant"),
+        ("CAST(s AS STRING COLLATE UTF8_LCASE) = 'a'", "COLLATE of a type"),
+    ],
+)
+def test_where_a_collation_would_be_lost_it_is_refused(text, why):
+    with pytest.raises(PlanError, match=why):
+        parse(text, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max(s COLLATE UTF8_LCASE)",
+        "collect_set(s COLLATE UTF8_LCASE)",
+        "max_by(s, s COLLATE UTF8_LCASE)",
+        "any_value(s) COLLATE UTF8_LCASE",
+    ],
+)
+def test_aggregates_of_values_take_none(text):
+    with pytest.raises(UnsupportedFunctionError, match="collation"):
+        ROWS.group_by("i").agg(f"{text} AS x")
+
+
+@pytest.mark.parametrize("text", ["lag(s COLLATE UTF8_LCASE) OVER (ORDER BY i)", "first(s COLLATE UTF8_LCASE) OVER ()"])
+def test_windows_of_values_take_none(text):
+    with pytest.raises(UnsupportedFunctionError, match="collation"):
+        ROWS.window(x=text)
+
+
+def test_users_functions_take_none():
+    shout = an.udf(lambda text: text + "!", "string")
+    with pytest.raises(UnsupportedFunctionError, match="collation"):
+        an.sql.query("SELECT shout(s COLLATE UTF8_LCASE) AS x FROM rows", {"rows": ROWS}, {"shout": shout})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_key_is_its_own_key(name):
+    import pyarrow as pa
+
+    texts = pa.array(["", " ", "Abc  ", "ΑΣ", "İ", "ß\t ", None, "Ǆx"])
+    once = collation_key(texts, name)
+    assert collation_key(once, name).equals(once)
+    assert once.is_null().equals(texts.is_null())
