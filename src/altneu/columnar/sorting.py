@@ -30,7 +30,6 @@ from altneu.order import Lattice
 from altneu.order.difference import sum_runs
 
 SMALL = 48  # at most: insertion sort
-_LARGE = 1 << 56  # diffs up to this do not overflow where ``SMALL`` are added up
 BUCKET = 2048  # at most: quicksort; beyond: scattered by the next bits
 
 
@@ -278,8 +277,6 @@ def settle(rows_in: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sor
     Raises:
         DiffOverflowError: a summed diff leaves the signed 64-bit range.
     """
-    if rows_in.diffs.size <= SMALL and (few := _settled(rows_in)) is not None:
-        return few
     if runs is None:
         k, v, order = _sort(rows_in.key_hash, rows_in.value_hash)
     else:
@@ -304,74 +301,6 @@ def settle(rows_in: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sor
         else:
             _sort_by_bytes(rows_in, order_of, runs, differs)
     return _sum(rows_in, lattice, order_of, differs, collision_free=len(wrong_keys) == 0)
-
-
-def _settled(rows_in: Unsorted) -> Sorted | None:
-    """A few updates, settled by one kernel; None where different rows have equal hashes, or a sum may overflow."""
-    k, v = rows_in.key_hash.copy(), rows_in.value_hash.copy()  # which also makes all arrays of one type for Numba
-    times, diffs = np.array(rows_in.times, order="C"), rows_in.diffs.copy()
-    order, same, count = _settle_few(k, v, times, diffs)
-    if count < 0:
-        return None
-    if same.shape[1]:
-        same_key, same_data = same[0], same[0, same[1] == 1]
-        if _differing(rows_in.keys, order, k, same_key).size:
-            return None
-        if same_data.size and _differing(rows_in.values, order, v, same_data, is_hash=not rows_in.order).size:
-            return None
-    if count < order.size:  # some cancelled; only those whose diff is not 0 are kept
-        at = np.flatnonzero(diffs)
-        return Sorted(order[at], k[at], v[at], times.take(at, axis=1), diffs[at], True)
-    return Sorted(order, k, v, times, diffs, True)
-
-
-@compiled()
-def _descends_at(k: Hashes, v: Hashes, times: Ints, i: int) -> bool:
-    """Whether an update sorts strictly before the one before it, by its hashes and time."""
-    if k[i] != k[i - 1]:
-        return bool(k[i] < k[i - 1])
-    if v[i] != v[i - 1]:
-        return bool(v[i] < v[i - 1])
-    for w in range(len(times)):
-        if times[w, i] != times[w, i - 1]:
-            return bool(times[w, i] < times[w, i - 1])
-    return False
-
-
-@compiled()
-def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[Ints, Ints, int]:
-    """Sort updates in place by hashes and times, and add up those that have equal ones, in the last of each.
-
-    Returns their order, lines of positions whose key hash is that of the position before, and whether the value hash is
-    too; and how many diffs are not zero, or -1 where a sum may overflow.
-    """
-    n = len(k)
-    order = np.arange(n)
-    for i in range(1, n):
-        for b in range(i, 0, -1):
-            a = b - 1
-            if not _descends_at(k, v, times, b):
-                break
-            k[a], k[b] = k[b], k[a]
-            v[a], v[b] = v[b], v[a]
-            order[a], order[b] = order[b], order[a]
-            diffs[a], diffs[b] = diffs[b], diffs[a]
-            for w in range(len(times)):
-                times[w, a], times[w, b] = times[w, b], times[w, a]
-    same = np.empty((2, n), np.int64)
-    found = count = 0
-    for i in range(n):
-        if i > 0 and k[i] == k[i - 1]:
-            same[0, found], same[1, found] = i, 1 if v[i] == v[i - 1] else 0
-            if same[1, found] == 1 and (times[:, i] == times[:, i - 1]).all():
-                count -= 1 if diffs[i - 1] != 0 else 0
-                diffs[i] += diffs[i - 1]
-                diffs[i - 1] = 0
-            found += 1
-        if abs(diffs[i]) > _LARGE:
-            return order, same, -1
-        count += 1 if diffs[i] != 0 else 0
-    return order, same[:, :found], count
 
 
 def _differing(payload: Stack, order: Ints, hashes: Hashes, positions: Ints, *, is_hash: bool = True) -> Ints:

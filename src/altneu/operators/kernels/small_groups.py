@@ -48,7 +48,7 @@ def none_is_below(given: Arranged) -> bool:
     """
     if not 0 < given.new.count <= MOST_NEW or given.layout.lattice.width > 2 or not is_told_by_words(given.layout):
         return False
-    table, addresses, old = _lines(given)
+    table, addresses, old = lines_of_all(given)
     answer: bool = _none_is_below(table, addresses, old)
     return answer
 
@@ -70,7 +70,7 @@ def extreme_in_round(
     count = given.new.count
     if depth != 1 or outer.width != 1 or not 0 < count + len(again) <= MOST_NEW or not is_told_by_words(layout):
         return None
-    table, addresses, old = _lines(given)
+    table, addresses, old = lines_of_all(given)
     hashes, epoch = _NO_HASHES, _NEVER
     if len(again):
         hashes, epochs = hash_rows(again.rows), again.times[0].tolist()
@@ -112,15 +112,15 @@ def _keys(given: Arranged, again: Updates, source: Ints) -> Rows:
     return Rows.concat(parts, given.layout.key_schema).take(source)
 
 
-def _lines(given: Arranged) -> tuple[Ints, Ints, int]:
+def lines_of_all(given: Arranged) -> tuple[Ints, Ints, int]:
     """For kernels: the lines of all blocks, as ``Batch.table`` and ``Batch.addresses``; those before this are old.
 
     They are remembered, as several operations may read an arrangement in a step.
     """
     known: tuple[Ints, Ints, int] | None = given.__dict__.get(_LINES)
     if known is None:
-        table, addresses = lines_of([batch for batch in given.all if batch.blocks])
-        known = given.__dict__[_LINES] = table, addresses, len(table) - len(given.new.blocks)
+        table, addresses = lines_of([batch for batch in (*given.old, given.new) if batch.blocks])
+        known = given.__dict__[_LINES] = table, addresses, table.shape[0] - len(given.new.blocks)
     return known
 
 
