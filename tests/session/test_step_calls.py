@@ -5,8 +5,8 @@ import random
 import altneu as an
 from tests.session.calls import STEPS, calls_of
 
-MOST_CALLS = 625  # of Python functions and built-in ones, in a step of a filter and a count with its insert
-MOST_CALLS_OF_A_JOIN = 570  # the same, of a filter and a join
+MOST_CALLS = 355  # of Python functions and built-in ones, in a step of a filter and a count with its insert
+MOST_CALLS_OF_A_JOIN = 365  # the same, of a filter and a join
 MOST_CALLS_IN_A_LOOP = 2_350  # the same, of replacing an edge of a graph that is searched: some three rounds
 
 
