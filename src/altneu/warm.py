@@ -78,6 +78,7 @@ def _views() -> dict[str, Collection]:
             c="count(*)", lo="min(n)", hi="max(x)", u="count(distinct i)", v="sum(distinct n)"
         ),
         "ranks": ranks,
+        "counts": queue.group_by("k").agg(c="count(*)", s="sum(n)"),
         "totals": plain.select("k", "n", "x", "d").weighted(weights.Sums("n", "x", "d")).consolidate(),
         "one": plain.join(sums, on="k"),
         "two": plain.join(rows.select("n", y="x"), on={"n": "n"}, how="full"),
