@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu import Collection, Session, col, source, weights
+from altneu.columnar import few
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.lookup import rows_of_hits
 from altneu.columnar.rows import Rows
@@ -77,6 +78,7 @@ def _views() -> dict[str, Collection]:
             c="count(*)", lo="min(n)", hi="max(x)", u="count(distinct i)", v="sum(distinct n)"
         ),
         "ranks": ranks,
+        "counts": queue.group_by("k").agg(c="count(*)", s="sum(n)"),
         "totals": plain.select("k", "n", "x", "d").weighted(weights.Sums("n", "x", "d")).consolidate(),
         "one": plain.join(sums, on="k"),
         "two": plain.join(rows.select("n", y="x"), on={"n": "n"}, how="full"),
@@ -176,6 +178,17 @@ def _times() -> None:
         chain_joins(lattice, times, times)
 
 
+def _few() -> None:
+    """What runs for a few updates, of which some cancel, and for a few matches."""
+    numbers, starts = pa.array([1, 1, 2]), np.array([0, 3])
+    places = few.places_of([numbers])
+    assert places is not None
+    few.settled(places[None], starts, 1, np.zeros((1, 3), np.int64), np.array([1, -1, 1]))
+    few.gathered(places[None], starts, np.array([2, 0]), [numbers.type])
+    at, choice = np.array([[0, 1], [2, 0]]), np.array([[0, 0], [1, 0]])
+    few.chosen(places, at, places[None], np.array([[0, 2]]), choice, False, [numbers.type] * 2)
+
+
 def _seldom() -> None:
     """What runs where hashes of keys collide, and for columns of nulls."""
     rows_of_hits(np.array([[0, 0, 0, 1]], np.int64))
@@ -185,6 +198,7 @@ def _seldom() -> None:
 def warm() -> None:
     """Run every operator over several steps, with many times in one, in memory and in a store that is reopened."""
     _times()
+    _few()
     _seldom()
     with tempfile.TemporaryDirectory(prefix="altneu-") as folder:
         for path in (None, Path(folder) / "store"):

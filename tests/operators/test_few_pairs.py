@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from altneu.columnar.rows import Rows
+from altneu.expressions import parse
+from altneu.linear import BoundLogic, Filter
 from altneu.operators.join import few, pairs
-from altneu.operators.join.pairs import JoinSpec, TooManyMatches, join
+from altneu.operators.join.pairs import JoinSpec, TooManyMatches, join, join_few
 from altneu.order import AltNeu, Antichain, Epoch, Product, Rounds, lifted
 from altneu.trace import batch as batches
 from altneu.trace.batch import Arranged, Batch, Description, Layout
@@ -119,3 +121,56 @@ def test_a_budget_holds_for_few_pairs_too():
     assert right.new.count
     with pytest.raises(TooManyMatches):
         join(left, right, JoinSpec(JOINED, OUTPUTS, E), budget=0)
+
+
+WORDS = pa.schema([("k", pa.int32()), ("a", pa.int64()), ("d", pa.date32())])
+OTHERS = pa.schema([("k", pa.int32()), ("b", pa.int8())])
+OF_WORDS = JoinSpec(
+    pa.schema([("b", pa.int8()), ("k", pa.int32()), ("a", pa.int64()), ("d", pa.date32())]),
+    (("b", 1, "b"), ("k", 0, "k"), ("a", 0, "a"), ("d", 0, "d")),
+    E,
+)
+SOME = BoundLogic((Filter(parse("a % 2 = 0", OF_WORDS.schema)),))
+
+
+def words_of(rng, schema, count, *, nulls, packed):
+    values = [1000, 1003, -(1 << 40)] if schema is WORDS else [1, -3, 7]
+    rows = [
+        (rng.randrange(6), rng.choice([*values, *([None] if nulls else [])]), *([rng.randrange(9)] * (len(schema) - 2)))
+        for _ in range(count)
+    ]
+    columns = [pa.array(column, t) for column, t in zip(zip(*rows, strict=True), schema.types, strict=True)]
+    times = np.array([[rng.randrange(4) for _ in rows]], np.int64)
+    updates = Updates(Rows(schema, tuple(columns), count), times, np.array([rng.choice([1, 2, -1]) for _ in rows]))
+    batch = Batch.build(updates, Layout(schema, ("k",), E), Description.interval(E, 0, 4))
+    return batch.packed() if packed else batch
+
+
+@pytest.mark.parametrize("kind", ["usual", "nulls", "packed"])
+@pytest.mark.parametrize("logic", [BoundLogic(), SOME], ids=["plain", "with logic"])
+def test_columns_of_few_matches_are_those_of_many(logic, kind, monkeypatch):
+    monkeypatch.setattr(batches, "PACKED_ROWS", 1)
+    rng, answered = random.Random(kind), 0
+    for _ in range(60):
+        made = {"nulls": kind == "nulls", "packed": kind == "packed"}
+        sides = []
+        for schema in (WORDS, OTHERS):
+            old = [words_of(rng, schema, rng.randrange(1, 6), **made) for _ in range(3)]
+            new = words_of(rng, schema, 1, **made)
+            if rng.random() < 0.4:
+                new = Batch.empty(new.layout, new.description)
+            sides.append(Arranged(new.layout, tuple(batch for batch in old if batch.count), new))
+        few_made = join_few(*sides, OF_WORDS, logic, None)
+        rows, errors = join(*sides, OF_WORDS, logic)
+        if few_made is not None:
+            answered += 1
+            passed, nothing, failed = few_made
+            assert nothing is None
+            assert counted(rows) == (counted(passed) if passed is not None else {})
+            assert not len(errors)
+            assert failed is None or not len(failed)
+            assert passed is None or passed.rows.schema == rows.rows.schema
+            if rows.diffs.size:
+                with pytest.raises(TooManyMatches):
+                    join_few(*sides, OF_WORDS, logic, 0)
+    assert answered > 20

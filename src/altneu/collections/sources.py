@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _LONG = pa.int64()
+_TUPLES = {tuple}
 InsertTime = int | str | tuple[int | str | None, ...] | None
 Extra = Literal["error", "ignore"]
 """What becomes of columns that data has and the source has not: data with some is refused, or they are left out."""
@@ -36,7 +37,7 @@ class _Every:
         return True
 
 
-def unread(source: ir.Source, extra: Extra, named: Iterable[object] = ()) -> Container[str]:
+def unread(source: ir.Source, extra: Extra, named: Sequence[object] = ()) -> Container[str]:
     """The columns that data of a source may have although nothing reads them.
 
     These are the source's own, of which commands by key read some, and those that are ``named`` by an argument; with
@@ -47,7 +48,10 @@ def unread(source: ir.Source, extra: Extra, named: Iterable[object] = ()) -> Con
     """
     if extra not in ("error", "ignore"):
         raise InputError(f'extra must be "error" or "ignore", got {extra!r}')
-    return _Every() if extra == "ignore" else {*source.schema.names, *(n for n in named if isinstance(n, str))}
+    if extra == "ignore":
+        return _Every()
+    own: list[str] = source.schema.names
+    return [*own, *(n for n in named if isinstance(n, str))] if named else own
 
 
 def refuse_extra(names: Iterable[str], read: Collection[str], others: Container[str], source: str) -> None:
@@ -122,20 +126,19 @@ def python_columns(
     Raises:
         SchemaError: a value does not fit; names the row and the column.
     """
-    width = len(columns)
-    tuples = [
-        row if type(row) is tuple and len(row) == width else _as_tuple(row, i, columns, source, others)
-        for i, row in enumerate(rows)
-    ]
+    if set(map(type, rows)) == _TUPLES and set(map(len, rows)) == {len(columns)}:
+        tuples = rows
+    else:
+        tuples = [_as_tuple(row, i, columns, source, others) for i, row in enumerate(rows)]
     names, types = schema.names, schema.types
     if names != columns:
         known = dict(zip(names, types, strict=True))
         types = [known.get(name, _LONG) for name in columns]
-    arrays = []
-    for k, data_type in enumerate(types):
-        values = [t[k] for t in tuples]
+    arrays: list[pa.Array] = []
+    by_column = list(zip(*tuples, strict=True)) or [()] * len(columns)
+    for k, (values, data_type) in enumerate(zip(by_column, types, strict=True)):
         try:
-            arrays.append(array_of(values, data_type))
+            arrays += (array_of(values, data_type),)
         except CONVERSION:
             i = _first_bad(values, data_type)
             raise SchemaError(
@@ -171,7 +174,7 @@ def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str, others: Con
     )
 
 
-def _first_bad(values: list[Any], data_type: pa.DataType) -> int:
+def _first_bad(values: Sequence[Any], data_type: pa.DataType) -> int:
     for i, value in enumerate(values):
         try:
             array_of([value], data_type)

@@ -48,6 +48,7 @@ NULL_HASH = np.uint64(0x6E756C6C5F726F77)
 EMPTY_HASH = np.uint64(0x656D7074795F726F)  # of a row without columns
 
 _GAMMA, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_UNMIX1, _UNMIX2 = (np.uint64(pow(int(factor), -1, 1 << 64)) for factor in (_MIX1, _MIX2))
 _NAN = np.float64(np.nan)
 _P1, _P2, _P3 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9)
 _P4, _P5 = np.uint64(0x85EBCA77C2B2AE63), np.uint64(0x27D4EB2F165667C5)
@@ -65,19 +66,20 @@ _READ = {
 }
 
 
-_WORDS = {
+WORDS = {
     code: (width, _READ.get(code, _INT)) for code, (kind, width) in KINDS.items() if kind in (Kind.FIXED, Kind.BITS)
 }
-"""Of types without offsets or parts, by their codes, the width and how they are read."""
+"""Of types without offsets or parts, by their codes, the width and how they are read (``hash_at``)."""
 
 
 class _Setting:
-    """The test hook: which low bits of a row's hash are kept, in the whole process."""
+    """The test hook: which low bits of a row's hash are kept, in the whole process; ``kept`` has them for kernels."""
 
     mask: np.uint64 | None = None
+    kept = -1
 
 
-_setting = _Setting()
+SETTING = _Setting()
 
 
 @contextmanager
@@ -91,12 +93,17 @@ def hash_bits(bits: int) -> Iterator[None]:
     ...     sorted(set(hash_rows(numbers).tolist()))
     [0, 1, 2, 3]
     """
-    before = _setting.mask
-    _setting.mask = np.uint64((1 << bits) - 1)
+    before = SETTING.mask, SETTING.kept
+    SETTING.mask, SETTING.kept = np.uint64((1 << bits) - 1), -1 if bits == 64 else (1 << bits) - 1
     try:
         yield
     finally:
-        _setting.mask = before
+        SETTING.mask, SETTING.kept = before
+
+
+def tells_number(schema: pa.Schema) -> bool:
+    """Whether a hash that is not ``NULL_HASH`` is that of one whole number, date or time, which ``unmixed`` gives."""
+    return len(schema) == 1 and is_injective(schema) and WORDS.get(schema.types[0].id, (0, None))[1] == _INT
 
 
 def is_injective(schema: pa.Schema) -> bool:
@@ -107,7 +114,7 @@ def is_injective(schema: pa.Schema) -> bool:
     """
     if len(schema) != 1:
         return len(schema) == 0
-    return _setting.mask is None and _is_word(schema.field(0).type.id)
+    return SETTING.mask is None and _is_word(schema.field(0).type.id)
 
 
 def _is_word(code: int) -> bool:
@@ -136,8 +143,8 @@ def hash_rows(rows: Rows, columns: Sequence[str] | None = None) -> Hashes:
     ['0xe220a8397b1dcdaf', '0x6e756c6c5f726f77']
     """
     hashes = full_hashes(rows, columns)
-    if _setting.mask is not None:
-        hashes &= _setting.mask
+    if SETTING.mask is not None:
+        hashes &= SETTING.mask
     return hashes
 
 
@@ -149,7 +156,7 @@ def full_hashes(rows: Rows, columns: Sequence[str] | None = None) -> Hashes:
         return np.full(count, EMPTY_HASH, np.uint64)
     hashes, first = np.empty(count, np.uint64), True
     for array in arrays:
-        word = _WORDS[code] if count < LEAST and (code := array.type.id) in _WORDS else None
+        word = WORDS[code] if count < LEAST and (code := array.type.id) in WORDS else None
         if word is None:
             _hash_into(array, hashes, first)
         else:  # as it does, without what a small step would mostly wait for
@@ -207,6 +214,18 @@ def mix(word: np.uint64) -> np.uint64:
 
 
 @compiled(inline="always")
+def unmixed(h: np.uint64) -> np.uint64:
+    """The word that ``mix`` has made a hash of.
+
+    >>> [int(unmixed(mix(np.uint64(word)))) for word in (0, 5, 2**64 - 1)]
+    [0, 5, 18446744073709551615]
+    """
+    z = (h ^ (h >> np.uint64(31)) ^ (h >> np.uint64(62))) * _UNMIX2
+    z = (z ^ (z >> np.uint64(27)) ^ (z >> np.uint64(54))) * _UNMIX1
+    return (z ^ (z >> np.uint64(30)) ^ (z >> np.uint64(60))) - _GAMMA
+
+
+@compiled(inline="always")
 def _rotate(word: np.uint64, by: int) -> np.uint64:
     return (word << np.uint64(by)) | (word >> np.uint64(64 - by))
 
@@ -219,31 +238,39 @@ def combine(before: np.uint64, then: np.uint64) -> np.uint64:
 
 @compiled(nogil=True)
 def _hash_words(data: int, valid: int, offset: int, width: int, read: int, out: Hashes, first: bool) -> None:
-    floats = np.empty(1, np.float64)
-    bits = floats.view(np.uint64)
     for k in range(len(out)):
-        i = offset + k
-        if not is_valid(valid, i):
-            h = NULL_HASH
-        elif read in (_INT, _UINT):
-            if width == 8:
-                h = mix(load64(data + 8 * i))
-            elif width == 4:
-                h = mix(np.uint64(load_int32(data + 4 * i)) if read == _INT else np.uint64(load32(data + 4 * i)))
-            elif width == 2:
-                word = np.int64(load_int16(data + 2 * i))
-                h = mix(np.uint64(word if read == _INT else word & 0xFFFF))
-            else:
-                h = mix(np.uint64(load_int8(data + i)) if read == _INT else np.uint64(load8(data + i)))
-        elif read == _FLOAT:
-            value = np.float64(load_float32(data + 4 * i)) if width == 4 else load_float64(data + 8 * i)
-            floats[0] = _NAN if np.isnan(value) else value + 0.0  # adding 0.0 takes the sign of -0.0 away
-            h = mix(bits[0])
-        elif read == _BOOL:
-            h = mix(np.uint64(is_valid(data, i)))
-        else:
-            h = combine(mix(load64(data + 16 * i)), mix(load64(data + 16 * i + 8)))
+        h = hash_at(data, valid, offset + k, width, read)
         out[k] = h if first else combine(out[k], h)
+
+
+@compiled(nogil=True)
+def _bits(value: float) -> np.uint64:
+    return np.float64(value).view(np.uint64)
+
+
+@compiled(nogil=True)
+def hash_at(data: int, valid: int, i: int, width: int, read: int) -> np.uint64:
+    """The hash of value ``i`` of a column without offsets or parts, which ``WORDS`` says how to read."""
+    if not is_valid(valid, i):
+        h = NULL_HASH
+    elif read in (_INT, _UINT):
+        if width == 8:
+            h = mix(load64(data + 8 * i))
+        elif width == 4:
+            h = mix(np.uint64(load_int32(data + 4 * i)) if read == _INT else np.uint64(load32(data + 4 * i)))
+        elif width == 2:
+            word = np.int64(load_int16(data + 2 * i))
+            h = mix(np.uint64(word if read == _INT else word & 0xFFFF))
+        else:
+            h = mix(np.uint64(load_int8(data + i)) if read == _INT else np.uint64(load8(data + i)))
+    elif read == _FLOAT:
+        value = np.float64(load_float32(data + 4 * i)) if width == 4 else load_float64(data + 8 * i)
+        h = mix(_bits(_NAN if np.isnan(value) else value + 0.0))  # adding 0.0 takes the sign of -0.0 away
+    elif read == _BOOL:
+        h = mix(np.uint64(is_valid(data, i)))
+    else:
+        h = combine(mix(load64(data + 16 * i)), mix(load64(data + 16 * i + 8)))
+    return h
 
 
 @compiled(inline="always")

@@ -70,10 +70,10 @@ def array_of(values: Sequence[object], data_type: pa.DataType) -> pa.Array:
     Raises:
         pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError: a value does not fit the type.
     """
-    dtype = _NUMBERS.get(data_type.id)
-    if dtype is not None and set(map(type, values)) == dtype[0]:
+    if (code := data_type.id) in _NUMBERS and set(map(type, values)) == (dtype := _NUMBERS[code])[0]:
         try:
-            return pa.Array.from_buffers(data_type, len(values), [None, pa.py_buffer(np.array(values, dtype[1]))], 0)
+            numbers: npt.NDArray[Any] = np.array(values, dtype[1])
+            return pa.Array.from_buffers(data_type, numbers.size, [None, pa.py_buffer(numbers)], 0)
         except OverflowError:  # said in the words of pyarrow
             pass
     _refuse_cuts(values, data_type)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
+from altneu.columnar.immutable import immutable
 from altneu.engine.frontier import Closed
 from altneu.engine.reading import Known, Lock, StateOfViews
 from altneu.order import Antichain
@@ -23,18 +24,19 @@ class FrontierOf(Protocol):
         """The frontier of the view of this name."""
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class Mark:
     """What there was when a step began: the states, as ``StateTable.mark`` names them, and the times of the session.
 
-    ``retained`` are the frontier, and the least time and event time that can be read; ``closed`` is what was closed.
+    ``retained`` are the frontier, and the least time and event time that can be read; ``closed`` says up to where rows'
+    own times were closed, and which sources were.
     """
 
     states: tuple[Any, ...]
     layouts: Mapping[str, Layout]
     retained: tuple[int, int, int]
     began: int
-    closed: Closed
+    closed: tuple[tuple[int, ...], frozenset[str]]
 
 
 class Before:
@@ -49,7 +51,8 @@ class Before:
         self.lock: Lock = threading.RLock()
         self._engine, self._began, self.retained = engine, mark.began, mark.retained
         self.table = engine.table.as_of(mark.states, mark.layouts)
-        self._frontier = partial(frontier_of, closed=mark.closed, future=self.table.future)
+        closed = Closed(self.retained[0], *mark.closed)
+        self._frontier = partial(frontier_of, closed=closed, future=self.table.future)
 
     def ports(self, name: str) -> ViewPorts:
         """Where a view's contents and errors are kept."""

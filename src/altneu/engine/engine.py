@@ -663,12 +663,12 @@ class Engine(Closing):
                 commands = commands_of(declared, self.next_call(), kind)
             schema = declared.schema if commands is None else commands.read
             own: tuple[int | str, ...] = ()
-            if declared.coordinates is not None or isinstance(time, tuple):
+            if declared.coordinates is not None or (time is not None and isinstance(time, tuple)):
                 time, own = own_times(declared, time)
             now = self.journal.lower
             closed = self.closed.own_of(1 + len(own)) if own else ()
             when = now if time is None else time
-            others = unread(declared, extra, weight_names(diff))
+            others = unread(declared, extra, () if diff is None else weight_names(diff))
             if diff is None:
                 diff = 1
             else:
@@ -687,7 +687,8 @@ class Engine(Closing):
                 declared.append_only,
                 closed,
             )
-            stamp.check_open(now)
+            if time is not None or own:
+                stamp.check_open(now)
             self.pending.threads.add(get_ident())
             if type(data) is list and stamp.is_plain:
                 updates = stamp.of_columns(python_columns(data, schema.names, schema, source, others), len(data))
@@ -700,16 +701,17 @@ class Engine(Closing):
                 table = to_table(data, stamp.columns, schema, source, others)
                 updates = stamp.updates(table)
                 refuse_extra(table.column_names, stamp.columns, others, source)
-            if len(updates.diffs):
+            if updates.diffs.size:
                 self.pending.updates.setdefault(source, []).append(updates)
 
     def _frontier(self, time: int) -> Antichain:
         """The frontier at a time: the same one while a step and the inserts around it ask for it."""
-        known = self._frontiers.get(time)
-        if known is None:
-            if len(self._frontiers) >= _FRONTIERS:
-                self._frontiers.clear()
-            known = self._frontiers[time] = Antichain.of(self.lattice, time)
+        frontiers = self._frontiers
+        if time in frontiers:
+            return frontiers[time]
+        if len(frontiers) >= _FRONTIERS:
+            frontiers.clear()
+        known = frontiers[time] = Antichain.of(self.lattice, time)
         return known
 
     def source(self, name: str) -> ir.Source:
@@ -775,7 +777,7 @@ class Engine(Closing):
         """Close every time before ``to`` (default: one tick), bring all views up to date, and commit."""
         with self.lock:
             self.check_open()
-            before = self.lower
+            before = self.journal.lower
             upper = before + 1 if to is None else whole_number(to, "to")
             closed = self.journal.own if event is None else self._closing(event)
             if upper < before or (upper == before and closed == self.journal.own):
@@ -847,7 +849,8 @@ class Engine(Closing):
     def _advance(self, upper: int, streams: Mapping[str, StoredStream], own: tuple[int, ...] = ()) -> Step:
         started, before = clock.perf_counter(), self.journal.lower
         self.make_ready()
-        self._choose_joins()
+        if self._open_joins:
+            self._choose_joins()
         received, placements = 0, dict[str, None]()
         self.measured.begin()
         steps = self.journal.steps
@@ -868,12 +871,10 @@ class Engine(Closing):
             if error is caught:
                 raise
             raise error from caught
-        views = self.catalogue.plan.views
-        changes = dict.fromkeys(views, 0)
-        if upper > before:  # else the last changes are those of an advance before this
-            changed = self.journal.changes()
-            if changed:
-                changes = {name: changed.get(ports.contents, 0) for name, ports in views.items()}
+        # The last changes are those of an advance before this, if it closed no time.
+        changed = self.journal.changes() if upper > before else {}
+        views = self.catalogue.plan.views.items()
+        changes = {name: changed[c] if (c := ports.contents) in changed else 0 for name, ports in views}
         seconds, total = clock.perf_counter() - started, self.journal.table.total
         return self.past.add(Step(before, upper, seconds, received, changes, ", ".join(placements), total))
 
@@ -896,8 +897,9 @@ class Engine(Closing):
         while end < upper:
             lower, steps, inserted = journal.lower, journal.steps, self.pending.sources
             end = step_limit(journal.table, self.pending, lower, upper, self.shards)
-            if self.plan.feedback is not None and end > lower:
-                end = before_feedback(journal.table, self.pending, lower, end, self.plan.feedback)
+            feedback = self.catalogue.plan.feedback
+            if feedback is not None and end > lower:
+                end = before_feedback(journal.table, self.pending, lower, end, feedback)
             so_far = "" if lower == before else f", closed up to {lower}"
             try:
                 with self.past.watch(f"closing times {before} to {upper}{so_far}", started):
@@ -909,7 +911,8 @@ class Engine(Closing):
                         self.inserted[name] = journal.steps
                     self.pending = Inputs()
             self.measured.add(self.catalogue.plan, outcome.measured)
-            journal.tidy()
+            if journal.table.durable:
+                journal.tidy()
             if outcome.inspected or self.inspections.is_waiting:
                 self.inspections.add(self.plan, outcome.inspected)
                 times = [end] if end < upper else []  # the last step also shows updates of times not closed yet
@@ -933,7 +936,8 @@ class Engine(Closing):
         region = self.region(before, upper, inside, events, compacted=since)
         try:
             with journal.undoing(step=True) as states:
-                self._mark = Mark(states, journal.table.layouts, self.retained, journal.began, self.closed)
+                retained, closed = (journal.lower, journal.since, journal.events), (journal.own, journal.closed)
+                self._mark = Mark(states, journal.table.layouts, retained, journal.began, closed)
                 try:
                     outcome = self.executor.step(plan, journal.table, self.pending, region, self._mode)
                 finally:
@@ -953,7 +957,7 @@ class Engine(Closing):
                 announced = new if upper > before else None
                 interrupts.check()
                 static = self.catalogue.static
-                closes = static.intersection(filled | journal.filled) if static else ()
+                closes = static.intersection(filled | journal.filled) if static else frozenset[str]()
                 with interrupts.deferred():
                     journal.commit_step(
                         upper,
@@ -994,9 +998,12 @@ class Engine(Closing):
     def make_ready(self) -> None:
         """Ensure what a step needs: that all views of the store are maintained, and the requested number of shards."""
         self.require_stored_views()
-        self.adopt()
-        self.catalogue.refuse_unowned(waiting=True)
-        self.release()
+        if not self._adopted:
+            self.adopt()
+        if self.catalogue.unowned:
+            self.catalogue.refuse_unowned(waiting=True)
+        if self.journal.closed:
+            self.release()
         if self.requested_shards != self.shards:
             self.reshard(self.requested_shards)
 
@@ -1026,11 +1033,11 @@ class Engine(Closing):
 
         ``compacted`` is the least that is retained after it, if that is another.
         """
-        after = since if compacted is None else compacted
         at = self._frontier
-        return Region(
-            at(lower), at(upper), at(since), compacted=at(after), events=events, kept=self._kept(after, upper)
-        )
+        retained = at(since)
+        final = retained if compacted is None or compacted == since else at(compacted)
+        after = since if compacted is None else compacted
+        return Region(at(lower), at(upper), retained, compacted=final, events=events, kept=self._kept(after, upper))
 
     def _kept(self, since: int, upper: int) -> dict[str, int] | None:
         """The arrangements of contents and errors that views retain longer than the session, and from when on."""

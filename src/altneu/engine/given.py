@@ -31,7 +31,7 @@ def given_rows(
     """
     frontier = Antichain.of(engine.lattice, time)
     stamp = Stamp(source.name, source.schema, engine.lattice, frontier, time, diff, append_only=source.append_only)
-    inputs, others = Inputs(), unread(source, extra, named)
+    inputs, others = Inputs(), unread(source, extra, tuple(named))
     if is_spark_frame(rows) and engine.spark is not None:
         check_frame(rows, stamp)
         refuse_extra(rows.columns, stamp.columns, others, source.name)

@@ -14,7 +14,7 @@ from altneu.runtime.progress import watch
 KEPT = 1000  # steps
 
 
-@dataclass(frozen=True)
+@immutable(frozen=True)
 class Step:
     """The result of an advance.
 
@@ -52,17 +52,36 @@ class Failed:
     error: str
 
 
-@immutable(frozen=True, slots=True)
 class Doing:
-    """The present activity, and its start by ``time.monotonic``."""
+    """An activity, and its start by ``time.monotonic``: a context that shows it, unless it is a part of another one."""
 
-    text: str
-    started: float
+    __slots__ = ("_history", "_is_outermost", "_is_shown", "started", "text")
+
+    def __init__(self, history: History, text: str, started: float | None) -> None:
+        self.text, self.started = text, time.monotonic() if started is None else started
+        self._history = history
+        self._is_outermost = self._is_shown = False
 
     @property
     def seconds(self) -> float:
         """Its duration so far, in seconds."""
         return time.monotonic() - self.started
+
+    def __enter__(self) -> None:
+        if self._history.doing is None:
+            try:
+                self._is_outermost = True
+                self._history.doing = self
+                self._is_shown = watch.begin(f"altneu: {self.text}", self.started)
+            except BaseException:
+                self.__exit__()
+                raise
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
+            watch.end()
+        if self._is_outermost:
+            self._history.doing = None
 
 
 class History:
@@ -87,7 +106,8 @@ class History:
         self.count += 1
         self.failed = None
         self._past.append(Past(self.count, time.time(), step))
-        self._tell()
+        if self._listeners:
+            self._tell()
         return step
 
     def fail(self, error: BaseException) -> None:
@@ -111,33 +131,6 @@ class History:
         for function in self._listeners:
             function()
 
-    def watch(self, text: str, started: float | None = None) -> Watched:
+    def watch(self, text: str, started: float | None = None) -> Doing:
         """A context that shows its activity to readers, and on a terminal if slow; ``started`` is as in ``Doing``."""
-        return Watched(self, text, started)
-
-
-class Watched:
-    """The context of an activity; inside another one it is a part of that."""
-
-    __slots__ = ("_history", "_is_outermost", "_is_shown", "_started", "_text")
-
-    def __init__(self, history: History, text: str, started: float | None) -> None:
-        self._history, self._text, self._started = history, text, started
-        self._is_outermost = self._is_shown = False
-
-    def __enter__(self) -> None:
-        if self._history.doing is None:
-            started = time.monotonic() if self._started is None else self._started
-            try:
-                self._is_outermost = True
-                self._history.doing = Doing(self._text, started)
-                self._is_shown = watch.begin(f"altneu: {self._text}", started)
-            except BaseException:
-                self.__exit__()
-                raise
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_shown:
-            watch.end()
-        if self._is_outermost:
-            self._history.doing = None
+        return Doing(self, text, started)

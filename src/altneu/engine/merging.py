@@ -44,7 +44,7 @@ def merge(engine: Engine, most: int | None) -> int:
                 interrupts.check()
             if is_changed:
                 with interrupts.deferred():
-                    journal.commit_step(lower, since, events, (), None, {"merged": before - table.total})
+                    journal.commit_step(lower, since, events, frozenset(), None, {"merged": before - table.total})
         journal.tidy()
         return before - table.total
 

@@ -68,6 +68,26 @@ class BoundLogic:
             schema = step.output(schema)
         return schema
 
+    def chosen(self, schema: pa.Schema) -> tuple[pa.Schema, tuple[int, ...]]:
+        """Of logic that only chooses columns: the schema of the output, and where its columns are in the input."""
+        known, output, places = self._chosen[0]
+        if known is not schema or output is None:
+            assert self.plain_columns is not None
+            places = tuple([schema.get_field_index(name) for name in self.plain_columns.values()])
+            output = self.output(schema)
+            self._chosen[0] = schema, output, places
+        return output, places
+
+    @cached_property
+    def program(self) -> list[tuple[pa.Schema | None, object]]:
+        """A place for the last schema of an input, and what those who run the logic have made for it."""
+        return [(None, None)]
+
+    @cached_property
+    def _chosen(self) -> list[tuple[pa.Schema | None, pa.Schema | None, tuple[int, ...]]]:
+        """The last schema of an input, and what was chosen of it."""
+        return [(None, None, ())]
+
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
         """Columns of ``schema`` that the result depends on."""
         needed: set[str] = set()

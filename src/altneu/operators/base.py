@@ -105,8 +105,8 @@ class Region:
         least = self.upper.least
         if lattice is self.upper.lattice and least is not None:
             for part in parts:
-                if part.diffs.size == 1:
-                    (arrived if part.times[0, 0] < least else later).append(part)
+                if 0 < part.diffs.size <= _FEW and max(part.times[0].tolist()) < least:
+                    arrived += (part,)
                     continue
                 due = part.times[0] < least
                 if np.count_nonzero(due) == len(due):
@@ -486,8 +486,11 @@ class Operation(ABC):
         """The linear logic that it applies to its rows."""
         return IDENTITY
 
-    def in_pieces(self, here: Here) -> Iterator[Pieces] | None:
-        """The same piece by piece, where it may be much more than what came in; None where it is one value."""
+    def in_pieces(self, here: Here) -> Iterator[Pieces] | list[Message | None] | None:
+        """The same piece by piece, where it may be much more than what came in; a list where it is little.
+
+        None where ``step`` makes it.
+        """
         return None
 
     @property

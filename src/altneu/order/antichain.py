@@ -61,6 +61,8 @@ class Antichain:
             TimeRangeError: a value is not a time of the lattice.
         """
         if lattice.is_total:
+            if values and not values[1:]:
+                return cls._chain(lattice, lattice.encode(values[0])[0])
             return cls._chain(lattice, min([lattice.encode(value)[0] for value in values], default=None))
         return cls(lattice, lattice.from_pylist(values))
 

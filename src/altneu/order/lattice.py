@@ -196,9 +196,10 @@ class Epoch(Lattice):
 
     def encode(self, value: object) -> tuple[int, ...]:
         """A whole number that is not negative, as itself."""
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not 0 <= value <= LARGEST:
+        is_whole = value.__class__ is int or (isinstance(value, (int, np.integer)) and not isinstance(value, bool))
+        if not is_whole or not 0 <= value <= LARGEST:  # type: ignore[operator]  # mypy does not see the first test
             raise TimeRangeError(f"an epoch must be a whole number from 0 to 2^63 - 1, got {value!r}")
-        return (int(value),)
+        return (int(value),)  # type: ignore[call-overload]
 
     def decode(self, columns: tuple[int, ...]) -> object:
         """The epoch as an int."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from altneu.errors import ERROR_SCHEMA
 from altneu.operators.arrange.operation import ArrangeOp
-from altneu.operators.base import Here, Operation, Outputs, Pieces
+from altneu.operators.base import Here, Message, Operation, Outputs, Pieces
 from altneu.operators.lowering import Port as Port  # noqa: PLC0414  # plans are made of them
 from altneu.operators.lowering import arrangement_id, below_zero_name
 from altneu.operators.source.operation import SourceOp
@@ -95,12 +95,12 @@ _OUTPUTS = 3  # at most, of any node: rows, errors, and errors of the logic that
 class Resolved(NamedTuple):
     """A node as a stage runs it: its methods, its ports, and of each of these the readers in its stage.
 
-    ``in_pieces`` is None where it gives none, ``wire`` the port of its only input, if that is one of its stage;
+    ``in_pieces`` is None where there are none, ``wire`` the port of its only input, if that is one of its stage;
     ``frees`` are the ports that nobody reads after it.
     """
 
     step: Callable[[Here], Outputs]
-    in_pieces: Callable[[Here], Iterator[Pieces] | None] | None
+    in_pieces: Callable[[Here], Iterator[Pieces] | list[Message | None] | None] | None
     wire: Port | None
     ports: tuple[Port, ...]
     readers: tuple[tuple[int, ...], ...]

@@ -168,14 +168,18 @@ class _Stage:
             self.rows_in = self.rows_out = failed = 0
             step, in_pieces, wire, ports, readers, frees = resolved[i]
             here._number, here._node, here._wire = i, nodes[i], wire
+            made: Outputs | None = None
             if in_pieces is not None and (flowing := in_pieces(here)) is not None:
-                yield from self._stream(i, flowing)
+                if isinstance(flowing, list):
+                    made = flowing
+                else:
+                    yield from self._stream(i, flowing)
             output = -1
-            for value in step(here):
+            for value in step(here) if made is None else made:
                 output += 1
                 if value is None:
                     continue
-                rows = value.new.count if isinstance(value, Arranged) else value.diffs.size
+                rows = value.new.count if type(value) is Arranged else value.diffs.size  # type: ignore[union-attr]
                 if rows:
                     values[ports[output]] = value
                     if output:
@@ -281,6 +285,7 @@ class _Stage:
         """What an additive node makes of a piece: one piece, or many."""
         here = _Here(self, node, part)
         result = self.plan.nodes[node].operation.in_pieces(here)
+        assert not isinstance(result, list)  # as of joins alone
         return [self._of(node, part)] if result is None else result
 
     def _of(self, node: int, part: Updates) -> tuple[Any, ...]:
@@ -317,8 +322,7 @@ class _Stage:
 
     def _quiet(self, port: Port) -> Arranged:
         """An arrangement to which nothing is new."""
-        operation = self.plan.nodes[port.node].operation
-        assert isinstance(operation, ArrangeOp)
+        operation: ArrangeOp = self.plan.nodes[port.node].operation  # type: ignore[assignment]  # as they are read
         layout = operation.layout
         state = self.snapshot.get(operation.arrangement)
         given = operation.arrangement in self.mode.given and not any(self.region.rounds)
@@ -375,8 +379,8 @@ class _Here:
             return [self._piece]
         stage = self._stage
         if (wire := self._wire) is not None and not stage.flowed:
-            one = stage.values.get(wire)
-            if not isinstance(one, Updates):
+            one = stage.values[wire] if wire in stage.values else None  # noqa: SIM401  # a call of ``get`` takes longer
+            if type(one) is not Updates:
                 return []
             stage.rows_in += one.diffs.size
             return [one]
@@ -396,6 +400,12 @@ class _Here:
         return results
 
     def one(self) -> Updates | None:
+        stage, wire = self._stage, self._wire
+        if wire is not None and wire in stage.values and self._piece is None and not stage.flowed:
+            one = stage.values[wire]
+            if type(one) is Updates:
+                stage.rows_in += one.diffs.size
+                return one
         parts = self.received()
         if not parts[1:]:
             return parts[0] if parts else None
@@ -403,23 +413,24 @@ class _Here:
 
     def arranged(self, place: int = 0) -> Arranged:
         stage, port = self._stage, self._node.inputs[place]
-        if port is self._wire:
-            one = stage.values.get(port)
-            if isinstance(one, Arranged):
-                stage.rows_in += one.new.rows_at_most
-                return one
-            return stage._quiet(port)
-        channel = stage.plan.inlets.get((self._number, port))
-        values = (stage.values.get(port),) if channel is None else stage.inbox.get(channel, ())
+        channel = None if port is self._wire else stage.plan.wires[self._number][place][1]
+        values: Sequence[Message]
+        if channel is not None:
+            values = stage.inbox.get(channel, ())
+        else:
+            values = (stage.values[port],) if port in stage.values else ()
         for value in values:
-            if isinstance(value, Arranged):
+            if type(value) is Arranged:
                 stage.rows_in += value.new.rows_at_most
                 return value
         return stage._quiet(port)
 
     def inserted_rows(self) -> list[Updates]:
-        parts = [m for m in self._stage.inbox.get(-1 - self._number, []) if isinstance(m, Updates)]
-        self._stage.rows_in = sum([part.diffs.size for part in parts])
+        stage, place = self._stage, -1 - self._number
+        parts = [part for part in stage.inbox.get(place, ()) if type(part) is Updates]
+        stage.rows_in = 0
+        for part in parts:
+            stage.rows_in += part.diffs.size
         return parts
 
     # what goes out otherwise than by a port
@@ -498,7 +509,9 @@ def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, me
         return spine.insert(_after(spine, new), since, merging=merging) if len(new) else spine
     if new.count >= COMPACT_ROWS:
         new = _compacted(new, since, merging or merge)
-    return spine.insert(_after(spine, new), since, merging=merging)
+    if spine.upper is not new.description.lower:
+        new = _after(spine, new)
+    return spine.insert(new, since, merging=merging)
 
 
 def _final(region: Region, lattice: Lattice) -> Antichain:

@@ -113,10 +113,13 @@ class Stamp:
     closed: tuple[int, ...] = ()  # of rows' own times those that are not at or beyond these are closed
 
     def __post_init__(self) -> None:
-        for name in ("time", "diff"):
-            value = getattr(self, name)
-            if (checked := _number_or_name(value, name)) is not value:
-                object.__setattr__(self, name, checked)  # NumPy's whole numbers are not `int`
+        time, diff = self.time, self.diff
+        fits = type(time) is type(diff) is int and -_BEYOND < time < _BEYOND and -_BEYOND < diff < _BEYOND
+        if not fits:
+            for name in ("time", "diff"):
+                value = getattr(self, name)
+                if (checked := _number_or_name(value, name)) is not value:
+                    object.__setattr__(self, name, checked)  # NumPy's whole numbers are not `int`
         if self.own:
             object.__setattr__(self, "own", tuple([_number_or_name(value, "event") for value in self.own]))
 
@@ -169,7 +172,8 @@ class Stamp:
         times = self._times(table, rows.count)
         diffs = self._integers(table, self.diff, rows.count, "diff")
         diffs = difference.negate(diffs) if self.sign < 0 else diffs
-        self._refuse_retractions(diffs)
+        if self.append_only:
+            self._refuse_retractions(diffs)
         same = isinstance(self.time, int)  # one time for all rows is looked at once
         self._refuse_late(times[:1, :1] if same else times[:1])
         updates = Updates(rows, times, diffs)
@@ -192,13 +196,14 @@ class Stamp:
             self._refuse_late(times[:1, :1])
         if self.sign < 0:
             diffs = difference.negate(diffs)
-        self._refuse_retractions(diffs[:1])
+        if self.append_only:
+            self._refuse_retractions(diffs[:1])
         updates = Updates(rows, times, diffs)
         return updates if self.diff != 0 else updates.filter(diffs != 0)
 
     def _refuse_retractions(self, diffs: Ints) -> None:
-        """Refuse negative diffs where rows are only added."""
-        if self.append_only and (diffs < 0).any():
+        """Refuse negative diffs, of a source to which rows are only added."""
+        if (diffs < 0).any():
             i = int(np.flatnonzero(diffs < 0)[0])
             raise InputError(
                 f"source {self.source!r} is append-only, and row {i} has the diff {diffs[i]}: its rows stay for good, "

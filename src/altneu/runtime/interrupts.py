@@ -32,11 +32,12 @@ class _Watch:
     def __init__(self, number: int, previous: Handler) -> None:
         self.number, self.previous = number, previous
         self.raised: BaseException | None = None
+        self.has_news = False  # whether there is anything for ``check``
         self._waiting_since: float | None = None
 
     def __call__(self, _number: int, frame: FrameType | None) -> None:
         if _is_in_lock(frame) or (_state.deferring and self._can_wait()):
-            self._waiting_since = self._waiting_since or monotonic()
+            self._waiting_since, self.has_news = self._waiting_since or monotonic(), True
             return
         self.deliver(frame)
 
@@ -45,7 +46,7 @@ class _Watch:
 
     def deliver(self, frame: FrameType | None = None) -> None:
         """Have the handler before this one do what it does."""
-        self._waiting_since = None
+        self._waiting_since, self.has_news = None, True
         _state.filters = True
         logging.getLogger().addFilter(_is_wanted)
         try:
@@ -120,7 +121,8 @@ def check() -> None:
     """Raise the interrupt that something on the way here has swallowed, or that has waited."""
     if get_ident() == _state.main and not _state.deferring:
         for watch in _state.watches:
-            watch.check()
+            if watch.has_news:
+                watch.check()
 
 
 def original(error: BaseException) -> BaseException:
@@ -187,7 +189,7 @@ class Lock:
         watches = self._let_go()
         if error is None or not isinstance(error, KeyboardInterrupt):
             for watch in watches:
-                if watch.raised is not error or error is None:
+                if watch.has_news and (watch.raised is not error or error is None):
                     watch.check()
 
     def _let_go(self) -> tuple[_Watch, ...]:
@@ -206,7 +208,7 @@ def _watching() -> tuple[_Watch, ...]:
     watches: tuple[_Watch, ...] = ()
     for number in _SIGNALS:
         previous = _signal.getsignal(number)
-        if callable(previous):
+        if previous is not None and previous.__class__ is not int:  # else it has none in Python
             watches = (*watches, _Watch(number, previous))
     for watch in watches:
         _signal.signal(watch.number, watch)

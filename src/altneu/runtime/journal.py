@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
@@ -130,23 +131,24 @@ class Journal:
 
     def take(self, outcome: Outcome) -> None:
         """Put the states that a step made in place of the old ones."""
-        for (name, shard), state in outcome.states.items():
-            self.table.put(name, shard, state)
-        for (name, shard), value in outcome.stored.items():
-            self.table.put_stored(name, shard, value)
+        states, stored = outcome.states, outcome.stored
+        for name, shard in states:
+            self.table.put(name, shard, states[name, shard])
+        for name, shard in stored:
+            self.table.put_stored(name, shard, stored[name, shard])
 
     def commit_step(
         self,
         lower: int,
         since: int,
         events: int,
-        filled: Collection[str],
+        filled: AbstractSet[str],
         new: Outputs | None,
         info: Mapping[str, object],
         streams: Mapping[str, StoredStream] = MappingProxyType({}),
         *,
         further: bool = False,
-        closes: Collection[str] = (),
+        closes: AbstractSet[str] = frozenset(),
         own: Own = (),
     ) -> None:
         """Commit a step: the new frontier, all states that changed, how far streams are, and the views' updates.
@@ -156,10 +158,10 @@ class Journal:
         A ``further`` step of an advance adds its updates to those of the steps before it. A step that closes no time
         has none (``new`` is None): those of the last advance stay.
         """
-        sources = self.filled if self.filled.issuperset(filled) else self.filled | set(filled)
+        sources = self.filled if filled <= self.filled else self.filled | filled
         began = self.began if further or new is None else self.lower
         is_open = new is None and (self.is_open or bool(filled))
-        closed = self.closed if new is None or self.closed.issuperset(closes) else self.closed | set(closes)
+        closed = self.closed if new is None or closes <= self.closed else self.closed | closes
         values: dict[str, object] = {}
         if self.table.durable:
             values = self._session(
@@ -535,7 +537,7 @@ class Journal:
 
     def tidy(self) -> None:
         """Now and then, remove files that nothing names any more; if that fails they stay until the next time."""
-        if self.table.durable and self.store.number % VACUUM_EVERY == 0:
+        if self.store.number % VACUUM_EVERY == 0:
             try:
                 self.store.vacuum(keep=KEPT)
             except StoreError as error:
@@ -543,7 +545,8 @@ class Journal:
 
     def changes(self) -> dict[str, int]:
         """How many updates the last advance made to the contents of views that it changed."""
-        return {name: sum(map(batch_rows, batches)) for name, batches in (self._new or {}).items()}
+        new = self._new or {}
+        return {name: sum(map(batch_rows, new[name])) for name in new}
 
     def first_outputs(self, name: str, layout: Layout, most: int) -> Updates:
         """Updates of a view's contents in the last advance, at most so many; no more than these is copied."""

@@ -203,8 +203,10 @@ class LocalExecutor:
             self._mode, self._apart = mode, apart(mode, mode.future_bytes)
         inbox: dict[int, list[Message]] = {}
         received: dict[str, int] = {}
-        for name, parts in inputs.items():
-            received[name] = sum([part.diffs.size for part in parts])
+        for name in inputs:
+            parts, received[name] = inputs[name], 0
+            for part in parts:
+                received[name] += part.diffs.size
             if name in plan.sources:
                 inbox[-1 - plan.sources[name]] = [*parts]
         outcome = _stage_whole(plan, 0, ShardView(table, 0), inbox, region, self._apart)

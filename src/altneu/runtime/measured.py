@@ -78,7 +78,7 @@ class Measurements:
     def add(self, plan: Plan, counted: Counted) -> None:
         """A step of the advance has been committed."""
         self._sum(plan, counted)
-        self._last.append((plan, counted))
+        self._last += ((plan, counted),)
 
     def fill(self, plan: Plan, counted: Counted, given: Collection[str]) -> None:
         """A view that came late has been computed; what was only read for it did nothing."""
@@ -91,8 +91,9 @@ class Measurements:
 
     def _sum(self, plan: Plan, counted: Counted) -> None:
         self.steps += 1
-        nodes, total, rounds = plan.nodes, self._total, counted.rounds
-        for node, (rows_in, rows_out, errors, seconds) in counted.counts.items():
+        nodes, total, counts, rounds = plan.nodes, self._total, counted.counts, counted.rounds
+        for node in counts:
+            rows_in, rows_out, errors, seconds = counts[node]
             name = nodes[node].identity
             if name not in total:
                 total[name] = [0, 0, 0, 0.0, 0, 0]

@@ -73,8 +73,8 @@ class Outcome:
 
     def retain_new(self, names: Collection[str]) -> None:
         """Forget the new batches of all arrangements but these: they are in their spines."""
-        for name in [name for name in self.new if name not in names]:
-            del self.new[name]
+        new = self.new
+        self.new = {name: new[name] for name in new if name in names}
 
     # from a task to the driver --------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Outcome:
 
 def batch_rows(batch: Batch | StoredBatch) -> int:
     """Updates in a batch, opened or only named."""
-    return len(batch) if isinstance(batch, Batch) else batch["rows"]
+    return batch.count if isinstance(batch, Batch) else batch["rows"]
 
 
 def _named(batch: Batch | StoredBatch, names: Names) -> StoredBatch:

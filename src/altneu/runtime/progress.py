@@ -50,7 +50,7 @@ class Watch:
 
     def begin(self, text: str, started: float | None = None) -> bool:
         """Watch what happens until ``end``, which is called if the answer is yes."""
-        if self._shown is None or self.current is not None:
+        if self.current is not None or self._shown is None:
             return False
         if self._thread is None:
             self._thread = threading.Thread(target=self._look, name="altneu progress", daemon=True)

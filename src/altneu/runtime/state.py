@@ -292,8 +292,10 @@ class StateTable:
     def get(self, name: str, shard: int) -> ArrangementState | None:
         """The state of one arrangement in one shard, opened if need be; None where nothing was ever kept."""
         key = (name, shard)
-        state = self.live.get(key)
-        if state is None and key in self.stored:
+        if key in self.live:
+            return self.live[key]
+        state = None
+        if key in self.stored:
             state = state_from_json(self.layouts[name], self.stored[key], self.open_data)
             self.names.note(state, self.stored[key])
             self.live[key] = state
@@ -302,10 +304,12 @@ class StateTable:
     def put(self, name: str, shard: int, state: ArrangementState) -> None:
         """Replace a state by the one a step made in this process."""
         key = (name, shard)
-        self.total += state.rows - self.rows_in(*key)
-        self.live[key] = state
-        if state.future.buckets or key in self.future:
+        if state.future.buckets or key in self.future or key not in self.live:
+            self.total += state.rows - self.rows_in(name, shard)
             self._note_future(key, state)
+        else:
+            self.total += state.spine.rows - self.live[key].spine.rows
+        self.live[key] = state
         if self.durable:
             self.fresh.add(key)
 
@@ -447,16 +451,16 @@ class StateTable:
             dict(self.live),
             dict(self.stored),
             dict(self.future),
-            dict.fromkeys(self.fresh),
-            dict.fromkeys(self.unlogged),
+            {*self.fresh},
+            {*self.unlogged},
             dict(self.blobs),
         )
 
     def restore(self, mark: tuple[Any, ...]) -> None:
         """Undo everything since ``mark``: a step that failed never happened."""
-        self.total, *tables = mark
-        self.live, self.stored, self.future, fresh, uncommitted, self.blobs = map(dict, tables)
-        self.fresh, self.unlogged = set(fresh), set(uncommitted)
+        self.total, live, stored, future, fresh, unlogged, blobs = mark
+        self.live, self.stored, self.future, self.blobs = map(dict, (live, stored, future, blobs))
+        self.fresh, self.unlogged = set(fresh), set(unlogged)
         self.names.undo(f"b{self.store.next_number}.", self.blobs)
 
     def as_of(self, mark: tuple[Any, ...], layouts: Mapping[str, Layout]) -> StateTable:

@@ -22,7 +22,10 @@ def step_limit(table: StateTable, pending: Inputs, lower: int, upper: int, shard
     Cost:   O(number of holds), nothing opened, as long as there are few; else O(log n) looks at every run.
     """
     room = STEP_ROWS * shards
-    rows = sum([updates.diffs.size for parts in pending.updates.values() for updates in parts])
+    rows = 0
+    for name in pending.updates:
+        for updates in pending.updates[name]:
+            rows += updates.diffs.size
     if not table.future and rows <= room:
         return upper
     inserted = [updates.times[0] for parts in pending.updates.values() for updates in parts]

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar import few
 from altneu.columnar.columns import FEW, Stack
 from altneu.columnar.gathered import Gathered
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
@@ -77,6 +78,16 @@ class Layout:
     def values(self) -> tuple[str, ...]:
         """The columns that are not key columns, in schema order."""
         return tuple(name for name in self.schema.names if name not in self.key)
+
+    @lazy
+    def keys(self) -> int:
+        """The number of key columns."""
+        return len(self.key)
+
+    @lazy
+    def has_told_keys(self) -> bool:
+        """Whether hashes tell keys, but for null; tests of collisions ask ``is_injective`` again."""
+        return is_injective(self.key_schema)
 
     @lazy
     def key_schema(self) -> pa.Schema:
@@ -228,6 +239,11 @@ class Block:
         times = [(base + step * i, WORD, 0) for i in range(self.times.shape[0])]
         whole = [(words.__array_interface__["data"][0], WORD, 0) for words in (self.value_hash, self.diffs)]
         return np.array([*whole, *times], np.int64)
+
+    @lazy
+    def places(self) -> Ints | None:
+        """Where the columns of the key are, and behind them those of the value: see ``few.stored_places``."""
+        return few.stored_places((*stored_columns(self.keys), *stored_columns(self.values)))
 
     @lazy
     def total(self) -> tuple[int | None, Ints]:
@@ -493,9 +509,13 @@ class Batch:
             return cls(layout, description, ())
         if count > BUILT_ROWS:
             return cls(layout, description, _built_in_parts(updates, layout))
-        batch = cls(layout, description, _built(updates, layout))
-        if count == 1:  # which is computed lazily otherwise
-            batch.__dict__["count"] = batch.__dict__["rows_at_most"] = 1 if batch.blocks else 0
+        blocks = _built(updates, layout)
+        batch = cls(layout, description, blocks)
+        if not blocks[1:]:  # all of this is computed lazily otherwise
+            known = batch.__dict__
+            known["count"] = known["rows_at_most"] = blocks[0].diffs.size if blocks else 0
+            if count <= few.MOST and blocks:
+                known["table"], known["addresses"] = blocks[0].table, blocks[0].addresses[None]
         return batch
 
     @lazy
@@ -717,9 +737,9 @@ def matches_of(hits: Ints, used: Sequence[Block], layout: Layout, *, as_read: bo
         block = used[number].slice(start, stop)
         return Matches(np.full(stop - start, probe), block.values.built(), block.value_hash, block.times, block.diffs)
     if 0 < hits.shape[0] <= _FEW_RUNS and not as_read:
-        few = hits.tolist()
-        if sum([stop - start for *_, start, stop in few]) <= FEW:
-            return _matches_of_few(few, used, layout)
+        found = hits.tolist()
+        if sum([stop - start for *_, start, stop in found]) <= FEW:
+            return _matches_of_few(found, used, layout)
     if len(hits) < len(used):  # of a long run few rows may be wanted, and a block costs more than its rows
         hits = hits.copy()
         used = [used[i] for i in renumber(hits, len(used)).tolist()]
@@ -861,14 +881,63 @@ def _run_starts(blocks: Sequence[Block], layout: Layout) -> Ints:
 def _built(updates: Updates, layout: Layout) -> tuple[Block, ...]:
     """Updates, at least one, sorted and consolidated."""
     keys, values = layout.split(updates.rows)
+    if updates.diffs.size <= few.MOST and (block := _few(updates, keys, values, layout)) is not None:
+        return (block,) if block.diffs.size else ()
     key_hash, value_hash = hash_rows(keys), layout.value_hashes(values)
-    if updates.diffs.size == 1:
-        if updates.diffs[0] == 0:
-            return ()
-        return (Block(layout, keys, values, key_hash, value_hash, updates.times, updates.diffs, True),)
     stacks = Stack((keys,), layout.key_schema), Stack((values,), layout.value_schema)
     rows_in = Unsorted(*stacks, key_hash, value_hash, updates.times, updates.diffs, layout.order)
     return blocks_of(settle(rows_in, layout.lattice), rows_in, layout)
+
+
+def _few(updates: Updates, keys: Rows, values: Rows, layout: Layout) -> Block | None:
+    """The same of few updates by one kernel, as a block that may be empty; None where it does not decide."""
+    places = few.places_of(keys.columns + values.columns)
+    if places is None:
+        return None
+    words = layout.value_hashes(values) if layout.order else few.NO_WORDS
+    times, diffs = updates.times, updates.diffs
+    places, starts = places[None], few.STARTS[diffs.size]
+    done = few.settled(places, starts, layout.keys, times, diffs, words)
+    return None if done is None else _block_of(done, ((keys, values),), places, starts, layout)
+
+
+def merged_few(blocks: Sequence[Block], times: Ints, diffs: Ints, layout: Layout) -> Block | None:
+    """The updates of blocks, few in all and with other times, as a block that may be empty; None as of ``_few``."""
+    parts = [(block.keys, block.values) for block in blocks]
+    columns = [keys.columns + values.columns for keys, values in parts]  # which own the memory, until the end
+    lines = []
+    for some in columns:
+        if (line := few.places_of(some)) is None:
+            return None
+        lines.append(line)
+    places, starts = np.array(lines), np.array([0, *accumulate([block.diffs.size for block in blocks])])
+    words = np.concatenate([block.value_hash for block in blocks]) if layout.order else few.NO_WORDS
+    done = few.settled(places, starts, layout.keys, times, diffs, words)
+    return None if done is None else _block_of(done, parts, places, starts, layout)
+
+
+def _block_of(
+    done: few.Settled, parts: Sequence[tuple[Rows, Rows]], places: Ints, starts: Ints, layout: Layout
+) -> Block | None:
+    """Few updates that are settled, with the rows of the parts that they came from; None if one column is too wide."""
+    keys, values = parts[0]
+    index, control, table, addresses = done
+    if index is not None or parts[1:]:
+        index = np.arange(control[3].size) if index is None else index
+        taken = few.gathered(places, starts, index, layout.key_schema.types + layout.value_schema.types)
+        if taken is None:
+            try:
+                keys = Stack([k for k, _ in parts], layout.key_schema).take(index)
+                values = Stack([v for _, v in parts], layout.value_schema).take(index)
+            except TooWideError:
+                return None
+        else:
+            first = len(layout.key)
+            keys = Rows(layout.key_schema, tuple(taken[:first]), index.size)
+            values = Rows(layout.value_schema, tuple(taken[first:]), index.size)
+    block = Block(layout, keys, values, *control, True)
+    block.__dict__["table"], block.__dict__["addresses"] = table, addresses  # which are lazy otherwise
+    return block
 
 
 def _built_in_parts(updates: Updates, layout: Layout) -> tuple[Block, ...]:

@@ -15,6 +15,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from altneu.columnar import few
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import Hashes
 from altneu.columnar.immutable import immutable
@@ -22,7 +23,17 @@ from altneu.columnar.rows import Rows
 from altneu.columnar.sorting import Unsorted, settle
 from altneu.errors import PlanError
 from altneu.order import Antichain
-from altneu.trace.batch import BLOCK_ROWS, PACKED_ROWS, Batch, Block, Description, blocks_of, packed, uncompacted_from
+from altneu.trace.batch import (
+    BLOCK_ROWS,
+    PACKED_ROWS,
+    Batch,
+    Block,
+    Description,
+    blocks_of,
+    merged_few,
+    packed,
+    uncompacted_from,
+)
 
 _BLOCK_BYTES = 1 << 28  # small slices are put together up to this size
 
@@ -226,16 +237,19 @@ def _merge_runs(runs: Sequence[Sequence[Block]], since: Antichain) -> tuple[Bloc
     parts = [part for run in runs for part in run]
     if not parts:
         return ()
-    bounds = list(accumulate((sum(map(len, run)) for run in runs), initial=0))
     layout = parts[0].layout
     times = since.advance(np.concatenate([p.times for p in parts], axis=1))
+    diffs = np.concatenate([p.diffs for p in parts])
+    if diffs.size <= few.MOST and (block := merged_few(parts, times, diffs, layout)) is not None:
+        return (block,) if block.diffs.size else ()
+    bounds = list(accumulate((sum(map(len, run)) for run in runs), initial=0))
     rows_in = Unsorted(
         Stack([p.keys for p in parts], layout.key_schema),
         Stack([p.values for p in parts], layout.value_schema),
         np.concatenate([p.key_hash for p in parts]),
         np.concatenate([p.value_hash for p in parts]),
         times,
-        np.concatenate([p.diffs for p in parts]),
+        diffs,
         layout.order,
     )
     return blocks_of(settle(rows_in, layout.lattice, np.array(bounds)), rows_in, layout)

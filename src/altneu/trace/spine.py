@@ -117,11 +117,14 @@ class Spine:
                 nodes = (*nodes, batch)
             else:
                 nodes = (*nodes, self._following(nodes, batch))
-        if rows and not merges and tidied and not _is_due(nodes, *_group(nodes, len(nodes))):
-            result = Spine(self.layout, nodes, batch.description.upper, tidied=True)
-            known = result.__dict__  # what is computed lazily: these are all
-            known["batches"], known["rows"], known["has_merges"] = nodes, self.rows + rows, False
-            return result
+        if rows and not merges and tidied:
+            count = len(nodes)
+            start, of_group = _group(nodes, count)
+            if not _is_due(count - start, of_group):
+                result = Spine(self.layout, nodes, batch.description.upper, tidied=True)
+                known = result.__dict__  # what is computed lazily: these are all
+                known["batches"], known["rows"], known["has_merges"] = nodes, self.rows + rows, False
+                return result
         nodes = _tidy(nodes, since, 0 if merging else AT_ONCE * rows, tidied=tidied)
         while merging and any(isinstance(node, Merge) for node in nodes):
             nodes = _tidy(_finish(nodes, since, merging), since, 0)
@@ -279,7 +282,7 @@ def _before(batch: Batch, lower: Antichain) -> int:
 
 
 def _described(node: _Node) -> Description:
-    return node.inputs[-1].description if isinstance(node, Merge) else node.description
+    return node.inputs[-1].description if type(node) is Merge else node.description  # type: ignore[union-attr]
 
 
 def _tidy(nodes: tuple[_Node, ...], since: Antichain, at_once: int, *, tidied: bool = False) -> tuple[_Node, ...]:
@@ -293,7 +296,7 @@ def _tidy(nodes: tuple[_Node, ...], since: Antichain, at_once: int, *, tidied: b
     stop = len(nodes)
     while stop > 0:
         start, rows = _group(nodes, stop)
-        if _is_due(nodes[:stop], start, rows):
+        if _is_due(stop - start, rows):
             group = [node for node in nodes[start:stop] if isinstance(node, Batch)]
             small = len(group) if rows <= at_once else _newest_within(group, SLICE_ROWS)
             if small > 1:
@@ -331,9 +334,8 @@ def _newest_within(group: Sequence[Batch], limit: int) -> int:
     return count
 
 
-def _is_due(nodes: tuple[_Node, ...], start: int, rows: int) -> bool:
-    """Whether the group of the nodes from ``start`` on, which have so many rows, is to be merged."""
-    count = len(nodes) - start
+def _is_due(count: int, rows: int) -> bool:
+    """Whether a group of so many nodes, which have so many rows, is to be merged."""
     return count > 1 and not (count < TINY_BATCHES and rows <= TINY_ROWS)
 
 
@@ -342,9 +344,10 @@ def _group(nodes: tuple[_Node, ...], stop: int) -> tuple[int, int]:
     if not stop:
         return 0, 0
     newest = nodes[stop - 1]
-    if isinstance(newest, Merge):
+    if type(newest) is Merge:
         return stop - 1, 0
-    start, rows, most = stop - 1, newest.count, 1  # of the class of these rows are up to ``most``
+    start, rows = stop - 1, newest.count  # type: ignore[union-attr]
+    most = 1  # of the class of these rows are up to ``most``
     while start > 0:
         while most < rows:
             most *= 2

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from altneu.columnar import few
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.immutable import immutable
@@ -99,6 +100,12 @@ def consolidate(updates: Updates, lattice: Lattice) -> Updates:
     """
     if len(updates) <= 1:
         return updates if np.count_nonzero(updates.diffs) == len(updates) else updates.take(np.empty(0, np.int64))
+    columns, count = updates.rows.columns, updates.diffs.size
+    if count <= few.MOST and (places := few.places_of(columns)) is not None:
+        known = few.settled(places[None], few.STARTS[count], len(columns), updates.times, updates.diffs)
+        if known is not None:
+            index, (_, _, times, diffs), _, _ = known
+            return Updates(updates.rows.built() if index is None else updates.rows.take(index).built(), times, diffs)
     stack = Stack([updates.rows], updates.schema)
     nothing = Stack([Rows(_NO_COLUMNS, (), len(updates))], _NO_COLUMNS)
     hashes = hash_rows(updates.rows)

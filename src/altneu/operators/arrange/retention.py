@@ -64,7 +64,10 @@ class EveryUpdate:
         self, here: Here, updates: Sequence[Updates], old: tuple[Batch, ...], layout: Layout, since: Antichain | None
     ) -> Batch:
         """The updates, sorted and consolidated."""
-        together = Updates.concat(updates, layout.schema, layout.lattice.width)
+        if updates and not updates[1:]:
+            together = updates[0]
+        else:
+            together = Updates.concat(updates, layout.schema, layout.lattice.width)
         if here.region.events:
             together = here.region.from_events(together, layout.lattice)
         return Batch.build(together, layout, here.description(layout.lattice))

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from altneu.columnar.columns import Stack
-from altneu.columnar.hashing import NULL_HASH, is_injective
+from altneu.columnar.hashing import NULL_HASH, SETTING
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.operators.join.matched import Found, Pairs, Side
@@ -21,6 +21,7 @@ MOST_NEW = 512  # updates that are met so
 MOST_PAIRS = 4096
 MOST_BLOCKS = 3  # with pairs: rows of more are brought together first, as each takes calls of its own
 _LARGEST_DIFF = 1 << 31  # the product of two fits
+_NO_ENDS, _NO_DIFFS = np.empty((0, 2), np.int64), np.empty(0, np.int64)
 
 
 def few_pairs(block: Block, batches: Sequence[Batch], lattice: Lattice, *, flipped: bool) -> list[Pairs] | None:
@@ -32,18 +33,10 @@ def few_pairs(block: Block, batches: Sequence[Batch], lattice: Lattice, *, flipp
     Cost:   O(log n) for each update and block, and the pairs.
     Law:    the pairs that ``Matcher`` makes otherwise (tests/operators/test_few_pairs.py).
     """
-    if block.diffs.size > MOST_NEW or not is_injective(block.layout.key_schema) or not lattice.is_columnwise:
+    if (met := met_with(block, batches, lattice)) is None:
         return None
-    some = [batch for batch in batches if batch.blocks]
-    if not some:
-        return []
-    if not (is_padded(block.layout.lattice, lattice) and is_padded(some[0].layout.lattice, lattice)):
-        return None
-    lines = block.table, block.addresses[None], *lines_of(some)
-    found, ends, at, times, diffs = _met(*lines, lattice.width, lattice.is_total)
-    if not found:
-        return None
-    used, bounds = [_block(some, number) for number in ends[:, 0].tolist()], [0, *ends[:, 1].tolist()]
+    used, ends, at, times, diffs = met
+    bounds = [0, *ends[:, 1].tolist()]
     others: Sequence[Side] = used
     if len(used) > MOST_BLOCKS:
         others, bounds = [_together(block, used, bounds, at)], [0, diffs.size]
@@ -56,6 +49,30 @@ def few_pairs(block: Block, batches: Sequence[Batch], lattice: Lattice, *, flipp
     return results
 
 
+def met_with(
+    block: Block, batches: Sequence[Batch], lattice: Lattice
+) -> tuple[list[Block], Ints, Ints, Ints, Ints] | None:
+    """The same as blocks that have rows of equal key, and for all pairs their rows, times and diffs.
+
+    Shape:  lines (number, where the pairs of the block end), of each block; (2, n) the rows in ``block`` and there;
+            (width, n) and (n,).
+    """
+    if block.diffs.size > MOST_NEW or not block.layout.has_told_keys or SETTING.mask is not None:
+        return None
+    some = [batch for batch in batches if batch.blocks]
+    if not some:
+        return [], _NO_ENDS, _NO_ENDS.T, np.empty((lattice.width, 0), np.int64), _NO_DIFFS
+    mine, theirs = block.layout.lattice, some[0].layout.lattice
+    same = mine is lattice is theirs
+    if not lattice.is_columnwise or not (same or (is_padded(mine, lattice) and is_padded(theirs, lattice))):
+        return None
+    table, addresses = lines_of(some)
+    found, ends, at, times, diffs = _met(
+        block.table, block.addresses[None], table, addresses, lattice.width, lattice.is_total
+    )
+    return ([_block(some, number) for number in ends[:, 0].tolist()], ends, at, times, diffs) if found else None
+
+
 def _together(block: Block, used: Sequence[Block], bounds: Sequence[int], at: Ints) -> Found:
     """The rows of several blocks that pairs have; those of each block end at the next of ``bounds``."""
     layout, stack = used[0].layout, Stack([b.values for b in used], used[0].layout.value_schema)
@@ -66,9 +83,10 @@ def _together(block: Block, used: Sequence[Block], bounds: Sequence[int], at: In
 def _block(batches: Sequence[Batch], number: int) -> Block:
     """The block of a number, all blocks of batches numbered through."""
     for batch in batches:
-        if number < len(batch.blocks):
-            return batch.blocks[number]
-        number -= len(batch.blocks)
+        blocks = batch.blocks
+        if number == 0 or blocks[number:]:
+            return blocks[number]
+        number -= len(blocks)
     raise IndexError(number)
 
 

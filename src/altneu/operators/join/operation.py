@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from altneu.operators.base import CHANGE, Here, Hosting, Outputs, Pieces
-from altneu.operators.join.pairs import JoinSpec, join_pieces
+from altneu.operators.base import CHANGE, Here, Hosting, Message, Outputs, Pieces
+from altneu.operators.join.pairs import JoinSpec, join_few, join_pieces
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,11 @@ class JoinOp(Hosting, tag="JoinOp", kind="join"):
         """The matches, which come in pieces where they are many."""
         return here.ready(3)
 
-    def in_pieces(self, here: Here) -> Iterator[Pieces]:
+    def in_pieces(self, here: Here) -> Iterator[Pieces] | list[Message | None]:
         """The matches."""
-        pieces = join_pieces(here.arranged(0), here.arranged(1), self.spec, self.logic, here.mode.budget)
+        left, right, budget = here.arranged(0), here.arranged(1), here.mode.budget
+        few = join_few(left, right, self.spec, self.logic, budget)
+        if few is not None:
+            return few
+        pieces = join_pieces(left, right, self.spec, self.logic, budget)
         return ((rows, None, failed) for rows, failed in pieces)

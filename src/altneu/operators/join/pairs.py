@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from altneu.columnar import few
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import Hashes
 from altneu.columnar.immutable import immutable
@@ -23,14 +24,15 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.errors import ERROR_SCHEMA, DiffOverflowError
 from altneu.linear import BoundLogic
-from altneu.operators.join.few import FEW_PAIRS, few_pairs
+from altneu.operators.base import Message
+from altneu.operators.join.few import FEW_PAIRS, few_pairs, met_with
 from altneu.operators.join.matched import MatchedRows, Pairs
 from altneu.operators.join.sweep import Matches, sweep
 from altneu.operators.join.wave import wave
 from altneu.operators.linear.logic import CHUNK as CHUNK_ROWS
 from altneu.operators.linear.logic import run_logic
 from altneu.order import Lattice, difference, lifted
-from altneu.trace.batch import Arranged, Batch, Block, hit_blocks, matches_of, runs_of
+from altneu.trace.batch import Arranged, Batch, Block, Layout, hit_blocks, matches_of, runs_of
 from altneu.trace.update import Updates
 
 Search = Callable[[Sequence[Batch], Hashes, Rows], Iterator[tuple[Block, Ints, Ints]]]
@@ -73,6 +75,27 @@ class JoinSpec:
     schema: pa.Schema
     outputs: tuple[tuple[str, int, str], ...]
     lattice: Lattice
+
+    @cached_property
+    def types(self) -> list[pa.DataType]:
+        """The types of the output columns."""
+        types: list[pa.DataType] = self.schema.types
+        return types
+
+    def choice(self, left: Layout, right: Layout) -> Ints:
+        """For each output column its side, and where it is there among the columns of the key and of the value."""
+        known = self._choice[0]
+        if known[0] is not left or known[1] is not right:
+            names = [(*layout.key, *layout.values) for layout in (left, right)]
+            sources = [self.sources[name] for name in self.schema.names]
+            places = [(side, names[side].index(column)) for side, column in sources]
+            known = self._choice[0] = left, right, np.array(places, np.int64).reshape(-1, 2)
+        return known[2]
+
+    @cached_property
+    def _choice(self) -> list[tuple[Layout | None, Layout | None, Ints]]:
+        """What was last chosen of which sides."""
+        return [(None, None, np.empty((0, 2), np.int64))]
 
     @cached_property
     def sources(self) -> dict[str, tuple[int, str]]:
@@ -119,6 +142,44 @@ def join_pieces(
     yield from matches.taken()
 
 
+def join_few(
+    left: Arranged, right: Arranged, spec: JoinSpec, logic: BoundLogic, budget: int | None
+) -> list[Message | None] | None:
+    """What comes of few new updates on one side: rows, nothing, and the errors of the logic; None where more is needed.
+
+    That is where ``few_pairs`` does not tell, and for columns other than numbers, dates and times.
+
+    Law:    tests/operators/test_few_pairs.py
+    """
+    flipped = not left.new.count
+    new, others = (right.new, left.old) if flipped else (left.new, right.old)
+    if not new.count:
+        return [None, None, None]
+    if (not flipped and right.new.count) or new.blocks[1:] or logic.expands:
+        return None
+    block = new.blocks[0]
+    met = met_with(block, others, spec.lattice)
+    if met is None:
+        return None
+    used, ends, at, times, diffs = met
+    if not used:
+        return [None, None, None]
+    if budget is not None:
+        Meter(budget).allow(diffs.size)
+    mine, theirs = block.places, [other.places for other in used]
+    if mine is None or any(places is None for places in theirs):
+        return None
+    choice = spec.choice(left.layout, right.layout)
+    columns = few.chosen(mine, at, np.array(theirs), ends, choice, flipped, spec.types)
+    if columns is None:
+        return None
+    rows = Updates(Rows(spec.schema, tuple(columns), diffs.size), times, diffs)
+    if not logic:
+        return [rows, None, None]
+    passed, failed = run_logic(logic, rows)
+    return [passed, None, failed]
+
+
 def together(pieces: Sequence[tuple[Updates, Updates]], schema: pa.Schema, lattice: Lattice) -> tuple[Updates, Updates]:
     """Pieces of rows and errors as one."""
     oks = Updates.concat([rows for rows, _ in pieces], schema, lattice.width)
@@ -155,12 +216,12 @@ class Matcher:
         """The same with a halt after some of the matches, at which what they came to may be taken."""
         if not len(block):
             return
-        few = few_pairs(block, batches, self.spec.lattice, flipped=flipped) if search is None else None
-        if few is not None:
-            self.meter.allow(sum([pairs.diffs.size for pairs in few]))
-            for pairs in few:
+        some = few_pairs(block, batches, self.spec.lattice, flipped=flipped) if search is None else None
+        if some is not None:
+            self.meter.allow(sum([pairs.diffs.size for pairs in some]))
+            for pairs in some:
                 self._add(pairs)
-            if few:
+            if some:
                 yield
             return
         starts, ends, keys = _probes(block)

@@ -48,7 +48,7 @@ def none_is_below(given: Arranged) -> bool:
     """
     if not 0 < given.new.count <= MOST_NEW or given.layout.lattice.width > 2 or not is_told_by_words(given.layout):
         return False
-    table, addresses, old = control_lines(given)
+    table, addresses, old = lines_of_all(given)
     answer: bool = _none_is_below(table, addresses, old)
     return answer
 
@@ -73,7 +73,7 @@ def extreme_in_round(
     looked_at = looked_at_again(again)
     if looked_at is None:
         return None
-    found, made, asked = _extremes(*control_lines(given), *looked_at, rounds[0], layout.order[0][1], greatest)
+    found, made, asked = _extremes(*lines_of_all(given), *looked_at, rounds[0], layout.order[0][1], greatest)
     if not found:
         return None
     source, code, diff, epoch = made
@@ -127,15 +127,15 @@ def _keys(given: Arranged, again: Updates, source: Ints) -> Rows:
     return Rows.concat(parts, given.layout.key_schema).take(source)
 
 
-def control_lines(given: Arranged) -> tuple[Ints, Ints, int]:
+def lines_of_all(given: Arranged) -> tuple[Ints, Ints, int]:
     """For kernels: the lines of all blocks, as ``Batch.table`` and ``Batch.addresses``; those before this are old.
 
     They are remembered, as several operations may read an arrangement in a step.
     """
     known: tuple[Ints, Ints, int] | None = given.__dict__.get(_LINES)
     if known is None:
-        table, addresses = lines_of([batch for batch in given.all if batch.blocks])
-        known = given.__dict__[_LINES] = table, addresses, len(table) - len(given.new.blocks)
+        table, addresses = lines_of([batch for batch in (*given.old, given.new) if batch.blocks])
+        known = given.__dict__[_LINES] = table, addresses, table.shape[0] - len(given.new.blocks)
     return known
 
 

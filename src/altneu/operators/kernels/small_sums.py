@@ -20,7 +20,7 @@ from altneu.operators.kernels.small_groups import (
     AHEAD_ROUNDS,
     MOST_NEW,
     NEVER,
-    control_lines,
+    lines_of_all,
     looked_at_again,
     run_of,
     told,
@@ -64,7 +64,7 @@ def sums_in_round(
     looked_at = looked_at_again(again)
     if looked_at is None:
         return None
-    found, changes, asked = _sums(*control_lines(given), *looked_at, rounds[0], slots, *tables, shown)
+    found, changes, asked = _sums(*lines_of_all(given), *looked_at, rounds[0], slots, *tables, shown)
     if not found:
         return None
     (source, diff, epoch), valid, (low, high) = changes

@@ -61,8 +61,13 @@ def run_logic(logic: BoundLogic, updates: Updates) -> tuple[Updates, Updates]:
     """
     width, rows = updates.times.shape[0], updates.rows
     if logic.plain_columns is not None:
-        columns = tuple([rows.column(name) for name in logic.plain_columns.values()])
-        return updates.with_rows(Rows(logic.output(rows.schema), columns, rows.count)), no_errors(width)
+        output, places = logic.chosen(rows.schema)
+        if rows.__class__ is Rows:
+            columns = rows.columns
+            columns = tuple([columns[i] for i in places])
+        else:  # of which some are gathered
+            columns = tuple([rows.column(name) for name in logic.plain_columns.values()])
+        return Updates(Rows(output, columns, rows.count), updates.times, updates.diffs), no_errors(width)
     if logic.negates:
         return Updates(rows, updates.times, difference.negate(updates.diffs)), no_errors(width)
     if logic.is_expressions and updates.diffs.size <= CHUNK:

@@ -32,7 +32,9 @@ class LinearOp(RowByRow, tag="LinearOp", kind="linear"):
         if self.logic.expands:
             return here.ready(2)
         updates = here.one()
-        return [None, None] if updates is None else run_logic(self.logic, self._read_of(updates))
+        if updates is None:
+            return [None, None]
+        return run_logic(self.logic, self._read_of(updates) if self._shows_some else updates)
 
     def in_pieces(self, here: Here) -> Iterator[Pieces] | None:
         """What table functions make."""
@@ -43,7 +45,7 @@ class LinearOp(RowByRow, tag="LinearOp", kind="linear"):
 
     def _read_of(self, updates: Updates) -> Updates:
         """The rows, with the columns that errors show."""
-        if not self.errors_show_read or not self.logic.has_errors:
+        if not self._shows_some:
             return updates
         schema = updates.rows.schema
         known, names = self._columns_read[0]
@@ -52,6 +54,11 @@ class LinearOp(RowByRow, tag="LinearOp", kind="linear"):
             names = None if len(read) == len(schema) else [n for n in schema.names if n in read]
             self._columns_read[0] = schema, names
         return updates if names is None else updates.with_rows(updates.rows.select(names))
+
+    @cached_property
+    def _shows_some(self) -> bool:
+        """Whether there are errors, which show what is read."""
+        return self.errors_show_read and self.logic.has_errors
 
     @cached_property
     def _columns_read(self) -> list[tuple[pa.Schema | None, list[str] | None]]:

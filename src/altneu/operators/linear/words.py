@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from altneu import types as T
-from altneu.columnar.columns import load_int8, load_int16, load_int32, load_int64
+from altneu.columnar.few import load_word
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.expressions.coercion import INTEGRAL
@@ -27,7 +27,7 @@ from altneu.linear import BoundLogic, Extend, Filter, Project
 from altneu.trace.update import Updates
 
 MOST_ROWS = 1024  # of more, nodes are as quick one by one
-_MOST_KNOWN = 4096
+_NO_INPUTS = np.empty((0, 2), np.int64)
 _WORDS = frozenset(t.id for t in (*INTEGRAL, T.DATE, T.TIMESTAMP))
 _LOAD, _CONSTANT, _FILTER, _PLUS, _MINUS, _TIMES, _REMAINDER, _QUOTIENT = range(8)
 _EQUAL, _LESS, _AND, _OR, _NOT, _LEAST, _GREATEST = range(8, 15)
@@ -56,17 +56,13 @@ class Program:
     outputs: tuple[str | int, ...]
 
 
-_PROGRAMS: dict[tuple[int, int], tuple[BoundLogic, pa.Schema, Program | None]] = {}  # by identities, which they keep
-
-
 def program_of(logic: BoundLogic, schema: pa.Schema) -> Program | None:
     """The program of a logic over the columns of a schema; None where more than whole numbers is computed."""
-    known = _PROGRAMS.get((id(logic), id(schema)))
-    if known is None or known[0] is not logic or known[1] is not schema:
-        if len(_PROGRAMS) >= _MOST_KNOWN:
-            _PROGRAMS.clear()
-        known = _PROGRAMS[id(logic), id(schema)] = logic, schema, _translated(logic, schema)
-    return known[2]
+    known, program = logic.program[0]
+    if known is not schema:
+        program = _translated(logic, schema)
+        logic.program[0] = schema, program
+    return program  # type: ignore[return-value]  # which nobody else puts there
 
 
 def run_program(logic: BoundLogic, updates: Updates) -> Updates | None:
@@ -78,18 +74,19 @@ def run_program(logic: BoundLogic, updates: Updates) -> Updates | None:
     program = program_of(logic, rows.schema)
     if program is None:
         return None
-    columns, lines = [], []
+    columns: list[pa.Array] = []  # which own the memory
+    lines: list[tuple[int, int]] = []
     for name, width in program.inputs:
         column = rows.column(name)
         if column.null_count:
             return None
-        columns.append(column)  # which own the memory
-        lines.append((column.buffers()[1].address + width * column.offset, width))
-    inputs = np.array(lines, np.int64).reshape(-1, 2)
-    found, index, made = _run(program.code, program.registers, inputs, rows.count, program.made)
+        columns += (column,)
+        lines += ((column.buffers()[1].address + width * column.offset, width),)
+    inputs = np.array(lines, np.int64) if lines else _NO_INPUTS
+    found, left = _run(program.code, program.registers, inputs, rows.count, program.made)
     if not found:
         return None
-    count = index.size
+    index, made, count = left[0], left[1:], left.shape[1]
     if not count:
         return Updates.empty(program.schema, updates.times.shape[0])
     if count < rows.count:
@@ -238,8 +235,8 @@ def _translated(logic: BoundLogic, schema: pa.Schema) -> Program | None:
 
 
 @compiled(nogil=True)
-def _run(code: Ints, registers: int, inputs: Ints, count: int, made: Ints) -> tuple[bool, Ints, Ints]:
-    """Whether no row failed that was not rejected; which rows are left, and of these the registers that are made."""
+def _run(code: Ints, registers: int, inputs: Ints, count: int, made: Ints) -> tuple[bool, Ints]:
+    """Whether no row failed that was not rejected; lines: which rows are left, and of these the registers made."""
     words, alive = np.empty((registers, count), np.int64), np.ones(count, np.bool_)
     for line in range(len(code)):
         what, to, a, b, bits = code[line]
@@ -247,33 +244,24 @@ def _run(code: Ints, registers: int, inputs: Ints, count: int, made: Ints) -> tu
             if what == _FILTER:
                 alive[i] &= words[a, i] != 0
             elif what == _LOAD:
-                words[to, i] = _loaded(inputs[a, 0], inputs[a, 1], i)
+                words[to, i] = load_word(inputs[a, 0], inputs[a, 1], i)
             elif what == _CONSTANT:
                 words[to, i] = a
             elif what <= _QUOTIENT:
                 words[to, i], fits = _calculated(what, words[a, i], words[b, i])
                 if alive[i] and not (fits and (bits == 64 or words[to, i] >> (bits - 1) in (0, -1))):
-                    return False, np.empty(0, np.int64), words[:0]
+                    return False, words[:0].copy()
             else:
                 words[to, i] = _combined(what, words[a, i], words[b, i])
-    index = np.flatnonzero(alive)
-    result = np.empty((len(made), len(index)), np.int64)
-    for m in range(len(made)):
-        for k in range(len(index)):
-            result[m, k] = words[made[m], index[k]]
-    return True, index, result
-
-
-@compiled(inline="always")
-def _loaded(address: int, width: int, row: int) -> int:
-    """The whole number of some bytes in a row."""
-    if width == 8:
-        return load_int64(address + 8 * row)
-    if width == 4:
-        return load_int32(address + 4 * row)
-    if width == 2:
-        return load_int16(address + 2 * row)
-    return load_int8(address + row)
+    result = np.empty((1 + len(made), np.count_nonzero(alive)), np.int64)
+    k = 0
+    for i in range(count):
+        if alive[i]:
+            result[0, k] = i
+            for m in range(len(made)):
+                result[1 + m, k] = words[made[m], i]
+            k += 1
+    return True, result
 
 
 @compiled(inline="always")

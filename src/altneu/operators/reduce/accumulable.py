@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar import few
+from altneu.columnar.hashing import NULL_HASH, SETTING, tells_number, unmixed
 from altneu.columnar.python_values import exception_text, value_text
 from altneu.columnar.rows import Ints, Rows, record_type
 from altneu.compiled import compiled
@@ -19,6 +21,7 @@ from altneu.operators.kernels.changes import emit_change, finals_for, room_for, 
 from altneu.operators.kernels.exact_sum import SCRATCH, bump
 from altneu.operators.kernels.groups import (
     NEGATIVE_MULTIPLICITY,
+    NOTHING_PENDED,
     PYTHON_EXCEPTION,
     PYTHON_VALUE,
     Groups,
@@ -26,14 +29,24 @@ from altneu.operators.kernels.groups import (
     error_updates,
     in_time_order,
     is_quiet,
+    no_errors,
     order_of_moments,
     output,
     require_total,
     touched,
 )
+from altneu.operators.kernels.small_groups import key_hash_at, lines_of_all, run_of, word_at
 from altneu.operators.kernels.small_sums import sums_in_round
-from altneu.operators.reduce.accumulate import Accumulator, whole
-from altneu.operators.reduce.aggregates import ANY, ROWS, TOTALS, column_of, finals_into
+from altneu.operators.reduce.accumulate import Accumulator, Mask, whole
+from altneu.operators.reduce.aggregates import (
+    ANY,
+    DATA,
+    EMPTY,
+    ROWS,
+    TOTALS,
+    column_of,
+    finals_into,
+)
 from altneu.operators.reduce.calls import Aggregate
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged
@@ -41,6 +54,7 @@ from altneu.trace.update import Updates
 
 _LARGEST_COUNT = 2**62
 
+_DIFF, _TIME, _KEY = 1, 2, 3  # lines of what ``_few`` makes
 _OVERFLOW_MESSAGE = "a sum of the group left the signed 64-bit range of a slot; the step is not committed"
 
 
@@ -90,15 +104,69 @@ class AggregatesSpec(AccumulableSpec):
         """The slots of the aggregates."""
         return self.accumulator
 
-    @property
+    @cached_property
     def shown(self) -> int:
         """What a group has a row for."""
         return ANY if self.default_row else ROWS
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Key columns, then one column an aggregate."""
         return self.accumulator.output_schema
+
+    def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
+        """From the slots that have changed; a few by one kernel, which reads them where they lie."""
+        known = self._of_few(given) if given.__class__ is Arranged and given.new.count <= few.MOST else None
+        return reduce_accumulable(given, self, operator) if known is None else known
+
+    def _of_few(self, given: Arranged) -> ReduceOutput | None:
+        """The same of few slots, at one time, of keys and numbers that their hashes tell; None where more is needed."""
+        layout, accumulator, count = given.layout, self.accumulator, given.new.count
+        if not self._is_told or SETTING.mask is not None or given.new.blocks[1:] or not layout.lattice.is_total:
+            return None
+        table, addresses, old = lines_of_all(given)
+        many = accumulator.finishing.shape[0]
+        lines, valid = np.empty((4, 2 * count), np.int64), np.empty((many, 2 * count), np.bool_)
+        words = np.empty((2, many, 2 * count), np.int64)
+        made, all_valid = _few(
+            table,
+            addresses,
+            old,
+            accumulator.kinds,
+            accumulator.finishing,
+            self.shown,
+            accumulator.slots,
+            lines,
+            valid,
+            words,
+        )
+        if made < 0:
+            return None
+        if not made:
+            return output(self.schema, [], [])
+        columns = [few.column_of(t, lines[_KEY, :made]) for t in self._key_types]
+        for a, (t, is_number) in enumerate(self._final_types):
+            if is_number and all_valid:
+                columns += (few.column_of(t, words[0, a, :made]),)
+            else:
+                columns += (column_of(t, words[0, a, :made], words[1, a, :made], valid[a, :made]),)
+        oks = Updates(Rows(self.schema, tuple(columns), made), lines[_TIME : _TIME + 1, :made], lines[_DIFF, :made])
+        return ReduceOutput(oks, no_errors(1), NOTHING_PENDED)
+
+    @cached_property
+    def _is_told(self) -> bool:
+        """Whether hashes tell keys, of one whole number or of nothing, and the numbers of slots."""
+        key = self.accumulator.key_schema
+        return not key or tells_number(key)
+
+    @cached_property
+    def _key_types(self) -> list[pa.DataType]:
+        return self.accumulator.key_schema.types
+
+    @cached_property
+    def _final_types(self) -> list[tuple[pa.DataType, bool]]:
+        """The types of the aggregates, and which of them are whole numbers."""
+        return [(t, pa.types.is_signed_integer(t)) for t in self.schema.types[len(self.accumulator.key) :]]
 
     def reduced(self, groups: Groups, operator: str) -> ReduceOutput:
         """One walk through the moments of each group."""
@@ -113,10 +181,10 @@ class AggregatesSpec(AccumulableSpec):
         )
         if overflow:
             raise DiffOverflowError(_OVERFLOW_MESSAGE)
-        types = self.schema.types[len(accumulator.key) :]
+        types = self._final_types
 
         def finals(which: Any, valid: Any, low: Ints, high: Ints) -> list[pa.Array]:
-            return [column_of(t, low[a, which], high[a, which], valid[a, which]) for a, t in enumerate(types)]
+            return [column_of(t, low[a, which], high[a, which], valid[a, which]) for a, (t, _) in enumerate(types)]
 
         return tell(changes, groups, finals, self.schema, accumulator.aggregates, operator)
 
@@ -125,7 +193,7 @@ class AggregatesSpec(AccumulableSpec):
 class TotalsSpec(AggregatesSpec):
     """Sums of each group that has one which is not zero, whatever the signs of its counts."""
 
-    @property
+    @cached_property
     def shown(self) -> int:
         """Sums that are not all zero."""
         return TOTALS
@@ -309,6 +377,67 @@ def _walk(new: Any, old: Any, kinds: Ints, finishing: Ints, shown: int, width: i
         finals_into(finishing, kinds, sums, shown, states, valid, words, line, magnitude)
         result = emit_change(states, valid, words, 1 - line, at, lines, signs, final_words, result)
     return (lines[:, :result], signs[:, :result], final_words[:, :, :result]), overflow
+
+
+@compiled()
+def _few(  # arrays one by one: taking tuples of them apart costs more than the rest
+    table: Ints,
+    addresses: Ints,
+    old: int,
+    kinds: Ints,
+    finishing: Ints,
+    shown: int,
+    width: int,
+    lines: Ints,
+    valid: Mask,
+    words: Ints,
+) -> tuple[int, bool]:
+    """As ``_walk`` over all blocks, of which the last alone is new; how many changes, -1 where that does not do.
+
+    And whether no aggregate is null. It does not do with a key that is, with several times, for a group that has no row
+    but an error, and for sums that leave 64 bits.
+    """
+    size, time = table[old, 1], word_at(addresses, old, 2, 0)
+    for row in range(1, size):
+        if word_at(addresses, old, 2, row) != time:
+            return -1, False
+    sums, magnitude = np.zeros(width, np.int64), np.zeros(SCRATCH, np.int64)
+    states, some, finals = finals_for(len(finishing))
+    first, result = 0, 0
+    while first < size:
+        key, last = key_hash_at(table, old, first), first
+        while last < size and key_hash_at(table, old, last) == key:
+            last += 1
+        if key == NULL_HASH:
+            return -1, False
+        sums[:] = 0
+        for block in range(old):
+            start, stop = run_of(table, block, key)
+            if not _add(sums, addresses, block, start, stop):
+                return -1, False
+        finals_into(finishing, kinds, sums, shown, states, some, finals, 0, magnitude)
+        if not _add(sums, addresses, old, first, last):
+            return -1, False
+        finals_into(finishing, kinds, sums, shown, states, some, finals, 1, magnitude)
+        for state in states:
+            if state not in (EMPTY, DATA):
+                return -1, False
+        before = result
+        result = emit_change(states, some, finals, 0, first, lines, valid, words, result)
+        for change in range(before, result):
+            lines[_TIME, change], lines[_KEY, change] = time, np.int64(unmixed(key))
+        first = last
+    return result, bool(valid[:, :result].all())
+
+
+@compiled()
+def _add(sums: Ints, addresses: Ints, block: int, start: int, stop: int) -> bool:
+    """Add the slots of some rows of a block, whose numbers their hashes tell; whether all of them fit."""
+    for row in range(start, stop):
+        slot = int(unmixed(np.uint64(word_at(addresses, block, 0, row))))
+        if not 0 <= slot < len(sums) or bump(sums, slot, word_at(addresses, block, 1, row)):
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ _WORD = 1 << 32
 SUMMED = 28  # digits of a decimal; Spark's sums, of 38 digits, hold 10^10 of them
 _SHORT = pa.int16()
 _NO_INTS = np.empty(0, np.int64)
+_ONE_GROUP = np.zeros(1, np.int64), 1, _NO_INTS, np.array([0, 1])  # of one update, as ``_explode`` reads them
 _NO_WORDS = np.empty((0, 0), np.int64), np.empty((0, 0), np.int64), np.empty((0, 0), np.bool_)
 _TABLE_SIZE = 1 << 18  # sums that are added up at once: 2 MiB
 
@@ -206,15 +207,19 @@ class Accumulator:
         if not count:
             return Updates.empty(self.slot_schema, lattice.width)
         keys = updates.rows.select(self.key)
-        groups, first = group_rows(keys, updates.times)
-        size = max(min(first.size, _TABLE_SIZE // self._width), 1)  # as ``_range_size``
-        order, ranges = _NO_INTS, np.array([0, count])
-        if size < first.size:
-            order, ranges = bucket(groups // size, -(-len(first) // size))
-        words = self._words(updates.rows)
-        which, slots, amounts, overflow = _explode(
-            (groups, first.size, order, ranges), updates.diffs, (self.kinds, self.extra_table, self._width), words
-        )
+        if count == 1:
+            grouped, first = _ONE_GROUP, _ONE_GROUP[0]
+        else:
+            groups, first = group_rows(keys, updates.times)
+            size = max(min(first.size, _TABLE_SIZE // self._width), 1)  # as ``_range_size``
+            order, ranges = _NO_INTS, np.array([0, count])
+            if size < first.size:
+                order, ranges = bucket(groups // size, -(-len(first) // size))
+            grouped = groups, first.size, order, ranges
+        words = self._words(updates.rows) if self.arguments else _NO_WORDS
+        read = self.kinds, self.extra_table, self._width
+        (which, numbers, amounts), overflow = _explode(grouped, updates.diffs, read, words)
+        slots = numbers.astype(np.int16)
         if overflow:
             raise DiffOverflowError(_OVERFLOW)
         if count == 1 and amounts.size == 1:
@@ -258,9 +263,7 @@ class Accumulator:
         return Rows(self.slot_schema, (*keys.columns, column), keys.count)
 
     def _words(self, rows: Rows) -> tuple[Ints, Ints, Mask]:
-        """Low words, high words (decimals only) and validity of the arguments, one line each."""
-        if not self.arguments:
-            return _NO_WORDS
+        """Low words, high words (decimals only) and validity of the arguments, one line each; there is at least one."""
         columns = [rows.column(name) for name in self.arguments]
         low = np.empty((len(columns), rows.count), np.int64)
         high = np.empty((len(columns), rows.count if (self.kinds == DECIMAL).any() else 0), np.int64)
@@ -420,10 +423,8 @@ def _buffer(column: pa.Array, type_: np.dtype[np.generic], words: int = 1) -> np
 
 
 @compiled()
-def _explode(
-    grouped: Any, diffs: Ints, read: Any, words: tuple[Ints, Ints, Mask]
-) -> tuple[Ints, npt.NDArray[np.int16], Ints, bool]:
-    """Add up the slots of each group: (group, slot, amount) of every slot that is not zero; overflow seen.
+def _explode(grouped: Any, diffs: Ints, read: Any, words: tuple[Ints, Ints, Mask]) -> tuple[Ints, bool]:
+    """Add up the slots of each group: lines group, slot and amount of every slot that is not zero; overflow seen.
 
     Groups are taken in ranges whose dense table of sums stays in the processor's cache, rows of a range in their own
     order.
@@ -437,7 +438,7 @@ def _explode(
     size = _range_size(count, width)
     sums, digits = np.zeros(size * width, np.int64), np.zeros(8, np.int64)
     room = count * (1 + 2 * len(kinds)) + width
-    out_group, out_slot, out_amount = np.empty(room, np.int64), np.empty(room, np.int16), np.empty(room, np.int64)
+    out = np.empty((3, room), np.int64)
     result = 0
     overflow = False
     for r in range(len(ranges) - 1):
@@ -454,12 +455,12 @@ def _explode(
             if len(extras) > 0:
                 overflow |= _add_extras(sums, line + bases[-1], extras, low[:, i], valid, i, diffs[i])
         for g in range(r * size, min((r + 1) * size, count)):
-            if result + width > len(out_group):
-                more = np.empty(len(out_group), np.int64)
-                out_group, out_amount = np.concatenate((out_group, more)), np.concatenate((out_amount, more))
-                out_slot = np.concatenate((out_slot, more.astype(np.int16)))
-            result = _emit(sums, (g - r * size) * width, bases, width, g, out_group, out_slot, out_amount, result)
-    return out_group[:result], out_slot[:result], out_amount[:result], overflow
+            if result + width > out.shape[1]:
+                more = np.empty((3, 2 * out.shape[1]), np.int64)
+                more[:, :result] = out[:, :result]
+                out = more
+            result = _emit(sums, (g - r * size) * width, bases, width, g, out, result)
+    return out[:, :result], overflow
 
 
 @compiled()
@@ -495,9 +496,7 @@ def _emit(
     bases: Ints,
     width: int,
     g: int,
-    groups: Ints,
-    slots: npt.NDArray[np.int16],
-    amounts: Ints,
+    out: Ints,
     count: int,
 ) -> int:
     """Write the nonzero sums of one group and set them back to zero; the extras follow the last argument's slots."""
@@ -506,8 +505,8 @@ def _emit(
         if argument + 1 < len(bases) and at == bases[argument + 1]:
             argument += 1
         if sums[line + at] != 0:
-            groups[count], amounts[count] = g, sums[line + at]
-            slots[count] = 0 if argument < 0 else 1 + STRIDE * argument + at - bases[argument]
+            out[0, count], out[2, count] = g, sums[line + at]
+            out[1, count] = 0 if argument < 0 else 1 + STRIDE * argument + at - bases[argument]
             sums[line + at] = 0
             count += 1
     return count

@@ -218,7 +218,8 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
             return self.finished(result.oks, result.errs)
         if not arranged.new.count:
             return [None, None]
-        result = self.spec.reduce(self._read(arranged, here), here.label)
+        read = self._read(arranged, here) if arranged.layout.order else arranged
+        result = self.spec.reduce(read, here.label)
         return self.finished(result.oks, result.errs)
 
     def _first_rows(self, arranged: Arranged, here: Here) -> FirstRows | None:
@@ -229,9 +230,7 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
         return FirstRows(self.needed, here.arranged(1))
 
     def _read(self, arranged: Arranged, here: Here) -> Arranged | Groups:
-        """All that is needed of the groups."""
-        if not arranged.layout.order:
-            return arranged
+        """All that is needed of the groups of an arrangement in an order."""
         others = [here.arranged(place) for place in range(1, here.inputs)]
         if self.seen is None:
             return read_needed(arranged, self.needed, *others)

@@ -37,7 +37,9 @@ class SourceOp(Stateless, tag="SourceOp", kind="source"):
     def step(self, here: Here) -> Outputs:
         """All of them, together."""
         parts = here.inserted_rows()
-        return [Updates.concat(parts, here.schema, here.lattice.width) if parts else None]
+        if not parts[1:]:
+            return [parts[0] if parts else None]
+        return [Updates.concat(parts, here.schema, here.lattice.width)]
 
     def lies_by(self) -> None:
         """It has no input."""
