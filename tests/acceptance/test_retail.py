@@ -1,11 +1,9 @@
 """Dashboards over a retail star schema: each view equals Spark's own answer after every increment.
 
-``ALTNEU_RETAIL=full`` takes more and larger increments, of several seeds.
+``ALTNEU_EVERY=1`` takes more and larger increments, of several seeds.
 """
 
 from __future__ import annotations
-
-import os
 
 import pyarrow as pa
 import pytest
@@ -13,13 +11,13 @@ import pytest
 import altneu as an
 from altneu.testing import assert_same_as_spark
 from tests.acceptance.retail import TABLES, VIEWS, Retail, tier
+from tests.lane import EVERY, seeds
 from tests.tpch.history import few_rows
 
-FULL = os.environ.get("ALTNEU_RETAIL") == "full"
-SEEDS, STEPS, SALES = (range(5), 6, 400) if FULL else (range(1), 2, 60)
+STEPS, SALES = (6, 400) if EVERY else (2, 60)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(5, 1))
 def test_every_view_is_what_spark_says(spark, tmp_path, seed):
     assert len(VIEWS) >= 30
     spark.udf.register("tier", tier, "string")

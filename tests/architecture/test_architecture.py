@@ -27,9 +27,8 @@ PUBLIC = [
     "Changes", "Collection", "Reader", "Relations", "Session", "Step", "StoreCheck", "Trace", "Udf", "View",
     "__version__",
     "algorithms", "arrow", "cdc",
-    "check_store", "col", "delta", "errors", "feedback", "first", "fn", "iceberg", "last", "late_rows", "lit", "logic",
-    "read",
-    "recursive", "sinks", "source", "spark_session", "udf", "update_time", "weights", "windows",
+    "check_store", "col", "compare", "delta", "errors", "feedback", "first", "fn", "iceberg", "last", "late_rows",
+    "lit", "logic", "read", "recursive", "sinks", "source", "spark_session", "udf", "update_time", "weights", "windows",
 ]  # fmt: skip
 HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib", "starlette", "uvicorn")
 
