@@ -218,6 +218,21 @@ class Opened(Snapshot):
         return len(self._states)
 
 
+@immutable(frozen=True, eq=False)
+class Heavy:
+    """Keys that have more rows than one task should take, by the channels on which their rows are sent.
+
+    The rows of ``cut`` channels are divided, by the values of some columns (none: they are added up instead); those of
+    channels ``beside`` are sent to all who take a part (``runtime/divided.py``). Keys are sorted hashes.
+    """
+
+    cut: Mapping[int, tuple[np.ndarray, tuple[str, ...]]]
+    beside: Mapping[int, np.ndarray]
+
+    def __contains__(self, channel: int) -> bool:
+        return channel in self.cut or channel in self.beside
+
+
 @immutable(frozen=True)
 class StepMode:
     """How a step differs from the ordinary.
@@ -226,7 +241,7 @@ class StepMode:
     on the way (loops); ``budget`` bounds the matches of a join. With ``apart`` what is new is not put into its spine:
     whoever asks does that (``inserted``), with what other parts of the stage have made; ``later_part`` says that it is
     not the first of them. ``future_bytes`` bounds the bytes to which runs of future
-    updates are merged.
+    updates are merged. The work for ``heavy`` keys is divided over tasks.
     """
 
     shards: int = 1
@@ -237,6 +252,7 @@ class StepMode:
     future_bytes: int = MERGED_BYTES
     apart: bool = False
     later_part: bool = False
+    heavy: Heavy | None = None
 
 
 class Here(Protocol):

@@ -201,7 +201,13 @@ def titled(kernel: Kernel, title: str) -> Kernel:
 
 
 def few_rows(frame: DataFrame, most: int) -> pa.Table | None:
-    """All rows of a DataFrame if there are at most so many, else None.
+    """All rows of a DataFrame if there are at most so many, else None; cost as that of ``first_rows``."""
+    table = first_rows(frame, most)
+    return table if table is not None and table.num_rows <= most else None
+
+
+def first_rows(frame: DataFrame, most: int) -> pa.Table | None:
+    """All rows of a DataFrame if there are at most so many, else more than so many of its rows; None if too wide.
 
     Where Spark expects few bytes, or cannot tell, as of rows that a program or a stream has, partitions are read at
     once, each up to one row more than that; what it expects does not bound what comes. Else they are read one after
@@ -214,12 +220,11 @@ def few_rows(frame: DataFrame, most: int) -> pa.Table | None:
     try:
         expected = expected_bytes(frame)
         is_small = expected is None or expected <= _SMALL_BYTES or expected >= _UNKNOWN
-        table = to_arrow(frame.limit(most + 1)) if is_small else _first_rows(frame, most)
+        return to_arrow(frame.limit(most + 1)) if is_small else _first_rows(frame, most)
     except Exception as error:
         if "spark.driver.maxResultSize" in str(error):
             return None
         raise
-    return table if table.num_rows <= most else None
 
 
 def _first_rows(frame: DataFrame, most: int) -> pa.Table:
