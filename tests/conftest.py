@@ -28,7 +28,7 @@ CHROMIUM = next((p for p in map(Path, ("/usr/bin/chromium", "/usr/bin/chromium-b
 # Cores are shared and a first example may compile a kernel, so time judges no example.
 _shared = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 # CI: the same examples in every run, so that a red run is the change's fault.
-settings.register_profile("ci", _shared, derandomize=True, max_examples=60, database=None)
+settings.register_profile("ci", _shared, derandomize=True, max_examples=40, database=None)
 # For a search through the night: HYPOTHESIS_PROFILE=thorough make test
 settings.register_profile("thorough", _shared, max_examples=2_000)
 # A first look at a change: make quick.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import time
@@ -16,9 +15,9 @@ import pytest
 from faults.stream_files import Files
 from tests.connect.client import EARLY, KEYED_SCHEMA
 from tests.connect.clients import ended, follow, started
+from tests.lane import EVERY  # each kill takes a server or two clients
 
 pytestmark = pytest.mark.slow
-ALL = bool(os.environ.get("ALTNEU_EVERY_KILL"))  # make spark-matrix sets it; each kill takes a server or two clients
 
 
 @pytest.fixture
@@ -50,12 +49,12 @@ def test_a_client_that_is_killed_anywhere_goes_on_where_it_was(server, files, tm
     put(files, 5)
     killed = 0
     points = (
-        ["operation 9", "relay 0/0/log", "after 1", "offsets 3", "commits 4"] if ALL else ["relay 0/0/log", "after 1"]
+        ["operation 9", "relay 0/0/log", "after 1", "offsets 3", "commits 4"] if EVERY else ["relay 0/0/log", "after 1"]
     )
     for number, point in enumerate(points):
         options = {"max_rows": 3 if number % 2 else None}
         killed += follow(**what(server, tmp_path, point=point, options=options)) is None
-    assert killed >= len(points) - 2 * ALL
+    assert killed >= len(points) - 2 * EVERY
     put(files, 1, seed=1)
     last = follow(**what(server, tmp_path))
     assert last == {**last, "rows": expected(files), "taken": 24, "batch": 5}
@@ -64,7 +63,7 @@ def test_a_client_that_is_killed_anywhere_goes_on_where_it_was(server, files, tm
 
 
 @pytest.mark.parametrize(
-    "written", ["offsets/1", "relay/0/1", "relay/0/1/log", "commits/1"] if ALL else ["relay/0/1/log"]
+    "written", ["offsets/1", "relay/0/1", "relay/0/1/log", "commits/1"] if EVERY else ["relay/0/1/log"]
 )
 def test_a_server_that_is_killed_gives_no_batch_twice_and_loses_none(server, files, tmp_path, written):
     put(files, 4)

@@ -18,6 +18,7 @@ from altneu.operators.reduce.ranked import GeneralSpec, reduce_general
 from altneu.operators.reduce.reducers import WindowFunctions
 from altneu.operators.reduce.top_k import TopKSpec, reduce_top_k
 from altneu.operators.reduce.window import WindowSpec, reduce_window
+from tests.lane import seeds
 from tests.operators.ordered_groups import (
     BELOW,
     ORDERS,
@@ -158,7 +159,7 @@ def test_a_queue_costs_the_same_however_much_was_taken_from_it(monkeypatch):
     assert sum(gathered) < 100 * steps
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, 2))
 def test_rows_below_zero_are_counted(seed):
     rng = random.Random(seed)
     group, everything = Group(ORDERS[seed % len(ORDERS)]), []

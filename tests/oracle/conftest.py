@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from altneu import Session
 from altneu.operators.kernels import around, ends, located, quantiles, suffix
 from altneu.operators.reduce import best_rows
 from altneu.runtime.spark.versions import from_arrow, spark_schema
+from tests.lane import EVERY
 from tests.oracle.runners import Runner
 
 
@@ -23,6 +26,37 @@ def groups_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, more in ((ends, 2), (around, 2), (quantiles, 0)):
         monkeypatch.setattr(module, "_MORE", more)
     monkeypatch.setattr(ends, "LEAST", 1)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of two tests on Spark that are alike one runs: with all steps there, or every other one, as the name decides.
+
+    ``ALTNEU_EVERY=1`` runs both, as ``make spark-matrix`` does.
+    """
+    if EVERY:
+        return
+    here, kept, names = Path(__file__).parent, list[pytest.Item](), {item.nodeid for item in items}
+    left_out = list[pytest.Item]()
+    for item in items:
+        runner = _runner_of(item) if item.path.is_relative_to(here) else ""
+        other = OTHER.get(runner)
+        if other is not None and item.nodeid.replace(f"[{runner}", f"[{other}", 1) in names:
+            chosen = SPARK[zlib.crc32(item.nodeid.replace(f"[{runner}", "[", 1).encode()) % 2]
+            (kept if runner == chosen else left_out).append(item)
+        else:
+            kept.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
+def _runner_of(item: pytest.Item) -> str:
+    call = getattr(item, "callspec", None)
+    return "" if call is None else str(call.params.get("runner", ""))
+
+
+SPARK = ("spark", "mixed")
+OTHER = dict(zip(SPARK, reversed(SPARK), strict=True))
 
 
 @pytest.fixture(

@@ -12,6 +12,7 @@ import pytest
 import altneu as an
 from altneu import Session
 from altneu.columnar.hashing import hash_bits
+from tests.lane import seeds
 from tests.oracle.histories import accumulated, random_cuts
 from tests.oracle.loops_cases import (
     HISTORY,
@@ -35,7 +36,7 @@ def test_every_step_shows_what_iterating_gives(runner, name):
 
 
 @pytest.mark.parametrize("name", PLANS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, 1))
 def test_other_histories_and_cuts(name, seed):
     history = history_of(seed=100 + seed, cases=3)
     cuts = random_cuts(random.Random(seed), TIMES + 1)

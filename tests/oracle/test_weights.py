@@ -7,6 +7,7 @@ import random
 import pytest
 
 from altneu import Session
+from tests.lane import seeds
 from tests.oracle.histories import random_cuts
 from tests.oracle.runners import Runner
 from tests.oracle.weights_cases import KINDS, ByWeight, Q, Weigher, even, history_of, plans_of, queries_of
@@ -49,7 +50,7 @@ KEYS = {"without", "right of all"}
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(2, 1))
 def test_other_histories_and_cuts(name: str, seed: int) -> None:
     judge, cuts = weigher(name, 10 + seed), random_cuts(random.Random(seed), TIMES)
     memory = ByWeight("memory", lambda _: Session(shards=1 + seed), ahead=seed == 1, together=True, kind=name)

@@ -28,6 +28,7 @@ STAGES = (
         (
             "ALTER TABLE orders RENAME COLUMN shop TO place; "
             "CREATE MATERIALIZED VIEW IF NOT EXISTS places AS SELECT place, sum(price) AS t FROM orders GROUP BY place"
+            "; CREATE TABLE copied AS SELECT * FROM places"
         ),
         "INSERT INTO orders VALUES ('oil', 9, 'fair')",
     ),
@@ -50,6 +51,8 @@ CREATE VIEW cheap AS SELECT item, price FROM orders WHERE price < 8;
 CREATE MATERIALIZED VIEW total AS SELECT item, sum(price) AS total FROM cheap GROUP BY item;
 CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM cheap;
 CREATE MATERIALIZED VIEW places AS SELECT place, sum(price) AS t FROM orders GROUP BY place;
+CREATE TABLE copied (place STRING, t BIGINT);
+INSERT INTO copied VALUES ('main', 10), ('fair', 4);
 INSERT INTO orders VALUES ('tea', 3, 'main'), ('oil', 7, 'main'), ('tea', 4, 'fair'), ('oil', 9, 'fair'),
     ('ink', 2, 'main');
 """

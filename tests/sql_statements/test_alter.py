@@ -351,13 +351,11 @@ def test_a_table_of_deltas_changes_its_columns(tmp_path):
 # killed ---------------------------------------------------------------------------------------------------------------
 
 
-VIEWS = ("orders", "cheap", "total", "n", "places")
+VIEWS = ("orders", "cheap", "total", "n", "places", "copied")
 
 
 def shown(session):
-    return {
-        name: Counter(rows(session, f"SELECT * FROM {name}")) for name in ("orders", "cheap", "total", "n", "places")
-    }
+    return {name: Counter(rows(session, f"SELECT * FROM {name}")) for name in VIEWS}
 
 
 @pytest.fixture(scope="module")

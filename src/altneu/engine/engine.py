@@ -190,6 +190,7 @@ class Engine(Closing):
         self.catalogue = Catalogue(self.journal, self.lattice, check_functions=self.check_functions)
         self.table.layouts = self.plan.arranged
         self.pending = Inputs()
+        self.inserted = dict[str, int]()  # by source the number of the last step that counted rows of it
         self._frontiers: dict[int, Antichain] = {}
         self._ordinary = StepMode(self.shards)
         self._adopted = False
@@ -865,7 +866,7 @@ class Engine(Closing):
         started, journal = clock.monotonic(), self.journal
         end = -1
         while end < upper:
-            lower, steps = journal.lower, journal.steps
+            lower, steps, inserted = journal.lower, journal.steps, self.pending.sources
             end = step_limit(journal.table, self.pending, lower, upper, self.shards)
             if self.plan.feedback is not None and end > lower:
                 end = before_feedback(journal.table, self.pending, lower, end, self.plan.feedback)
@@ -876,6 +877,8 @@ class Engine(Closing):
                     outcome = self._step(lower, end, streams, closed, further=lower != before)
             finally:
                 if journal.steps != steps:  # committed, even if an interrupt came right after
+                    for name in inserted:
+                        self.inserted[name] = journal.steps
                     self.pending = Inputs()
             self.measured.add(self.catalogue.plan, outcome.measured)
             journal.tidy()

@@ -217,6 +217,7 @@ class StoredDefinition(TypedDict):
     indexes: NotRequired[dict[str, list[list[str]]]]
     versions: NotRequired[dict[str, int]]
     altered: NotRequired[list[str]]
+    unfilled: NotRequired[bool]
 
 
 class StoredSession(TypedDict, total=False):

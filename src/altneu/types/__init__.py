@@ -326,7 +326,7 @@ def _field(node: exp.Expr, text: str) -> pa.Field:
             nullable = bool(constraint.kind.args.get("allow_null"))
         elif not isinstance(constraint.kind, exp.CommentColumnConstraint):
             keys = isinstance(constraint.kind, exp.PrimaryKeyColumnConstraint | exp.UniqueColumnConstraint)
-            remedy = _KEYS if keys else "only NOT NULL and COMMENT are supported"
+            remedy = _KEYS if keys else "only NOT NULL, COMMENT and, in CREATE TABLE, DEFAULT are supported"
             raise SchemaError(f"cannot read {constraint.sql('spark')!r} in the schema {text!r}: {remedy}")
     data_type = arrow_type(node.kind, text)
     if data_type == NULL and not nullable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from sqlglot import exp
 
 from altneu import sql
 from altneu.engine.engine import Engine
-from altneu.errors import StatementError, UnknownColumnError
+from altneu.errors import AltneuError, StatementError, UnknownColumnError
 from altneu.plan.rewrite import optimise
 from altneu.plan.versions import Versions, read_of
 from altneu.sql.statements.defined import Defined, Definitions
@@ -46,7 +47,7 @@ def altered(
             f"{defined.kind} {defined.name} decodes its rows (ENVELOPE, TIME or DIFF), and ALTER is for those that are "
             "taken as they come: CREATE it under another name, and CREATE OR REPLACE the views that read it"
         )
-    versions = engine.catalogue.versions.get(defined.name) or Versions.of(parse_schema(defined.columns))
+    versions = versions_of(engine, defined)
     changed = _changed(engine, defined, versions, statement)
     if changed is None:
         return None
@@ -70,6 +71,25 @@ def altered(
 def _place(reader: Defined, source: Defined) -> int:
     """Which columns of a source a definition reads, among all that it has had."""
     return (reader.versions or {}).get(source.name.lower(), 0)
+
+
+def versions_of(engine: Engine, defined: Defined) -> Versions:
+    """The versions of the columns of a source, with the defaults that it was created with, too."""
+    known = engine.catalogue.versions.get(defined.name) or Versions.of(parse_schema(defined.columns))
+    if defined.defaults is None:
+        defined.defaults = defaults_of(engine, defined, known.all[0].schema)
+    return replace(known, defaults={**defined.defaults, **known.defaults})
+
+
+def defaults_of(engine: Engine, defined: Defined, schema: pa.Schema) -> dict[int, Any]:
+    """The values of columns that INSERT does not name, by their places at first, where they are not null.
+
+    Raises:
+        StatementError: one is no constant, or no value of the column's type.
+    """
+    given = defined.stated(CreateSource).defaults
+    values = {schema.names.index(name): _value(engine, tree, schema.field(name)) for name, tree in given.items()}
+    return {number: value for number, value in values.items() if value is not None}
 
 
 def widened_versions(reader: Defined, source: Defined, before: Versions, after: Versions) -> dict[str, int]:
@@ -127,6 +147,13 @@ def _added(engine: Engine, defined: Defined, versions: Versions, change: AddColu
                 f"{what} has a column {there!r} already, which is {type_name(present.field(there).type)}; DROP COLUMN "
                 "removes it, ALTER COLUMN … TYPE widens it"
             )
+        if there is not None and not change.unless and change.default is not None:
+            known = versions.defaults.get(versions.present.number_of(there))
+            if _value(engine, change.default, column) != known:
+                raise StatementError(
+                    f"{what} has a column {there!r} already, whose DEFAULT is {'NULL' if known is None else known!r}; "
+                    "DROP COLUMN removes it"
+                )
     for column in new:
         default = None if change.default is None else _value(engine, change.default, column)
         versions = versions.added(column, default)
@@ -167,11 +194,16 @@ def _named(schema: pa.Schema, name: str) -> str | None:
 
 def _value(engine: Engine, default: exp.Expr, column: pa.Field) -> Any:
     """The value of a constant expression, in the type of a column."""
+    if default.find(exp.Query) is not None:
+        raise StatementError(f"the DEFAULT of column {column.name!r} must be a constant, got a query")
     tree = exp.select(exp.alias_(exp.cast(default.copy(), type_name(column.type), dialect="spark"), "value"))
     try:
         table = peek(engine, sql.query(tree, {}))
-    except UnknownColumnError as error:
-        raise StatementError(f"the DEFAULT of column {column.name!r} must be a constant: {error}") from error
+    except AltneuError as error:
+        reason = str(error).partition("\n")[0]
+        raise StatementError(
+            f"the DEFAULT of column {column.name!r} must be a constant of type {type_name(column.type)}: {reason}"
+        ) from error
     return table.column("value")[0].as_py()
 
 

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import pyarrow as pa
+import sqlglot
+from sqlglot import exp
 
 from altneu import types as T
 from altneu.collections.collection import Collection
 from altneu.errors import StatementError
+from altneu.sql.dialect import SparkQueries
 from altneu.types import parse_type, quote_name, type_name
 
 
@@ -55,6 +58,46 @@ def assigned(
     rest = {f.name: "NULL" if f.type == T.NULL else f"CAST(NULL AS {type_name(f.type)})" for f in schema}
     rest |= defaults
     return collection.select(**{f.name: values.get(f.name) or rest[f.name] for f in schema})
+
+
+def with_defaults(query: exp.Expr, columns: Sequence[str], schema: pa.Schema, defaults: Mapping[str, str]) -> exp.Expr:
+    """A query in which each DEFAULT in the rows of VALUES is that of its column; another query has none.
+
+    >>> import sqlglot
+    >>> rows = sqlglot.parse_one("VALUES (1, DEFAULT), (DEFAULT, 'x')", dialect="spark")
+    >>> schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    >>> with_defaults(rows, ["a", "b"], schema, {"b": "'new'"}).sql("spark")
+    "VALUES (1, 'new'), (CAST(NULL AS BIGINT), 'x')"
+    """
+    if not isinstance(query, exp.Values):
+        return query
+    query = query.copy()
+    for row in query.expressions:
+        values = row.expressions if isinstance(row, exp.Tuple) else [row]
+        for value, column in zip(values, columns, strict=False):
+            if _is_default(value):
+                value.replace(_default(column, schema, defaults))
+    return query
+
+
+def set_to(tree: exp.Expr, column: str, schema: pa.Schema, defaults: Mapping[str, str]) -> exp.Expr:
+    """What a column is set to, where DEFAULT alone is that of the column."""
+    return _default(column, schema, defaults) if _is_default(tree) else tree
+
+
+def _is_default(tree: exp.Expr) -> bool:
+    if isinstance(tree, exp.Var):
+        return tree.name.upper() == "DEFAULT"
+    named = isinstance(tree, exp.Column) and not tree.table and not tree.this.args.get("quoted")
+    return named and tree.name.upper() == "DEFAULT"
+
+
+def _default(column: str, schema: pa.Schema, defaults: Mapping[str, str]) -> exp.Expr:
+    name = next((known for known in schema.names if known.lower() == column.lower()), None)
+    if name is None:
+        return exp.null()  # which is refused as any other value of it
+    text = defaults.get(name) or f"CAST(NULL AS {type_name(schema.field(name).type)})"
+    return sqlglot.parse_one(text, dialect=SparkQueries)
 
 
 def check_types(view: str, types: Mapping[str, str], schema: pa.Schema) -> None:

@@ -35,16 +35,16 @@ def create(p: Any) -> Creation:
     if temporary or p.word("FUNCTION"):
         unless = p.word("IF", "NOT", "EXISTS")
         return function(p, {"unless": unless, "replace": replace, "temporary": temporary})
+    if p.word("TEMPORARY", "VIEW") or p.word("TEMP", "VIEW"):
+        unless = p.word("IF", "NOT", "EXISTS")
+        return view(p, {"name": p.name("a name"), "unless": unless, "replace": replace, "temporary": True})
     kind = p.one_of(*_KINDS)
     if refresh and kind != "MATERIALIZED VIEW":
         p.fail("OR REFRESH is for a MATERIALIZED VIEW", p.last)
     if kind is None:
         if p.one_of("TEMPORARY", "TEMP") is not None:
-            p.fail(
-                "temporary views are not supported; a VIEW is a name for a query and stores nothing, so use that and "
-                "DROP it at the end"
-            )
-        p.expected("SOURCE, TABLE, [MATERIALIZED] VIEW, INDEX, SINK or [TEMPORARY] FUNCTION")
+            p.expected("VIEW or FUNCTION, which may be temporary")
+        p.expected("SOURCE, TABLE, [MATERIALIZED | TEMPORARY] VIEW, INDEX, SINK or [TEMPORARY] FUNCTION")
     if replace and kind not in ("VIEW", "MATERIALIZED VIEW"):
         p.fail(f"OR REPLACE is for views and functions; DROP {kind} first")
     unless = p.word("IF", "NOT", "EXISTS")
@@ -71,6 +71,8 @@ def view(p: Any, head: dict[str, Any], *, materialized: bool = False) -> CreateV
             p.fail(f"{token.text.upper()} is not supported: {instead}")
         else:
             p.expected("AS")
+    if head.get("temporary") and "options" in clauses:
+        p.fail("a temporary view keeps nothing: leave WITH out", p.last)
     return CreateView(query=p.query(), columns=columns, materialized=materialized, **clauses, **head)
 
 
@@ -104,14 +106,39 @@ def materialized(p: Any, head: dict[str, Any]) -> CreateView:
 
 
 def table(p: Any, head: dict[str, Any]) -> CreateSource:
-    """``name (column type, …) [STATIC] [APPEND ONLY]``, or ``name [(…)] USING DELTA LOCATION 'path' [WITH (…)]``."""
-    if p.word("AS"):
-        p.fail("CREATE TABLE … AS is not supported; CREATE TABLE name (columns), then INSERT INTO name SELECT …")
-    columns = None if p.word("USING", advance=False) else p.in_parentheses()
+    """``name (column type [DEFAULT value] [COMMENT 'text'], …)`` and clauses, or ``name … AS query``.
+
+    The clauses are ``STATIC``, ``APPEND ONLY``, ``COMMENT 'text'`` and ``TBLPROPERTIES (…)``. Another form is ``name
+    [(…)] USING DELTA LOCATION 'path' [WITH (…)]``.
+    """
+    columns, defaults, comments = p.columns() if p.word("(", advance=False) else (None, {}, {})
     if p.word("USING"):
-        return _located(p, {"columns": columns, **head})
-    static, append_only = p.word("STATIC"), p.word("APPEND", "ONLY")
-    return CreateSource(columns=columns, keep=True, table=True, static=static, append_only=append_only, **head)
+        if defaults:
+            p.fail("a Delta table's columns have their own values: leave DEFAULT out", p.last)
+        return _located(p, {"columns": columns, "comments": comments, **head})
+    clauses: dict[str, Any] = {}
+    while not p.at_end() and not p.word("AS", advance=False):
+        token = p.token
+        if p.word("STATIC"):
+            clauses["static"] = True
+        elif p.word("APPEND", "ONLY"):
+            clauses["append_only"] = True
+        elif p.word("COMMENT"):
+            comments[""] = p.string("a comment")
+        elif p.word("TBLPROPERTIES"):
+            clauses["properties"] = options(p)
+        elif instead := _OF_LAYOUT.get(str(token.text).split()[0].upper()):
+            p.fail(f"{token.text.upper()} is not supported: {instead}")
+        else:
+            p.expected("AS" if columns is None else "STATIC, APPEND ONLY, COMMENT or TBLPROPERTIES")
+    query = None
+    if columns is None:
+        p.expect("AS")
+        query = p.query()
+    elif p.word("AS"):
+        p.fail("the query says what the columns are: leave them out, and name and CAST them in the query", p.last)
+    head = {"keep": True, "table": True, "comments": comments, **head}
+    return CreateSource(columns=columns, defaults=defaults, query=query, **clauses, **head)
 
 
 def _located(p: Any, head: dict[str, Any]) -> CreateSource:

@@ -43,7 +43,8 @@ class Defined:
     in a query, ``arranged`` what an index arranges, ``late`` are a stream's late rows; ``view`` is what is maintained
     for it, if anything; ``attached`` the subscription of a sink; ``function`` is what a
     function's name means; ``fed`` says that what a batch source has was
-    inserted; ``error`` why it could not be restored.
+    inserted; ``error`` why it could not be restored. ``defaults`` are those of a table as it was created, by the places
+    of the columns, once they have been computed; ``unfilled`` says that the rows of its query are not in it yet.
     """
 
     name: str
@@ -57,6 +58,8 @@ class Defined:
     versions: dict[str, int] | None = None
     altered: tuple[str, ...] = ()
     repeated: int = 0
+    defaults: Mapping[int, Any] | None = None
+    unfilled: bool = False
     collection: Collection | None = None
     arranged: Collection | None = None
     late: Collection | None = None
@@ -71,6 +74,11 @@ class Defined:
         assert isinstance(self.statement, kind)
         return self.statement
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store has it, and not this session alone."""
+        return not getattr(self.statement, "temporary", False)
+
     def to_json(self) -> StoredDefinition:
         """The definition as a commit stores it."""
         text = self.statement.text
@@ -83,6 +91,8 @@ class Defined:
             encoded["versions"] = self.versions
         if self.altered:
             encoded["altered"] = list(self.altered)
+        if self.unfilled:
+            encoded["unfilled"] = True
         return encoded
 
     @classmethod
@@ -94,6 +104,7 @@ class Defined:
         defined = cls(encoded["name"], encoded["kind"], statement, encoded["order"], columns, raw)
         defined.indexes, defined.versions = dict(encoded.get("indexes", {})), dict(encoded.get("versions", {}))
         defined.altered = tuple(encoded.get("altered", ()))
+        defined.unfilled = encoded.get("unfilled", False)
         return defined
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from altneu import sql
@@ -15,10 +17,9 @@ from altneu.engine.redefine import alike, redefine
 from altneu.errors import AltneuError, StatementError, StorePlanError
 from altneu.linear.user_function import UserFunction
 from altneu.plan.rewrite import Joins
-from altneu.plan.versions import Versions
 from altneu.sql.functions import SqlFunction, check_name
 from altneu.sql.queries import unarranged
-from altneu.sql.statements.altering import altered, widened_versions
+from altneu.sql.statements.altering import altered, defaults_of, versions_of, widened_versions
 from altneu.sql.statements.assigning import check_types
 from altneu.sql.statements.defined import Defined, Definitions, columns_named, function_of, same
 from altneu.sql.statements.feeding import Feeds
@@ -38,7 +39,7 @@ from altneu.sql.statements.tree import (
     Kind,
 )
 from altneu.streams import Streams, late_rows
-from altneu.types import parse_schema, quote_name, to_ddl
+from altneu.types import NULL, parse_schema, quote_name, to_ddl
 from altneu.views.view import View
 
 TEMPORARY = "#"  # views whose names begin so belong to a statement that has ended
@@ -78,6 +79,9 @@ class Definer:
                 continue
             defined = Defined.from_json(value)
             self.known.put(defined)
+            if defined.unfilled:  # CREATE TABLE … AS did not come to its end, so it has not happened
+                self._drop(defined)
+                continue
             try:
                 self._restore(defined)
             except AltneuError as error:
@@ -120,6 +124,7 @@ class Definer:
                 raise existing.error
             return f"{kind} {existing.name} exists already"
         replaced = None
+        temporary = getattr(statement, "temporary", False)
         if existing is not None:
             if statement.unless:
                 return f"{kind} {existing.name} exists already, with another definition: {existing.statement.text}"
@@ -130,24 +135,73 @@ class Definer:
                     else ""
                 )
                 raise StatementError(f"{existing.name!r} is a {existing.kind} with another definition; {remedy}")
+            if existing.is_stored is temporary:
+                raise StatementError(
+                    f"{existing.name!r} is a {kind} {'of the store' if temporary else 'of this session alone'}; "
+                    f"DROP {kind} {existing.name.removesuffix('()')} first, or choose another name"
+                )
             replaced = existing
         elif statement.name in self._engine.collections and kind != "MATERIALIZED VIEW":
             raise StatementError(
                 f"{statement.name!r} is a view or source that the program defines; choose another name"
             )
         defined = Defined(statement.name, kind, statement, self.known.next_order)
-        if kind in ("SOURCE", "TABLE"):
-            defined.columns, defined.raw = columns_of(statement, self._engine.spark)  # type: ignore[arg-type]
-            self._check_origin(defined)
+        if isinstance(statement, CreateSource):
+            self._set_columns(defined, statement)
         if replaced is not None:
             self._replace(replaced, defined)
             return f"{kind} {defined.name} replaced"
         self._put(defined)
         return f"{kind} {defined.name} created"
 
+    def _set_columns(self, defined: Defined, statement: CreateSource) -> None:
+        if statement.query is not None:
+            statement = replace(statement, columns=self._columns_of(statement.name, statement.query))
+            defined.unfilled = True
+        defined.columns, defined.raw = columns_of(statement, self._engine.spark)
+        self._check_origin(defined)
+        defined.defaults = defaults_of(self._engine, defined, parse_schema(defined.columns))
+
+    def _columns_of(self, name: str, query: exp.Expr) -> str:
+        """The columns of a query, as those of a table.
+
+        Raises:
+            StatementError: two have one name, or one has no type.
+        """
+        shown = self.shown(query)
+        schema = shown.collection.schema
+        fields = [schema.field(c).with_name(n) for c, n in zip(shown.columns, shown.names, strict=True)]
+        for field in fields:
+            if sum(f.name.lower() == field.name.lower() for f in fields) > 1:
+                raise StatementError(f"table {name!r} would have the column {field.name!r} twice; name one AS another")
+            if field.type == NULL:
+                raise StatementError(f"column {field.name!r} of table {name!r} has no type; CAST it in the query")
+        return to_ddl(pa.schema([f.with_nullable(True) for f in fields]))
+
+    def fill(self, name: str, rows: Callable[[], pa.Table], step: Callable[[], object]) -> int | None:
+        """Let a table that has just been created have the rows of its query, unless it has been filled before.
+
+        The step that counts them is the commit by which it is there; the number of the rows, None if it was there.
+        """
+        defined = self.known.defined(name, "TABLE")
+        if not defined.unfilled:
+            return None
+        try:
+            first = rows()
+            self._engine.insert(defined.name, first)
+            defined.unfilled = False
+            with self._engine.defining({defined.name.lower(): defined.to_json()}):
+                step()
+        except BaseException:
+            if self._engine.definitions[defined.name.lower()].get("unfilled"):
+                self._engine.discard(defined.name)
+                self._drop(defined)
+            raise
+        return first.num_rows
+
     def _put(self, defined: Defined) -> None:
         self._bind(defined)
-        if isinstance(defined.statement, CreateFunction) and defined.statement.temporary:
+        if not defined.is_stored:
             self.known.put(defined)
             return
         with self._engine.defining({defined.name.lower(): defined.to_json()}):
@@ -186,6 +240,9 @@ class Definer:
         around = {old.name.lower(), *(d.name.lower() for d in self._with_dependants(old))} & {*new.depends}
         if around:
             raise StatementError(f"{new.kind} {new.name} would read itself, by {', '.join(sorted(around))}")
+        if not new.is_stored:
+            self._replace_temporary(old, new)
+            return
         assert old.collection is not None
         goes_on = old.error is None and alike(old.collection.schema, collection.schema) and self._goes_on(old, new)
         if not goes_on:
@@ -195,6 +252,19 @@ class Definer:
         new.view = old.view
         again = [new, *(d for d in reversed(self._with_dependants(old)) if d is not old)]
         self._redefine(old, new, again)
+
+    def _replace_temporary(self, old: Defined, new: Defined) -> None:
+        """Replace a view of this session alone, and bind those that read it anew."""
+        known, order = dict(self.known.all), self.known.next_order
+        try:
+            for place, defined in enumerate([new, *(d for d in reversed(self._with_dependants(old)) if d is not old)]):
+                one = replace(defined, order=order + place, collection=None)
+                one.collection = self._view(one)
+                self.known.all[one.name.lower()] = one
+        except BaseException:
+            self.known.all = known
+            raise
+        self.known.version += 1
 
     def _goes_on(self, old: Defined, new: Defined) -> bool:
         """Whether what a view keeps can be brought up to date."""
@@ -216,7 +286,7 @@ class Definer:
                 bound.append(one)
             views = {d.name: d.collection for d in bound if d.kind == "MATERIALIZED VIEW" and d.collection is not None}
             options = new.stated(CreateView).options
-            with engine.defining({d.name.lower(): d.to_json() for d in bound}):
+            with engine.defining({d.name.lower(): d.to_json() for d in bound if d.is_stored}):
                 redefine(engine, views, str(options.get("JOINS", "auto")).lower())  # type: ignore[arg-type]
         except BaseException:
             if engine.definitions[old.name.lower()]["order"] == old.order:
@@ -268,10 +338,10 @@ class Definer:
                 above.add(one.name.lower())
                 bound.append(one)
             views = {d.name: d.collection for d in bound if d.kind == "MATERIALIZED VIEW" and d.collection is not None}
-            with engine.defining({d.name.lower(): d.to_json() for d in bound}):
+            with engine.defining({d.name.lower(): d.to_json() for d in bound if d.is_stored}):
                 redefine(engine, {name: collection, **views}, joins)
         except BaseException:
-            if not bound or engine.definitions[bound[0].name.lower()]["order"] != bound[0].order:
+            if not any(engine.definitions[d.name.lower()]["order"] == d.order for d in bound if d.is_stored):
                 self.known.all = known
             raise
         finally:
@@ -356,6 +426,7 @@ class Definer:
         reading = self.known.reading(defined.indexes, defined.versions)
         collection = unarranged(sql.query(statement.query, reading, reading))
         defined.depends, defined.indexes = reading.names_read, reading.indexes_read
+        self._refuse_temporary(defined)
         if defined.versions is None:
             defined.versions = reading.versions_read
         if statement.columns:
@@ -369,6 +440,20 @@ class Definer:
         check_types(statement.name, statement.types, collection.schema)
         return collection
 
+    def _refuse_temporary(self, defined: Defined) -> None:
+        """Refuse to store what reads something that this session alone has.
+
+        Raises:
+            StatementError: naming it.
+        """
+        read = [self.known.all[name] for name in defined.depends if name in self.known.all]
+        for one in read if defined.is_stored else []:
+            if not one.is_stored:
+                raise StatementError(
+                    f"{defined.kind} {defined.name} is stored, and reads the temporary {one.kind} {one.name}, which is "
+                    f"not: CREATE {one.kind} {one.name.removesuffix('()')} without TEMPORARY"
+                )
+
     def _check_function(self, name: str) -> None:
         check_name(name)
         if name.lower() in self.known.registered:
@@ -378,6 +463,7 @@ class Definer:
         reading = self.known.reading()
         function = function_of(defined.stated(CreateFunction), reading)
         defined.depends = reading.names_read
+        self._refuse_temporary(defined)
         return function
 
     def _maintain(self, name: str, collection: Collection, statement: CreateView) -> None:
@@ -397,6 +483,7 @@ class Definer:
             )
         collection = plain[statement.of]
         defined.depends = plain.names_read
+        self._refuse_temporary(defined)
         if defined.versions is None:
             defined.versions = plain.versions_read
         defined.arranged = collection.arrange_by(*columns_named(collection, statement.columns))
@@ -450,7 +537,7 @@ class Definer:
                 "SINK first, and CREATE it again into a target with the new columns"
             )
         known, was = dict(self.known.all), self._engine.catalogue.versions.get(defined.name)
-        was = was or Versions.of(parse_schema(defined.columns))
+        was = was or versions_of(self._engine, defined)
         before = defined.columns, defined.raw, defined.collection, defined.altered
         defined.columns = defined.raw = to_ddl(versions.present.schema)
         defined.altered = (*defined.altered, statement.text)
@@ -462,7 +549,7 @@ class Definer:
             for reader in again:
                 views |= self._bind_wider(replace(reader, versions=widened_versions(reader, defined, was, versions)))
             told = [defined, *(self.known.all[reader.name.lower()] for reader in again)]
-            with self._engine.defining({d.name.lower(): d.to_json() for d in told}):
+            with self._engine.defining({d.name.lower(): d.to_json() for d in told if d.is_stored}):
                 change_columns(self._engine, defined.name, versions, views)
         except BaseException:
             stored = self._engine.definitions[defined.name.lower()]
@@ -576,7 +663,7 @@ class Definer:
         return sorted(reached.values(), key=lambda d: -d.order)
 
     def _drop(self, defined: Defined) -> None:
-        if defined.kind == "FUNCTION" and defined.name.lower() not in self._engine.definitions:  # a temporary one
+        if not defined.is_stored:
             self.known.remove(defined)
             return
         is_source = defined.kind in ("SOURCE", "TABLE")

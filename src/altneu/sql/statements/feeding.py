@@ -54,13 +54,6 @@ class Feeds:
                     raise
                 source.error = error
 
-    def forget_pending(self) -> None:
-        """Insert batches again whose rows were inserted but not committed."""
-        filled = self._engine.sources_filled
-        for source in self.live("file", "table"):
-            source.fed = source.name in filled
-        self.insert()
-
     def _insert(self, source: Defined) -> None:
         statement = source.stated(CreateSource)
         data, options = self._stamped(source, batch_of(statement, source.raw, self._engine.spark))

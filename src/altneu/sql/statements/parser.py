@@ -52,7 +52,7 @@ def _statement(parser: Any) -> Statement | None:
         return None
     first = words.token
     begins = first.text.upper()
-    common = words.common_tables("INSERT", "MERGE") if begins == "WITH" else None
+    common = words.common_tables("DELETE", "INSERT", "MERGE", "UPDATE") if begins == "WITH" else None
     if common is not None:
         begins = words.token.text.upper()
     known = WORDS.get(begins) if first.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) else None

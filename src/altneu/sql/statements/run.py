@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from altneu.collections.collection import Collection
+from altneu.engine.aside import Aside
 from altneu.engine.engine import Engine
 from altneu.engine.reading import Time
 from altneu.engine.replace import replace
@@ -19,8 +20,9 @@ from altneu.explain import Explained, rendered
 from altneu.expressions.construct import literal
 from altneu.expressions.literals import literal_sql
 from altneu.sql.scope import table_named
+from altneu.sql.statements.altering import versions_of
 from altneu.sql.statements.arguments import Arguments
-from altneu.sql.statements.assigning import assigned
+from altneu.sql.statements.assigning import assigned, set_to, with_defaults
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.defining import TEMPORARY, Definer
 from altneu.sql.statements.feeding import Feeds
@@ -88,9 +90,9 @@ class Statements:
         self.definer = Definer(engine, streams, self.known, self.feeds)
         self.udf = Registration(engine, self.known)
         self.templates = Templates(engine, self.known, self.definer.shown)
-        self._open = False  # between BEGIN and COMMIT
+        self._aside: Aside | None = None  # the rows that were inserted since BEGIN, until COMMIT
         self._failed: str | None = None  # the error there, after which only ROLLBACK or COMMIT is accepted
-        self._changed: set[str] = set()  # tables that DELETE and UPDATE have changed there
+        self._changed: dict[str, int] = {}  # tables that DELETE and UPDATE have changed there, after how many steps
         self._subscribed = count(1)
 
     def run(self, text: str, arguments: Arguments | None = None) -> Answer:
@@ -165,11 +167,14 @@ class Statements:
             self.definer.check()
             self.feeds.drain()
         with self._engine.lock:
+            if self._aside is not None and isinstance(statement, _CHANGES):
+                with self._aside.inserting():
+                    return _DO.execute(self, statement)
             waiting, steps = self._engine.waiting(), self._engine.steps
             try:
                 return _DO.execute(self, statement)
             except AltneuError:
-                if isinstance(statement, Insert | Delete | Merge | Truncate | Update) and self._engine.steps == steps:
+                if isinstance(statement, _CHANGES) and self._engine.steps == steps:
                     self._engine.wait_again(waiting)  # a statement that failed has not happened
                 raise
 
@@ -178,19 +183,16 @@ class Statements:
         with self._engine.lock:
             if self._open and self._failed is None:
                 self._failed = f"{error}".partition("\n")[0]
-                self._forget()
                 error.add_note("altneu: this failed after BEGIN, so the transaction is aborted; ROLLBACK ends it")
 
-    def _forget(self) -> None:
-        self._engine.discard()
-        self.feeds.forget_pending()
+    @property
+    def _open(self) -> bool:
+        return self._aside is not None
 
     def rolled_back(self) -> bool:
         """End a transaction that has no COMMIT, if there is one; nothing of it counts."""
         with self._engine.lock:
-            was, self._open, self._failed = self._open, False, None
-            if was:
-                self._forget()
+            was, self._aside, self._failed = self._open, None, None
             return was
 
     def _message(self, message: str) -> Result:
@@ -228,24 +230,38 @@ class Statements:
             if self._open:
                 raise StatementError("BEGIN: a transaction is open already; COMMIT or ROLLBACK it first")
             self.settle()
-            self._open, self._changed = True, set()
+            self._aside, self._changed = Aside(self._engine), {}
             return self._message("BEGIN")
-        if not self._open:
+        aside, failed = self._aside, self._failed
+        if aside is None:
             raise StatementError(f"{statement.word}: there was no BEGIN, so each statement is a transaction of its own")
-        failed, steps = self._failed, self._engine.steps
-        self._open, self._failed = False, None
-        if statement.word == "ROLLBACK":
-            self._forget()
-        elif failed is not None:
+        self._aside, self._failed = None, None
+        if statement.word == "COMMIT" and failed is not None:
             return self._message(f"ROLLBACK: nothing of the transaction counts, because an error aborted it: {failed}")
-        else:
-            try:
-                self.settle()
-            except BaseException:
-                if self._engine.steps == steps:
-                    self._forget()
-                raise
+        if statement.word == "COMMIT":
+            self._count(aside)
         return self._message(statement.word)
+
+    def _count(self, aside: Aside) -> None:
+        """Take a step for the rows of a transaction, or for none of them.
+
+        Raises:
+            StatementError: rows that it has found in a table may be others now.
+        """
+        engine = self._engine
+        since = {name for name, steps in self._changed.items() if engine.inserted.get(name, 0) > steps}
+        if since := since | ({*self._changed} & engine.waiting().sources):
+            raise StatementError(
+                f"COMMIT: {', '.join(sorted(since))} was changed from outside of the transaction after it had found "
+                "the rows to change, so nothing of it counts; run it again from BEGIN"
+            )
+        others, steps = aside.count(), engine.steps
+        try:
+            self.settle()
+        except BaseException:
+            if engine.steps == steps:
+                engine.wait_again(others)
+            raise
 
     def _outside(self, what: str) -> None:
         if self._open:
@@ -267,12 +283,22 @@ class Statements:
 
     def _create(self, statement: Creation) -> Result:
         self._outside("CREATE")
-        if isinstance(statement, CreateSink) or statement.replace:
+        query = statement.query if isinstance(statement, CreateSource) else None
+        if isinstance(statement, CreateSink) or statement.replace or query is not None:
             self.settle()
         message = self.definer.create(statement)
+        if query is not None:
+            rows = self.definer.fill(statement.name, lambda: self._rows_of_table(statement.name, query), self._step)
+            message += "" if rows is None else f", with {rows} rows"
         if statement.replace:
             self.settle()  # what is different counts from the next time on
         return self._message(message)
+
+    def _rows_of_table(self, name: str, query: exp.Expr) -> pa.Table:
+        """The rows of a query, as those of a table with its columns."""
+        shown = self.definer.shown(query)
+        come = shown.collection.select(*map(quote_name, shown.columns))
+        return peek(self._engine, assigned(come, self._engine.source(name).schema, name))
 
     def _alter(self, statement: Alter) -> Result:
         self._outside("ALTER")
@@ -408,8 +434,8 @@ class Statements:
         old = None if statement.instead is None else self._matching(statement.name, statement.instead)
         self.settle()
         schema = self._engine.source(target.name).schema
-        defaults = self._defaults(target.name)
-        query = self.definer.shown(statement.query)
+        defaults = self._defaults(target)
+        query = self.definer.shown(with_defaults(statement.query, statement.columns or schema.names, schema, defaults))
         come = query.collection.select(*map(quote_name, query.columns))  # by their places: several may have one name
         come = assigned(come, schema, statement.name, query.names if statement.by_name else statement.columns, defaults)
         rows = peek(self._engine, come)
@@ -424,12 +450,11 @@ class Statements:
         self.settle()
         return self._message(f"INSERT {rows.num_rows}")
 
-    def _defaults(self, name: str) -> dict[str, str]:
+    def _defaults(self, target: Defined) -> dict[str, str]:
         """The values of columns that INSERT does not name, where they are not null."""
-        versions = self._engine.catalogue.versions.get(name)
-        present = {} if versions is None else versions.present.by_number
-        given = {} if versions is None else versions.defaults
-        values = {f.name: literal(given[n], f.type) for n, f in present.items() if n in given}
+        versions = versions_of(self._engine, target)
+        given = versions.defaults
+        values = {f.name: literal(given[n], f.type) for n, f in versions.present.by_number.items() if n in given}
         return {column: literal_sql(value.value, value.type) for column, value in values.items()}
 
     def _check_all_meet(self, come: Collection, rows: pa.Table, statement: Insert) -> None:
@@ -460,7 +485,7 @@ class Statements:
             )
         replace(self._engine, target.name, rows)
         self.settle()
-        self._changed.add(target.name)
+        self._changed.setdefault(target.name, self._engine.steps)
 
     def _change(self, target: Defined, gone: Sequence[pa.Table], come: Sequence[pa.Table]) -> None:
         for rows in gone:
@@ -468,10 +493,10 @@ class Statements:
         for rows in come:
             self._engine.insert(target.name, rows)
         self.settle()
-        self._changed.add(target.name)
+        self._changed.setdefault(target.name, self._engine.steps)
 
     def _delete(self, statement: Delete) -> Result:
-        rows = self._matching(statement.name, statement.where, statement.alias)
+        rows = self._matching(statement.name, statement.where, statement.alias, statement.common)
         self._change(self._written(statement.name), [rows], [])
         return self._message(f"DELETE {rows.num_rows}")
 
@@ -485,8 +510,10 @@ class Statements:
         for name, _ in statement.values:
             if name.lower() not in {c.lower() for c in schema.names}:
                 raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
-        old = self._matching(statement.name, statement.where, statement.alias)
-        query = _all_of(target.name, statement.where, statement.alias)
+        old = self._matching(statement.name, statement.where, statement.alias, statement.common)
+        query = _all_of(target.name, statement.where, statement.alias, statement.common)
+        defaults = self._defaults(target)
+        values = {name: set_to(tree, name, schema, defaults) for name, tree in values.items()}
         new = {c: values.get(c.lower(), exp.column(c, quoted=True)).copy() for c in schema.names}
         query.set("expressions", [exp.alias_(tree, c, quoted=True) for c, tree in new.items()])
         come = peek(self._engine, assigned(self._bind(query), schema, statement.name))
@@ -495,11 +522,11 @@ class Statements:
 
     def _merge(self, statement: Merge) -> Result:
         target = self._changeable(statement.name)
-        schema = self._engine.source(target.name).schema
+        schema, defaults = self._engine.source(target.name).schema, self._defaults(target)
         everything = exp.select("*").from_(statement.source.copy())
         everything.set("with_", statement.common)
         source = self.definer.shown(everything).names
-        merging = Merging.of(statement, schema, source)
+        merging = Merging.of(statement.with_values(lambda c, tree: set_to(tree, c, schema, defaults)), schema, source)
         if merging.counts is not None:
             pairs, updated = (self._rows(tree)["n"][0].as_py() for tree in merging.counts)
             if pairs > updated:
@@ -508,7 +535,6 @@ class Statements:
                     "must find one at most, so let the source have one row for each of its keys"
                 )
         gone = [peek(self._engine, self.definer.shown(tree).collection) for tree in merging.gone]
-        defaults = self._defaults(target.name)
         come = [
             [
                 peek(self._engine, assigned(self._bind(c.query), schema, statement.name, c.columns, defaults))
@@ -540,9 +566,11 @@ class Statements:
         self.settle()
         return target
 
-    def _matching(self, name: str, where: exp.Expr | None, alias: str | None = None) -> pa.Table:
+    def _matching(
+        self, name: str, where: exp.Expr | None, alias: str | None = None, common: exp.With | None = None
+    ) -> pa.Table:
         target = self._changeable(name)
-        return peek(self._engine, self.definer.shown(_all_of(target.name, where, alias)).collection)
+        return peek(self._engine, self.definer.shown(_all_of(target.name, where, alias, common)).collection)
 
     # sources --------------------------------------------------------------------------------------------------------
 
@@ -608,10 +636,15 @@ def _at_least(event: int | tuple[int, ...], closed: tuple[int, ...]) -> tuple[in
     return tuple(map(max, own, closed)) if len(own) == len(closed) else own
 
 
-def _all_of(name: str, where: exp.Expr | None, alias: str | None = None) -> exp.Select:
+def _all_of(name: str, where: exp.Expr | None, alias: str | None = None, common: exp.With | None = None) -> exp.Select:
     query = exp.select("*").from_(table_named(name, alias))
+    if common is not None:
+        query.set("with_", common.copy())
     return query if where is None else query.where(where.copy())
 
+
+_CHANGES = (Insert, Delete, Merge, Truncate, Update)
+"""These insert and retract rows: between BEGIN and COMMIT they are kept aside."""
 
 _WITH_STREAMS = (Alter, Drop, Follow, Refresh, Subscribe)
 """These may wait for streams, which take their turn with the session's lock."""

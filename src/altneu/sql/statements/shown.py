@@ -108,8 +108,9 @@ def describe(statement: Describe, known: Definitions, query: Shown | None) -> pa
     if name not in known:
         raise StatementError(f"there is no {name!r}; there are: {', '.join(known) or '(none)'}")
     defined = known.get_defined(name)
-    view = defined.statement if defined is not None and isinstance(defined.statement, CreateView) else None
-    comments = {} if view is None else {name.lower(): text for name, text in view.comments.items()}
+    made = None if defined is None else defined.statement
+    told = made if isinstance(made, CreateView | CreateSource) else None
+    comments = {} if told is None else {name.lower(): text for name, text in told.comments.items()}
     rows = [(f.name, type_name(f.type), comments.get(f.name.lower())) for f in known[name].schema]
     if statement.column is not None:
         chosen = [row for row in rows if row[0].lower() == statement.column.lower()]
@@ -125,8 +126,8 @@ def describe(statement: Describe, known: Definitions, query: Shown | None) -> pa
             rows += [("Type", defined.kind, ""), ("Definition", defined.statement.text, "")]
         if "" in comments:
             rows += [("Comment", comments[""], "")]
-        if view is not None and view.properties:
-            shown = ", ".join(f"{key}={value}" for key, value in view.properties.items())
+        if told is not None and told.properties:
+            shown = ", ".join(f"{key}={value}" for key, value in told.properties.items())
             rows += [("Table Properties", f"[{shown}]", "")]
     return _described(rows)
 

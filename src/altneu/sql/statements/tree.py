@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -87,7 +87,8 @@ class CreateSource(Creation):
 
     ``columns`` are those of the source, ``raw`` those of its rows before they are decoded, both as DDL; ``times`` pairs
     of an expression (None: when the row comes) and the name of a time. With ``static`` its first rows close it, with
-    ``append_only`` none is retracted.
+    ``append_only`` none is retracted. A table's columns may have ``defaults`` and ``comments``, and under "" it has one
+    itself; or it has the columns and first the rows of a ``query``.
     """
 
     columns: str | None = None
@@ -101,6 +102,10 @@ class CreateSource(Creation):
     table: bool = False
     static: bool = False
     append_only: bool = False
+    defaults: Mapping[str, exp.Expr] = field(default_factory=dict)
+    comments: Mapping[str, str] = field(default_factory=dict)
+    properties: Options = field(default_factory=dict)
+    query: exp.Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class CreateView(Creation):
     """``CREATE [MATERIALIZED] VIEW``.
 
     ``types`` are those that some ``columns`` must have, as DDL by name, with NOT NULL; ``comments`` what is said of
-    some, and under "" of the view; ``properties`` those of TBLPROPERTIES.
+    some, and under "" of the view; ``properties`` those of TBLPROPERTIES. A ``temporary`` one is not stored.
     """
 
     query: exp.Expr
@@ -118,6 +123,7 @@ class CreateView(Creation):
     types: Mapping[str, str] = field(default_factory=dict)
     comments: Mapping[str, str] = field(default_factory=dict)
     properties: Options = field(default_factory=dict)
+    temporary: bool = False
 
 
 @dataclass(frozen=True)
@@ -324,10 +330,21 @@ class Merge(Statement):
         """The statement whose source and conditions may read the names of a WITH before it."""
         return replace(self, common=common)
 
+    def with_values(self, of: Callable[[str, exp.Expr], exp.Expr]) -> Self:
+        """The statement with other values in the places of those that its clauses give columns."""
+        clauses = [c if c.values is None else replace(c, values=_each(c.values, of)) for c in self.clauses]
+        return replace(self, clauses=tuple(clauses))
+
     @property
     def alias(self) -> str:
         """What the table is called in expressions."""
         return str(self.target.alias_or_name)
+
+
+def _each(
+    values: tuple[tuple[str, exp.Expr], ...], of: Callable[[str, exp.Expr], exp.Expr]
+) -> tuple[tuple[str, exp.Expr], ...]:
+    return tuple((name, of(name, tree)) for name, tree in values)
 
 
 @dataclass(frozen=True)
@@ -344,6 +361,11 @@ class Delete(Statement):
     name: str
     where: exp.Expr | None
     alias: str | None = None
+    common: exp.With | None = None
+
+    def within(self, common: exp.With) -> Self:
+        """The statement whose condition may read the names of a WITH before it."""
+        return replace(self, common=common)
 
 
 @dataclass(frozen=True)
@@ -354,6 +376,11 @@ class Update(Statement):
     values: tuple[tuple[str, exp.Expr], ...]
     where: exp.Expr | None
     alias: str | None = None
+    common: exp.With | None = None
+
+    def within(self, common: exp.With) -> Self:
+        """The statement whose values and condition may read the names of a WITH before it."""
+        return replace(self, common=common)
 
 
 @dataclass(frozen=True)

@@ -242,6 +242,38 @@ class Words:
         self.closing()
         return text
 
+    def columns(self) -> tuple[str, dict[str, exp.Expr], dict[str, str]]:
+        """Columns in parentheses as DDL, and by name the DEFAULT and the COMMENT of those that have one.
+
+        What else may be written about a column is left in the DDL, whose reader refuses it.
+        """
+        begin = self._parser._index
+        try:
+            return self._columns()
+        except StatementError:
+            self._parser._advance(begin - self._parser._index)
+            return self.in_parentheses(), {}, {}
+
+    def _columns(self) -> tuple[str, dict[str, exp.Expr], dict[str, str]]:
+        columns, defaults, comments = list[str](), dict[str, exp.Expr](), dict[str, str]()
+        self.opening()
+        while True:
+            first = self.token
+            name = self.name("a column")
+            self.column_type()
+            columns.append(self.text_from(first))
+            while not self.word(",", advance=False) and not self.word(")", advance=False):
+                if self.word("DEFAULT"):
+                    defaults[name] = self.expression("a value")
+                elif self.word("COMMENT"):
+                    comments[name] = self.string("a comment")
+                else:
+                    self.expected("DEFAULT or COMMENT")
+            if not self.word(","):
+                break
+        self.closing()
+        return ", ".join(columns), defaults, comments
+
     def type_text(self) -> str:
         """A type, as it was written: up to NOT, DEFAULT or the end."""
         first, depth = self.token, 0
