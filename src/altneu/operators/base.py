@@ -232,6 +232,10 @@ class Heavy:
     def __contains__(self, channel: int) -> bool:
         return channel in self.cut or channel in self.beside
 
+    def homes(self, shards: int) -> int:
+        """The number of shards in which such keys are, but at least one: of so many a task may have a slice at once."""
+        return len({int(key) % shards for keys, _ in self.cut.values() for key in keys.tolist()}) or 1
+
 
 @immutable(frozen=True)
 class StepMode:

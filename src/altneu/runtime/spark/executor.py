@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -36,9 +35,27 @@ from altneu.runtime.outcome import Outcome
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting
 from altneu.runtime.schedule import Run, Segment
-from altneu.runtime.spark.frames import first_rows, is_dear, narrowed, placed, read_frame, rows_needed, titled, widened
+from altneu.runtime.spark.frames import (
+    asked,
+    first_rows,
+    is_dear,
+    narrowed,
+    placed,
+    read_frame,
+    rows_needed,
+    titled,
+    widened,
+)
 from altneu.runtime.spark.jobs import Jobs
-from altneu.runtime.spark.versions import by_shard, failure_of, from_arrow, job_group, spark_schema, to_arrow
+from altneu.runtime.spark.versions import (
+    by_shard,
+    expected_bytes,
+    failure_of,
+    from_arrow,
+    job_group,
+    spark_schema,
+    to_arrow,
+)
 from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
 from altneu.runtime.spark.worker import Kernel, Task, part_shards, run_stage, start, task_on
 from altneu.runtime.state import StateTable, blob_names, updates_from_batch
@@ -62,7 +79,8 @@ _JOB_SETTINGS = {
 _OWN_SETTINGS = {**_JOB_SETTINGS, "spark.sql.adaptive.enabled": "false"}
 
 SAMPLE_ROWS = 10_000  # so many rows say which keys have so many that a task alone should not take them
-_LEAST_SAMPLED = 100  # of each insert
+_SAMPLED_BYTES = 1 << 18  # of a DataFrame of which Spark expects less, one task can take what it has of a key
+_LEAST_SAMPLED = 100  # rows of each insert
 
 Frames = Mapping[str, list[tuple[Any, Stamp]]]
 Seen = Mapping[str, Sequence[Updates]]
@@ -76,6 +94,7 @@ class SparkExecutor:
         self.spark, self.shards, self.placement, self.memory = spark, shards, placement, memory
         self.jobs = Jobs()
         self.batch_writer = BatchWriter() if memory is None else BatchWriter(shares(memory)[0])
+        self._divisions: tuple[Plan, list[Division]] | None = None  # those of the last plan
 
     def close(self) -> None:
         """Nothing to let go of: the Spark session is its owner's."""
@@ -132,7 +151,7 @@ class SparkExecutor:
         rest: dict[str, list[tuple[Any, Stamp]]] = {}
         for name, result in frames.items():
             for frame, stamp in result:
-                needed = rows_needed(step.plan, name, frame, stamp)
+                needed, where = rows_needed(step.plan, name, frame, stamp)
                 numbered, read = placed(needed, narrowed(step.plan, name, frame, stamp))
                 chosen, known = numbered.select(*map(quote_name, read.columns)), len(persisted)
                 most = min(room, DRIVER_ROWS - step.work(segment, DRIVER_ROWS))
@@ -140,6 +159,7 @@ class SparkExecutor:
                 if table is not None and (self.placement == "driver" or table.num_rows <= most):
                     room -= table.num_rows
                     self.jobs.fetched(name, table.num_rows)
+                    self.jobs.asked[name] = asked(", ".join(read.columns), where)
                     updates = read.updates(table)
                     step.insert({name: [updates if stamp.commands else widened(updates, stamp.schema)]})
                 else:
@@ -198,7 +218,9 @@ class SparkExecutor:
         plan, mode = step.plan, task.mode
         if 0 not in task.stages or mode.hydrating or mode.given or self.shards == 1:
             return task
-        possible = [d for d in divisions(plan) if d.stage in task.stages and not _is_told_apart(step, d)]
+        if self._divisions is None or self._divisions[0] is not plan:
+            self._divisions = plan, divisions(plan)
+        possible = [d for d in self._divisions[1] if d.stage in task.stages and not _is_told_apart(step, d)]
         if not possible:
             return task
         ports = {plan.channels[division.channel].port for division in possible}
@@ -220,8 +242,10 @@ class SparkExecutor:
     def _samples(self, plan: Plan, source: str, parts: list[tuple[Any, Stamp]]) -> Iterator[Updates]:
         """Some of the first rows of large DataFrames, but of those that Spark would have to shuffle first."""
         for frame, stamp in parts:
-            if stamp.commands is None and not is_dear(frame):
-                needed, read = rows_needed(plan, source, frame, stamp), narrowed(plan, source, frame, stamp)
+            expected = expected_bytes(frame)
+            is_large = expected is None or expected > _SAMPLED_BYTES
+            if is_large and stamp.commands is None and not is_dear(frame):
+                needed, read = rows_needed(plan, source, frame, stamp)[0], narrowed(plan, source, frame, stamp)
                 began = time.perf_counter()
                 with self._job(f"sample {source}"), _source_failures([source]):
                     table = first_rows(needed.select(*map(quote_name, read.columns)), SAMPLE_ROWS)
@@ -253,8 +277,7 @@ class SparkExecutor:
         if not first:
             for source, result in frames.items():
                 if source in plan.sources:
-                    watched = partial(self.jobs.observed, source)
-                    parts += [read_frame(task, source, frame, stamp, watched) for frame, stamp in result]
+                    parts += [read_frame(task, source, frame, stamp, self.jobs) for frame, stamp in result]
             parts.append(from_arrow(self.spark, pa.Table.from_batches(list(pack(rows)), SCHEMA), SPARK_SCHEMA))
         whole = parts[0]
         for part in parts[1:]:

@@ -277,8 +277,8 @@ def run_stage(task: Task, stage: int) -> Kernel:
                     runs[shard] = _ShardRun(task, stage, shard)
                 if port != SEED:
                     runs[shard].receive(port, payload)
-            for result in runs.values():
-                yield from result.rows()
+            while runs:  # each lets go of its messages before the next
+                yield from runs.pop(next(iter(runs))).rows()
 
         yield from pack(_guarded(rows(), batches))
 
@@ -325,7 +325,10 @@ class _ShardRun:
         self.memory = Memory.of(task)
         hidden = () if self.division is None else self.division.arrangements
         self.snapshot = TaskSnapshot(task, self.shard, self.memory, hidden)
-        self.inbox = Inbox(task.plan, self.memory.room if task.plan.in_parts(stage) else None)
+        heavy, room = task.mode.heavy, self.memory.room
+        if slice_ is not None and heavy is not None:
+            room //= heavy.homes(task.mode.shards)
+        self.inbox = Inbox(task.plan, room if task.plan.in_parts(stage) else None)
 
     def receive(self, port: int, payload: bytes) -> None:
         """A message from this segment has come."""
