@@ -18,7 +18,6 @@ JOINED = FACTS.join(DIMS, on="k")
 PLANS = {
     "joined": JOINED,
     "summed": JOINED.group_by("n").agg(s="sum(v)"),
-    "left": FACTS.join(DIMS, on="k", how="left"),
     "semi": FACTS.semijoin(DIMS, on="k"),
     "anti": FACTS.antijoin(DIMS.filter("k > 10"), on="k"),
 }
