@@ -55,6 +55,37 @@ def scanned(spark: Any) -> Iterator[Scanned]:
                     found.into_python += int(_number(text))
 
 
+@contextmanager
+def exchanged(spark: Any) -> Iterator[list[list[int]]]:
+    """For each stage of a job that ends inside and reads what others have shuffled: the bytes that each task has read.
+
+    They are there afterwards, those of later stages last.
+    """
+    context = spark.sparkContext._jsc.sc()
+    store, found = context.statusStore(), list[list[int]]()
+    known = set(_stages(store))
+    yield found
+    context.listenerBus().waitUntilEmpty()
+    for number in sorted(set(_stages(store)) - known):
+        tasks = store.taskList(number, 0, 1 << 20)
+        metrics = (tasks.apply(at).taskMetrics() for at in range(int(tasks.size())))
+        reads = [one.get().shuffleReadMetrics() for one in metrics if one.isDefined()]
+        read = [int(one.localBytesRead()) + int(one.remoteBytesRead()) for one in reads]
+        if any(read):
+            found.append(read)
+
+
+def _stages(store: Any) -> Iterator[int]:
+    """The numbers of the stages of all jobs that Spark remembers and that were not skipped."""
+    jobs = store.jobsList(None)
+    for at in range(int(jobs.size())):
+        stages = jobs.apply(at).stageIds()
+        for place in range(int(stages.size())):
+            number = int(stages.apply(place))
+            if str(store.lastStageAttempt(number).status()) != "SKIPPED":
+                yield number
+
+
 def _last(store: Any) -> int:
     """The number of the last query; Spark forgets old ones, so that their count says nothing."""
     listed = store.executionsList()

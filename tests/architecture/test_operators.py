@@ -27,6 +27,7 @@ OPERATIONS = {
     "runtime.measured": {"ArrangeOp", "ReadOp"},  # a late view: what is read whole did nothing
     "runtime.parts": {"ArrangeOp", "ReadOp"},  # what is read whole needs room
     "runtime.schedule": {"ArrangeOp", "ReadOp"},  # what is read whole is work
+    "runtime.divided": {"ArrangeOp", "JoinOp", "ExplodeOp"},  # one pattern: joins and sums of slices of a key's rows
     "runtime.inspections": {"InspectOp"},  # the function that ``Here.show`` is given updates for
     "runtime.spark.frames": {"ArrangeOp", "ExplodeOp"},  # sums that Spark makes before rows leave it
     "runtime.spark.wire": {"ArrangeOp"},  # arrangements travel by name

@@ -147,6 +147,10 @@ def test_a_filter_on_a_partition_reads_the_files_of_that_partition(spark, days, 
             session.advance()
         assert found.files == 2
         assert len(view.to_pylist()) == 4
+        (said,) = (line for line in session.explain("v").splitlines() if "Spark was asked for" in line)
+        day = "day >= DATE '2024-01-09'"  # a sum that may overflow decides nothing but what Spark adds up
+        added = f"counts by v where {day} AND (v + 1) > 3"
+        assert said.split("asked for ")[1] == (added if placement == "spark" else f"day, v where {day}")
 
 
 def test_what_any_view_needs_is_read(spark, days):
@@ -267,6 +271,8 @@ def test_rows_that_spark_adds_up_do_not_come_to_python(spark, days):
         for k in range(8000, 10_000):
             wanted[k % 1000 % 7] += 2 * k
         assert dict(view.to_pylist()) == wanted
+        asked = "Spark was asked for counts and sums of k * 2L by v where day >= DATE '2024-01-09'"
+        assert asked in session.explain("v", analyze=True)
 
 
 def test_a_closed_time_is_refused_at_once_whatever_number_says_it(spark, days):

@@ -573,7 +573,8 @@ class Engine(Closing):
     def facts(self) -> Facts:
         """The sizes and measurements that EXPLAIN shows."""
         table, measured = self.table, self.measured
-        return Facts(table.rows, table.size, partial(event_times, table), measured.read(), str(measured))
+        times, asked = partial(event_times, table), self.executor.jobs.asked
+        return Facts(table.rows, table.size, times, measured.read(), str(measured), dict(asked))
 
     def reshard(self, shards: int) -> None:
         """Split all state into more shards, a multiple of the present number, and commit."""

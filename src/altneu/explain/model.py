@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -67,7 +67,8 @@ class Measured:
 class Facts:
     """What is known of a plan while it runs: by arrangement what it keeps, by operator what was measured.
 
-    ``measured`` gives the sum of all steps, and the last advance alone; ``run`` says which steps those are.
+    ``measured`` gives the sum of all steps, and the last advance alone; ``run`` says which steps those are. ``asked``
+    has, by source, what Spark was last asked for of a DataFrame.
     """
 
     rows: Callable[[str], int] | None = None
@@ -75,6 +76,7 @@ class Facts:
     event_times: Callable[[str], EventTimes | None] | None = None
     measured: Callable[[str], tuple[Measured, Measured]] | None = None
     run: str = ""
+    asked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Operator:
     @property
     def tells_cost(self) -> bool:
         """Whether its cost is worth a word: what only hands rows on has none of its own."""
-        return bool(self.notes) or self.kind not in ("source", "concat", "combine")
+        return self.kind != "source" and (bool(self.notes) or self.kind not in ("concat", "combine"))
 
     @property
     def tells_exchange(self) -> bool:

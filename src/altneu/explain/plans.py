@@ -69,6 +69,12 @@ class _Reading:
         waits = commands.operation.keeps is not None and all(p.node in self.plan.source_of for p in commands.inputs)
         return below in self.plan.source_of or (waits and self.plan.layout_at(below) is None)
 
+    def _asked(self, i: int) -> Iterator[str]:
+        """What Spark was asked for, of the last DataFrame of a source."""
+        text = self.facts.asked.get(self.plan.source_of.get(i, ""))
+        if text is not None:
+            yield f"Spark was asked for {text}"
+
     def view(self, name: str) -> ExplainedView:
         """What is said of a view as a whole."""
         plan, ports = self.plan, self.plan.views[name]
@@ -106,7 +112,7 @@ class _Reading:
             order=None if layout is None else order_text(layout.order) or None,
             shared_with=() if layout is None else others,
             views=tuple(self.users.get(i, ())),
-            notes=(*node.notes, *self._static(i)),
+            notes=(*node.notes, *self._static(i), *self._asked(i)),
             scope=node.scope,
             within=tuple(self._around(node.scope)),
             back=self._feed(node),

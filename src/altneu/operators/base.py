@@ -229,6 +229,25 @@ class Opened(Snapshot):
         return len(self._states)
 
 
+@immutable(frozen=True, eq=False)
+class Heavy:
+    """Keys that have more rows than one task should take, by the channels on which their rows are sent.
+
+    The rows of ``cut`` channels are divided, by the values of some columns (none: they are added up instead); those of
+    channels ``beside`` are sent to all who take a part (``runtime/divided.py``). Keys are sorted hashes.
+    """
+
+    cut: Mapping[int, tuple[np.ndarray, tuple[str, ...]]]
+    beside: Mapping[int, np.ndarray]
+
+    def __contains__(self, channel: int) -> bool:
+        return channel in self.cut or channel in self.beside
+
+    def homes(self, shards: int) -> int:
+        """The number of shards in which such keys are, but at least one: of so many a task may have a slice at once."""
+        return len({int(key) % shards for keys, _ in self.cut.values() for key in keys.tolist()}) or 1
+
+
 @immutable(frozen=True)
 class StepMode:
     """How a step differs from the ordinary.
@@ -237,7 +256,7 @@ class StepMode:
     on the way (loops); ``budget`` bounds the matches of a join. With ``apart`` what is new is not put into its spine:
     whoever asks does that (``inserted``), with what other parts of the stage have made; ``later_part`` says that it is
     not the first of them. ``future_bytes`` bounds the bytes to which runs of future
-    updates are merged.
+    updates are merged. The work for ``heavy`` keys is divided over tasks.
     """
 
     shards: int = 1
@@ -248,6 +267,7 @@ class StepMode:
     future_bytes: int = MERGED_BYTES
     apart: bool = False
     later_part: bool = False
+    heavy: Heavy | None = None
 
 
 class Here(Protocol):

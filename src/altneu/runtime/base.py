@@ -7,7 +7,7 @@ Every executor runs this function; they differ only in where, and in how message
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from heapq import heappop, heappush, heappushpop
@@ -15,11 +15,8 @@ from itertools import chain
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from altneu.columnar.hashing import hash_rows
-from altneu.columnar.rows import Rows
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.base import (
     MANY_ROWS,
@@ -38,6 +35,7 @@ from altneu.order import (
 )
 from altneu.plan.physical import Plan, Port, pended
 from altneu.runtime.batch_writer import ranges
+from altneu.runtime.divided import sent_to
 from altneu.runtime.memory import give_back
 from altneu.runtime.outcome import Outcome
 from altneu.trace.batch import Arranged, Batch, Description, Layout, reaches, uncompacted_from
@@ -115,9 +113,13 @@ def begin(
     inbox: Mapping[int, list[Message]],
     region: Region,
     mode: StepMode,
+    running: Collection[int] | None = None,
 ) -> _Stage:
-    """As ``run``, for callers that take messages while the stage runs: they iterate over ``sent()``."""
-    return _Stage(plan, stage, shard, snapshot, inbox, region, mode)
+    """As ``run``, for callers that take messages while the stage runs: they iterate over ``sent()``.
+
+    With ``running`` no other nodes run, whatever comes to them.
+    """
+    return _Stage(plan, stage, shard, snapshot, inbox, region, mode, running)
 
 
 class _Stage:
@@ -137,6 +139,7 @@ class _Stage:
         inbox: Mapping[int, list[Message]],
         region: Region,
         mode: StepMode,
+        running: Collection[int] | None = None,
     ) -> None:
         self.plan, self.stage, self.shard = plan, stage, shard
         self.snapshot, self.inbox, self.region, self.mode = snapshot, inbox, region, mode
@@ -147,7 +150,9 @@ class _Stage:
         self.gathered: dict[int, Gathered] = {}
         self._ready: dict[int, Pieces] = {}  # what a table function or a join made, where it was little
         self._queue: list[int] = []  # nodes that are to run, as a heap
-        self._awake: dict[int, None] = {}  # these, and those that have run
+        self._awake: dict[int, None] = {}  # these, those that have run, and those that never do
+        self._asleep = () if running is None else [i for i in plan.stages[stage] if i not in running]
+        self._awake.update(dict.fromkeys(self._asleep))
         self._description: Description | None = None  # in the session's times
 
     def sent(self) -> Iterator[Sending]:  # noqa: C901, PLR0912  # one loop: calls would cost more than what they do
@@ -237,15 +242,17 @@ class _Stage:
 
     def _send(self, port: Port, value: Message) -> Iterator[Sending]:
         for number in self.plan.outlets.get(port, ()):
-            key = self.plan.channels[number].key
-            if key is None or isinstance(value, Arranged) or self.mode.shards == 1:
+            if isinstance(value, Arranged) or self.mode.shards == 1:
                 yield self.shard, number, value
                 continue
-            target = shard_of(value.rows, key, self.mode.shards)
-            for shard in range(self.mode.shards):
-                part = value.filter(target == shard)
-                if len(part):
-                    yield shard, number, part
+            key = self.plan.channels[number].key
+            if key is None and not self.stage and port not in self.plan.spreads:
+                key = tuple(value.schema.names)  # rows of sources lie nowhere yet: they need not all lie in one shard
+            if key is None:
+                yield self.shard, number, value
+                continue
+            for place, part in sent_to(number, value, key, self.mode, self.region.upper):
+                yield place, number, part
 
     # what flows -----------------------------------------------------------------------------------------------------
 
@@ -303,6 +310,8 @@ class _Stage:
         """The nodes of this stage that read a port of this stage."""
         result: dict[Port, list[int]] = defaultdict(list)
         for node in self.plan.stages[self.stage]:
+            if node in self._asleep:
+                continue
             for port, channel in self.plan.wires[node]:
                 if channel is None:
                     result[port].append(node)  # twice where it reads it twice
@@ -574,8 +583,3 @@ def compact(states: dict[tuple[str, int], ArrangementState], region: Region) -> 
             del state, spine
             if compacted.rows >= MANY_ROWS:
                 give_back()
-
-
-def shard_of(rows: Rows, key: tuple[str, ...], shards: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The shard of each row: its key's hash modulo their number."""
-    return (hash_rows(rows, key) % np.uint64(shards)).astype(np.int64)

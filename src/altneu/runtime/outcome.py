@@ -25,7 +25,8 @@ class Outcome:
 
     ``states`` exist only in this process, ``stored`` ones under the names that tasks have written; ``new`` are the new
     batches of arrangements, ``inspected`` the updates that inspected collections show, by node; ``sent`` are the
-    messages to other stages (of a segment: to stages outside it), ``passed`` the rows that went from stage to stage
+    messages to other stages (of a segment: to stages outside it), ``slices`` batches that other tasks have made for an
+    arrangement's shard (``runtime/divided.py``), ``passed`` the rows that went from stage to stage
     inside a segment; ``received`` counts the rows of sources, and ``measured`` the work of each node.
     """
 
@@ -36,6 +37,7 @@ class Outcome:
     inspected: dict[int, list[Updates]] = field(default_factory=dict)
     received: dict[str, int] = field(default_factory=dict)
     sent: list[Sent] = field(default_factory=list)
+    slices: dict[StateKey, list[StoredBatch]] = field(default_factory=dict)
     passed: int = 0
     measured: Counted = field(default_factory=Counted)
 
@@ -51,6 +53,8 @@ class Outcome:
         self.states |= more.states
         self.stored |= more.stored
         self.sent += more.sent
+        for key, batches in more.slices.items():
+            self.slices.setdefault(key, []).extend(batches)
         self.measured.add(more.measured.counts)
 
     def add_segment(self, segment: Outcome, *, in_loop: bool) -> None:
@@ -90,6 +94,7 @@ class Outcome:
             "inspected": {str(node): _written(parts, names) for node, parts in self.inspected.items() if parts},
             "received": self.received,
             "sent": [[shard, channel, _ref(message)] for shard, channel, message in self.sent],
+            "slices": [[name, shard, batches] for (name, shard), batches in self.slices.items()],
             "passed": self.passed,
             "measured": self.measured.counts,
         }
@@ -106,6 +111,7 @@ class Outcome:
             {int(node): opened(int(node), data) for node, data in value["inspected"].items()},
             value["received"],
             [(shard, channel, MessageRef.from_json(message)) for shard, channel, message in value["sent"]],
+            {(name, shard): batches for name, shard, batches in value["slices"]},
             value["passed"],
             Counted({int(node): counts for node, counts in value["measured"].items()}),
         )

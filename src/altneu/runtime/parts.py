@@ -10,7 +10,7 @@ the part of its key.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from time import perf_counter
@@ -24,6 +24,7 @@ from altneu.operators.base import MANY_ROWS, ArrangementState, Message, Operatio
 from altneu.plan.physical import Plan
 from altneu.runtime.base import Sending, begin, inserted
 from altneu.runtime.batch_writer import BatchWriter, Growing
+from altneu.runtime.divided import Division
 from altneu.runtime.measured import SECONDS
 from altneu.runtime.memory import give_back
 from altneu.runtime.outcome import Outcome
@@ -123,6 +124,7 @@ class StageRun:
     """One run of a stage in one shard; when all of ``sent`` has been taken, ``outcome`` has everything else.
 
     ``take`` is given each state as soon as it is made, so that what it replaces is let go of before the next is merged.
+    With a ``division`` it is a run for a slice of a shard: it has no other results than what is made of divided rows.
     """
 
     plan: Plan
@@ -134,6 +136,7 @@ class StageRun:
     mode: StepMode
     batch_writer: BatchWriter
     take: Callable[[str, ArrangementState], None] | None = None
+    division: Division | None = None
     outcome: Outcome = field(init=False)
     _growing: dict[str, Growing] = field(default_factory=dict)
     _future: dict[str, FutureUpdates] = field(default_factory=dict)
@@ -152,7 +155,32 @@ class StageRun:
 
     @property
     def _operations(self) -> list[Operation]:
-        return [self.plan.nodes[i].operation for i in self.plan.stages[self.stage]]
+        return [self.plan.nodes[i].operation for i in self.plan.stages[self.stage] if self._runs(i)]
+
+    @property
+    def _running(self) -> Collection[int] | None:
+        return None if self.division is None else self.division.running
+
+    def _runs(self, node: int) -> bool:
+        return self.division is None or node in self.division.running
+
+    def _results(self, outcome: Outcome) -> Outcome:
+        """What a run has changed, less what every slice and the shard itself make alike."""
+        if self.division is not None:
+            nodes, names = self.division.nodes, self.division.arrangements
+            outcome.states = {key: state for key, state in outcome.states.items() if key[0] in names}
+            outcome.new = {name: new for name, new in outcome.new.items() if name in names}
+            outcome.inspected = {i: parts for i, parts in outcome.inspected.items() if i in nodes}
+            counts = outcome.measured.counts
+            for node in [node for node in counts if node not in nodes]:
+                del counts[node]
+        return outcome
+
+    def _taken(self, sent: Iterable[Sending]) -> Iterator[Sending]:
+        if self.division is None:
+            return iter(sent)
+        nodes, channels = self.division.nodes, self.plan.channels
+        return (sending for sending in sent if channels[sending[1]].port.node in nodes)
 
     @property
     def _future_bytes(self) -> int:
@@ -204,9 +232,9 @@ class StageRun:
     def _whole(self) -> Iterator[Sending]:
         mode = apart(self.mode, self._future_bytes)
         inbox = self.inbox.all()
-        running = begin(self.plan, self.stage, self.shard, self.snapshot, inbox, self.region, mode)
-        outcome = self.outcome = running.outcome
-        yield from running.sent()
+        running = begin(self.plan, self.stage, self.shard, self.snapshot, inbox, self.region, mode, self._running)
+        yield from self._taken(running.sent())
+        outcome = self.outcome = self._results(running.outcome)
         del running, inbox  # what operators made on the way goes before batches are merged
         put_in(self.plan, self.shard, outcome, self.region, self._merging, self.take)
 
@@ -227,13 +255,13 @@ class StageRun:
             messages, due = self.inbox.take(cut)
             part = _Part(self, *hashes_of(cut), due)
             mode = replace(self.mode, apart=True, later_part=number > 0, future_bytes=self._future_bytes)
-            running = begin(self.plan, self.stage, self.shard, part, messages, self.region, mode)
-            for shard, channel, message in running.sent():
+            running = begin(self.plan, self.stage, self.shard, part, messages, self.region, mode, self._running)
+            for shard, channel, message in self._taken(running.sent()):
                 if isinstance(message, Arranged):
                     self._passed_on[shard, channel] = None
                 else:
                     yield shard, channel, message
-            self._gather(running.outcome)
+            self._gather(self._results(running.outcome))
         yield from self._finish()
 
     def _take_future(self) -> None:
@@ -243,8 +271,8 @@ class StageRun:
                 self._take_due(operation.keeps[0])
             elif isinstance(operation, ReadOp):
                 self.inbox.put(operation.arrangement, self._state(operation.arrangement).future.updates())
-        for name, _ in self.plan.takers.get(self.stage, ()):
-            for due in self._take_due(name):
+        for name, node in self.plan.takers.get(self.stage, ()):
+            for due in self._take_due(name) if self._runs(node) else ():
                 self.inbox.put(name, due)
 
     def _take_due(self, name: str) -> list[Updates]:

@@ -306,6 +306,7 @@ class StoredOutcome(TypedDict):
     inspected: dict[str, Data]
     received: dict[str, int]
     sent: list[tuple[int, int, StoredMessage]]
+    slices: list[tuple[str, int, list[StoredBatch]]]
     passed: int
     measured: dict[int, list[float]]
 

@@ -101,19 +101,21 @@ class Translator:
                     raise Untranslatable(found.name)
 
 
-def filter_of(frame: DataFrame, alternatives: Collection[Collection[Expr]]) -> Column | None:
-    """A filter that keeps at least the rows on which all of the tests of one of the alternatives are true.
+def filter_of(frame: DataFrame, alternatives: Collection[Collection[Expr]]) -> tuple[Column, str] | None:
+    """A filter that keeps at least the rows on which all tests of one of the alternatives are true, and its text.
 
     Tests that are not translated are left out; none of them can fail. None where an alternative keeps all rows.
     """
     plain = plain_columns(frame)
     results: list[Column] = []
+    texts: list[str] = []
     for tests in dict.fromkeys(map(tuple, alternatives)):
-        translated = [t for test in tests if (t := _test(frame, test, plain)) is not None]
+        translated = {test.sql: t for test in tests if (t := _test(frame, test, plain)) is not None}
         if not translated:
             return None
-        results.append(reduce(and_, translated))
-    return reduce(or_, results) if results else None
+        results.append(reduce(and_, translated.values()))
+        texts.append(" AND ".join(translated))
+    return (reduce(or_, results), " OR ".join(texts)) if results else None
 
 
 def _test(frame: DataFrame, expr: Expr, plain: Collection[str]) -> Column | None:

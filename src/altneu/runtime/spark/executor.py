@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from altneu import errors
 from altneu.errors import SourceFailedError, StepFailedError
-from altneu.operators.base import Opened, Region, StepMode
+from altneu.operators.base import Message, Opened, Region, StepMode
 from altneu.operators.join.pairs import TooManyMatches
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime import interrupts
 from altneu.runtime.base import begin
 from altneu.runtime.batch_writer import BatchWriter
 from altneu.runtime.contents import contents_reader, updates_reader
+from altneu.runtime.divided import Division, divisions, heavy_keys, with_slices
 from altneu.runtime.inputs import Inputs, Stamp
 from altneu.runtime.local import reshard_here, run_here
 from altneu.runtime.memory import shares
@@ -33,10 +35,21 @@ from altneu.runtime.outcome import Outcome
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting
 from altneu.runtime.schedule import Run, Segment
-from altneu.runtime.spark.frames import few_rows, is_dear, narrowed, placed, read_frame, rows_needed, titled, widened
+from altneu.runtime.spark.frames import (
+    asked,
+    first_rows,
+    is_dear,
+    narrowed,
+    placed,
+    read_frame,
+    rows_needed,
+    titled,
+    widened,
+)
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.spark.versions import (
     by_shard,
+    expected_bytes,
     failure_of,
     from_arrow,
     in_units_of_spark,
@@ -66,7 +79,13 @@ _JOB_SETTINGS = {
 # Placement by shard needs no second opinion and stages cost less without; but a user's DataFrame may have shuffles.
 _OWN_SETTINGS = {**_JOB_SETTINGS, "spark.sql.adaptive.enabled": "false"}
 
+SAMPLE_ROWS = 10_000  # so many rows say which keys have so many that a task alone should not take them
+_SAMPLED_BYTES = 1 << 18  # of a DataFrame of which Spark expects less, one task can take what it has of a key
+_LEAST_SAMPLED = 100  # rows of each insert
+
 Frames = Mapping[str, list[tuple[Any, Stamp]]]
+Seen = Mapping[str, Sequence[Updates]]
+"""Some rows of large DataFrames."""
 
 
 class SparkExecutor:
@@ -76,6 +95,7 @@ class SparkExecutor:
         self.spark, self.shards, self.placement, self.memory = spark, shards, placement, memory
         self.jobs = Jobs()
         self.batch_writer = BatchWriter() if memory is None else BatchWriter(shares(memory)[0])
+        self._divisions: tuple[Plan, list[Division]] | None = None  # those of the last plan
 
     def close(self) -> None:
         """Nothing to let go of: the Spark session is its owner's."""
@@ -93,15 +113,16 @@ class SparkExecutor:
 
     def _execute(self, step: Run, segment: Segment, frames: Frames) -> Outcome:
         persisted: list[DataFrame] = []
+        seen: dict[str, list[Updates]] = {}
         try:
             if self.placement != "spark":
-                frames = self._fetch(step, segment, frames, persisted)
+                frames = self._fetch(step, segment, frames, persisted, seen)
             if self.is_large(step, segment, frames):
-                return self._on_spark(step, segment, frames)
+                return self._on_spark(step, segment, frames, seen)
             try:
                 return run_here(step, segment, DRIVER_MATCHES if self.placement == "auto" else None, self.batch_writer)
             except TooManyMatches:
-                return self._on_spark(step, segment, {})
+                return self._on_spark(step, segment, {}, {})
         finally:
             with interrupts.deferred():
                 for frame in persisted:
@@ -117,33 +138,39 @@ class SparkExecutor:
             return self.placement == "spark" and step.work(segment, 0) > 0
         return step.work(segment, DRIVER_ROWS) > DRIVER_ROWS
 
-    def _fetch(self, step: Run, segment: Segment, frames: Frames, persisted: list[DataFrame]) -> Frames:
+    def _fetch(
+        self, step: Run, segment: Segment, frames: Frames, persisted: list[DataFrame], seen: dict[str, list[Updates]]
+    ) -> Frames:
         """Bring DataFrames of few rows to the driver; the others.
 
         Which they are is seen by their rows alone: one more than the driver takes is asked for. If there are more,
-        nothing of what came is used, and Spark's tasks read it from the beginning, so that a DataFrame whose rows
-        are others each time is taken as it was at one time. What is shuffled first is persisted meanwhile.
+        nothing of what came is used but as a sample (``seen``), and Spark's tasks read it from the beginning, so that a
+        DataFrame whose rows are others each time is taken as it was at one time. What is shuffled first is persisted
+        meanwhile.
         """
         room = FETCH_ROWS
         rest: dict[str, list[tuple[Any, Stamp]]] = {}
         for name, result in frames.items():
             for frame, stamp in result:
-                needed = rows_needed(step.plan, name, frame, stamp)
+                needed, where = rows_needed(step.plan, name, frame, stamp)
                 numbered, read = placed(needed, narrowed(step.plan, name, frame, stamp))
                 chosen, known = numbered.select(*map(quote_name, read.columns)), len(persisted)
                 most = min(room, DRIVER_ROWS - step.work(segment, DRIVER_ROWS))
                 table = self._fetched(name, chosen, most, persisted)
-                if table is not None:
+                if table is not None and (self.placement == "driver" or table.num_rows <= most):
                     room -= table.num_rows
                     self.jobs.fetched(name, table.num_rows)
+                    self.jobs.asked[name] = asked(", ".join(read.columns), where)
                     updates = read.updates(table)
                     step.insert({name: [updates if stamp.commands else widened(updates, stamp.schema)]})
                 else:
+                    if table is not None and stamp.commands is None:
+                        seen.setdefault(name, []).extend(_sampled(table, read, stamp))
                     rest.setdefault(name, []).append((chosen, read) if len(persisted) > known else (frame, stamp))
         return rest
 
     def _fetched(self, name: str, frame: DataFrame, most: int, persisted: list[DataFrame]) -> pa.Table | None:
-        """The rows of a DataFrame, None if there are more than the driver takes."""
+        """The rows of a DataFrame, or more than the driver takes of them; None if these are too much to bring."""
         began = time.perf_counter()
         with self._job(f"read {name}"), _source_failures([name]):
             if self.placement == "driver":
@@ -154,21 +181,23 @@ class SparkExecutor:
                 if is_dear(frame):
                     persisted.append(frame.persist())
                     frame = frame.select("*")  # which is planned anew, upon what is persisted
-                table = few_rows(frame, most)
+                table = first_rows(frame, most)
         self.jobs.add(f"read {name}", time.perf_counter() - began)
         return table
 
     # the job --------------------------------------------------------------------------------------------------------
 
-    def _on_spark(self, step: Run, segment: Segment, frames: Frames) -> Outcome:
+    def _on_spark(self, step: Run, segment: Segment, frames: Frames, seen: Seen) -> Outcome:
         """Run a segment as one job; the rows that the driver has go through stage 0 here and join it there."""
         result = Outcome("spark")
         task = task_of(step, segment, self.memory)
         rows: list[Row] = [(shard, SEED, b"") for shard in range(self.shards)]
         matches = step.inbox(segment).get((0, 0), {})
         here = {port: [m for m in messages if not isinstance(m, MessageRef)] for port, messages in matches.items()}
+        task = self._divided(step, task, here, frames, seen)
         if here:
-            running = begin(step.plan, 0, 0, Opened(), here, task.region, StepMode(self.shards))
+            mode = StepMode(self.shards, heavy=task.mode.heavy)
+            running = begin(step.plan, 0, 0, Opened(), here, task.region, mode)
             for shard, channel, message in running.sent():
                 if step.plan.channels[channel].stage in segment.stages:
                     rows += encode(shard, channel, message)
@@ -178,8 +207,52 @@ class SparkExecutor:
         began, title = time.perf_counter(), _title(step, segment)
         payloads = self._run_job(task, title, frames, rows)
         _gather(step.states, step.plan, payloads, result)
+        for key, batches in result.slices.items():
+            result.stored[key] = with_slices(result.stored.get(key, task.states.get(key)), batches)
         self.jobs.add(title, time.perf_counter() - began, result.passed)
         return result
+
+    # keys with many rows --------------------------------------------------------------------------------------------
+
+    def _divided(self, step: Run, task: Task, here: Mapping[int, list[Message]], frames: Frames, seen: Seen) -> Task:
+        """The task, with those keys divided over the tasks of all shards that are heavy in a sample of its input."""
+        plan, mode = step.plan, task.mode
+        if 0 not in task.stages or mode.hydrating or mode.given or self.shards == 1:
+            return task
+        if self._divisions is None or self._divisions[0] is not plan:
+            self._divisions = plan, divisions(plan)
+        possible = [d for d in self._divisions[1] if d.stage in task.stages and not _is_told_apart(step, d)]
+        if not possible:
+            return task
+        ports = {plan.channels[division.channel].port for division in possible}
+        upstream = {*plan.upstream(*ports)}
+        sources = {plan.source_of[i] for i in upstream if i in plan.source_of}
+        sample = {port: _some_of(parts) for port, parts in here.items()}
+        for source in sorted(sources & frames.keys()):
+            updates = seen.get(source, ())
+            if not updates and any(d.columns for d in possible):
+                updates = [*self._samples(plan, source, frames[source])]
+            sample.setdefault(-1 - plan.sources[source], []).extend(_some_of(updates))
+        try:
+            sent = begin(plan, 0, 0, Opened(), sample, task.region, StepMode(), upstream).sent()
+            heavy, divided = heavy_keys(possible, sent, plan, self.shards)
+        except errors.AltneuError:  # which the step will meet where it reads all rows
+            return task
+        return task if heavy is None else replace(task, mode=replace(mode, heavy=heavy), divided=divided)
+
+    def _samples(self, plan: Plan, source: str, parts: list[tuple[Any, Stamp]]) -> Iterator[Updates]:
+        """Some of the first rows of large DataFrames, but of those that Spark would have to shuffle first."""
+        for frame, stamp in parts:
+            expected = expected_bytes(frame)
+            is_large = expected is None or expected > _SAMPLED_BYTES
+            if is_large and stamp.commands is None and not is_dear(frame):
+                needed, read = rows_needed(plan, source, frame, stamp)[0], narrowed(plan, source, frame, stamp)
+                began = time.perf_counter()
+                with self._job(f"sample {source}"), _source_failures([source]):
+                    table = first_rows(needed.select(*map(quote_name, read.columns)), SAMPLE_ROWS)
+                self.jobs.add(f"sample {source}", time.perf_counter() - began)
+                if table is not None:
+                    yield from _sampled(table, read, stamp)
 
     def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row]) -> list[bytes]:
         """Run the stages of a task, each shard by itself; what they tell."""
@@ -205,8 +278,7 @@ class SparkExecutor:
         if not first:
             for source, result in frames.items():
                 if source in plan.sources:
-                    watched = partial(self.jobs.observed, source)
-                    parts += [read_frame(task, source, frame, stamp, watched) for frame, stamp in result]
+                    parts += [read_frame(task, source, frame, stamp, self.jobs) for frame, stamp in result]
             parts.append(from_arrow(self.spark, pa.Table.from_batches(list(pack(rows)), SCHEMA), SPARK_SCHEMA))
         whole = parts[0]
         for part in parts[1:]:
@@ -323,6 +395,31 @@ def _gather(states: StateTable, plan: Plan, payloads: list[bytes], result: Outco
             raise getattr(errors, name, StepFailedError)(text)
         states.blobs.update(blobs)
         result.add(Outcome.from_json(cast(StoredOutcome, value), opened))
+
+
+def _is_told_apart(step: Run, division: Division) -> bool:
+    """Whether changes of what is there already are shown, and would not meet those that slices make."""
+    return division.is_shown and any(step.states.table.rows(name) for name in division.arrangements)
+
+
+def _some_of(messages: Sequence[Message]) -> list[Message]:
+    """Rows from all over some messages of rows."""
+    result: list[Message] = []
+    for message in messages:
+        most = max(SAMPLE_ROWS // len(messages), _LEAST_SAMPLED)
+        if isinstance(message, Updates) and len(message) > most:
+            result.append(message.take(np.linspace(0, len(message) - 1, most).astype(np.int64)))
+        else:
+            result.append(message)
+    return result
+
+
+def _sampled(table: pa.Table, read: Stamp, stamp: Stamp) -> Iterator[Updates]:
+    """Rows as updates; none if the step that reads them all will refuse one."""
+    try:
+        yield widened(read.updates(table), stamp.schema)
+    except errors.AltneuError:
+        return
 
 
 @contextmanager

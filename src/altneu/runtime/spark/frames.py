@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from altneu.operators.source.keyed import ROW
 from altneu.plan.physical import Plan, Port
 from altneu.runtime.inputs import Stamp
 from altneu.runtime.spark.catalyst import Translator, Untranslatable, filter_of, is_simple, plain_columns
+from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.spark.versions import (
     arrow_batches,
     arrow_schema,
@@ -38,20 +39,30 @@ from altneu.types import quote_name
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-Watched: TypeAlias = "Callable[[DataFrame], DataFrame]"
 _UNKNOWN = 1 << 60  # what Spark expects where it cannot tell
 _SMALL_BYTES = 1 << 20  # a DataFrame of which Spark expects no more is read in one go
 _BATCH_ROWS = 10_000
 
 
-def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame:
-    """The messages that come of a DataFrame's rows in stage 0, made by the tasks that read it; ``watched`` counts."""
-    partial = _partial_sums(task, source, frame, stamp, watched)
+def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp, jobs: Jobs) -> DataFrame:
+    """The messages that come of a DataFrame's rows in stage 0, made by the tasks that read it; ``jobs`` count them."""
+    partial = _partial_sums(task, source, frame, stamp, jobs)
     if partial is not None:
         return partial
-    frame, stamp = placed(rows_needed(task.plan, source, frame, stamp), narrowed(task.plan, source, frame, stamp))
-    chosen = watched(frame.select(*map(quote_name, stamp.columns)))
+    needed, where = rows_needed(task.plan, source, frame, stamp)
+    frame, stamp = placed(needed, narrowed(task.plan, source, frame, stamp))
+    jobs.asked[source] = asked(", ".join(stamp.columns), where)
+    chosen = jobs.observed(source, frame.select(*map(quote_name, stamp.columns)))
     return chosen.mapInArrow(titled(read_source(task, source, stamp), f"read {source}"), SPARK_SCHEMA)
+
+
+def asked(what: str, where: str) -> str:
+    """What Spark is asked for, in words.
+
+    >>> asked("k, v", "k > 1"), asked("k, v", "")
+    ('k, v where k > 1', 'k, v')
+    """
+    return f"{what} where {where}" if where else what
 
 
 def placed(frame: DataFrame, stamp: Stamp) -> tuple[DataFrame, Stamp]:
@@ -102,25 +113,29 @@ def narrowed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> Stamp:
     return stamp.reading(read and [n for n in stamp.schema.names if n in unsure or n in read])
 
 
-def rows_needed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> DataFrame:
+def rows_needed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> tuple[DataFrame, str]:
     """The rows of a DataFrame that the plan makes something of, as far as Spark can tell, and those to be refused.
+
+    The text says which they are; it is empty where they are all.
 
     Law:    a step makes of them what it makes of all (tests/session/test_needed_rows.py).
     """
     if source not in plan.sources or not stamp.is_plain:
-        return frame
+        return frame, ""
     number, unsure = plan.sources[source], columns_to_check(frame, stamp)
     now = stamp.time if isinstance(stamp.time, int) else None
     nodes = [n for n in plan.nodes if Port(number) in n.inputs]
     readers = [n.operation.tests_of(plan.nodes[number].schema, now) for n in nodes]
     if not readers or not all(readers) or not of_their_types(frame, stamp, unsure):
-        return frame
-    needed = filter_of(frame, readers)
-    if needed is None:
-        return frame
+        return frame, ""
+    found = filter_of(frame, readers)
+    if found is None:
+        return frame, ""
     from pyspark.sql import functions as sf
 
-    return frame.where(reduce(or_, [needed, *(sf.col(quote_name(name)).isNull() for name in sorted(unsure))]))
+    needed, text = found
+    alternatives = [needed, *(sf.col(quote_name(name)).isNull() for name in sorted(unsure))]
+    return frame.where(reduce(or_, alternatives)), " OR ".join([text, *(f"{name} IS NULL" for name in sorted(unsure))])
 
 
 def of_their_types(frame: DataFrame, stamp: Stamp, unsure: Collection[str]) -> bool:
@@ -138,7 +153,7 @@ def widened(updates: Updates, schema: pa.Schema) -> Updates:
     return updates.with_rows(Rows(schema, columns, rows.count))
 
 
-def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watched: Watched) -> DataFrame | None:
+def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, jobs: Jobs) -> DataFrame | None:
     """Let Spark filter, compute and add up a bulk load at one time, where that is exact.
 
     Rows on which something fails, whose decimals are too large to add up there, or that may be refused come beside the
@@ -153,7 +168,7 @@ def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watch
         return None
     from pyspark.sql import functions as sf
 
-    to = Translator(rows_needed(task.plan, source, frame, stamp))
+    to = Translator(rows_needed(task.plan, source, frame, stamp)[0])
     accumulator, schema = found.accumulator, found.accumulator.schema
     try:
         tests = to.columns(found.tests)
@@ -178,7 +193,12 @@ def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, watch
         passes = None if passes is None else is_apart | passes
     frame = frame if passes is None else frame.where(passes)
     sums = [sf.expr(expression).alias(name) for name, expression in partials]
-    grouped = watched(frame.select(*chosen)).groupBy(*keys).agg(*sums)
+    added = [found.columns[name].sql for name in accumulator.arguments if name in found.columns]
+    groups = ", ".join(found.columns[name].sql for name in accumulator.key)
+    what = f"counts and sums of {', '.join(added)}" if added else "counts"
+    by, where = f" by {groups}" if groups else "", " AND ".join(test.sql for test in found.tests)
+    jobs.asked[source] = asked(f"{what}{by}", where)
+    grouped = jobs.observed(source, frame.select(*chosen)).groupBy(*keys).agg(*sums)
     kernel = read_partials(task, source, accumulator, rest, int(stamp.time), found.channel)
     return grouped.mapInArrow(titled(kernel, f"sums of {source}"), SPARK_SCHEMA)
 
@@ -201,7 +221,13 @@ def titled(kernel: Kernel, title: str) -> Kernel:
 
 
 def few_rows(frame: DataFrame, most: int) -> pa.Table | None:
-    """All rows of a DataFrame if there are at most so many, else None.
+    """All rows of a DataFrame if there are at most so many, else None; cost as that of ``first_rows``."""
+    table = first_rows(frame, most)
+    return table if table is not None and table.num_rows <= most else None
+
+
+def first_rows(frame: DataFrame, most: int) -> pa.Table | None:
+    """All rows of a DataFrame if there are at most so many, else more than so many of its rows; None if too wide.
 
     Where Spark expects few bytes, or cannot tell, as of rows that a program or a stream has, partitions are read at
     once, each up to one row more than that; what it expects does not bound what comes. Else they are read one after
@@ -214,12 +240,11 @@ def few_rows(frame: DataFrame, most: int) -> pa.Table | None:
     try:
         expected = expected_bytes(frame)
         is_small = expected is None or expected <= _SMALL_BYTES or expected >= _UNKNOWN
-        table = to_arrow(frame.limit(most + 1)) if is_small else _first_rows(frame, most)
+        return to_arrow(frame.limit(most + 1)) if is_small else _first_rows(frame, most)
     except Exception as error:
         if "spark.driver.maxResultSize" in str(error):
             return None
         raise
-    return table if table.num_rows <= most else None
 
 
 def _first_rows(frame: DataFrame, most: int) -> pa.Table:

@@ -39,6 +39,7 @@ class Jobs:
     def __init__(self) -> None:
         self.last: deque[Job] = deque(maxlen=KEPT)
         self.count, self.seconds = 0, 0.0
+        self.asked: dict[str, str] = {}  # by source, what Spark was last asked for of a DataFrame, in words
         self._read: dict[str, int] = {}
         self._untold: deque[tuple[str, Any]] = deque(maxlen=KEPT)
         self._observed = 0

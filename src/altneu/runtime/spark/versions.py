@@ -307,7 +307,9 @@ def arrow_batches(frame: DataFrame, size: int) -> Any:
 
 
 def by_shard(frame: DataFrame, shards: int) -> DataFrame:
-    """Put the rows of each ``shard`` into the partition of that number: ``repartitionById``, which came with 4.1.
+    """Put the rows of each ``shard``, modulo ``shards``, into the partition of that number.
+
+    That is what ``repartitionById`` does, which came with 4.1.
 
     Before that, rows are placed by the hash of a number that Spark places there.
     """
@@ -316,7 +318,7 @@ def by_shard(frame: DataFrame, shards: int) -> DataFrame:
     from pyspark.sql import functions as sf
 
     numbers = ", ".join(f"{number}L" for number in _numbers(frame.sparkSession, shards))
-    return frame.repartition(shards, sf.expr(f"element_at(array({numbers}), shard + 1)"))
+    return frame.repartition(shards, sf.expr(f"element_at(array({numbers}), pmod(shard, {shards}) + 1)"))
 
 
 _KNOWN: dict[int, list[int]] = {}  # Spark's hash is the same in all sessions and versions

@@ -25,6 +25,7 @@ from altneu.operators.reduce.accumulate import Accumulator
 from altneu.order import Antichain
 from altneu.plan.physical import Plan, Port, Stages
 from altneu.runtime.base import run
+from altneu.runtime.divided import Division, home_of, sent_to
 from altneu.runtime.files import Files
 from altneu.runtime.inputs import Stamp
 from altneu.runtime.measured import Counted, Counts
@@ -66,7 +67,8 @@ Kernel = Callable[[Batches], Batches]
 class Task:
     """What every task of a segment is sent: the plan, the region, and the names of its state and its messages.
 
-    ``inbox`` holds, by stage and shard and then by channel, the messages that segments before it have left.
+    ``inbox`` holds, by stage and shard and then by channel, the messages that segments before it have left;
+    ``divided`` says, by stage, how heavy keys are.
     """
 
     plan: Plan
@@ -80,6 +82,7 @@ class Task:
     stages: Stages
     inbox: Mapping[tuple[int, int], Mapping[int, list[MessageRef]]] = field(default_factory=dict)
     memory: int | None = None
+    divided: Mapping[int, Division] = field(default_factory=dict)
 
     @property
     def place(self) -> Place:
@@ -121,10 +124,10 @@ class Memory:
 
 
 class TaskSnapshot(Snapshot):
-    """One shard's state, opened where it is touched."""
+    """One shard's state, opened where it is touched, without the arrangements that are ``hidden``."""
 
-    def __init__(self, task: Task, shard: int, memory: Memory) -> None:
-        self.task, self.shard = task, shard
+    def __init__(self, task: Task, shard: int, memory: Memory, hidden: Collection[str] = ()) -> None:
+        self.task, self.shard, self.hidden = task, shard, hidden
         self.files = Files(task.directory, task.blobs.__getitem__, scarce=memory.mapped is not None)
         self.opened: dict[str, ArrangementState] = {}
 
@@ -132,7 +135,7 @@ class TaskSnapshot(Snapshot):
         """The state of an arrangement, or the default."""
         if name not in self.opened:
             value = self.task.states.get((name, self.shard))
-            if value is None:
+            if value is None or name in self.hidden:
                 return default
             layout = self.task.plan.layouts[name]
             self.opened[name] = lazy_state(layout, value, self.files)
@@ -145,7 +148,7 @@ class TaskSnapshot(Snapshot):
         return result
 
     def __iter__(self) -> Iterator[str]:
-        return iter(n for n, s in self.task.states if s == self.shard)
+        return iter(n for n, s in self.task.states if s == self.shard and n not in self.hidden)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -201,8 +204,6 @@ def read_partials(task: Task, source: str, accumulator: Accumulator, stamp: Stam
         _freeze()
 
         def rows() -> Iterator[Row]:
-            from altneu.runtime.base import shard_of
-
             memory = Memory.of(task)
             received, added, outbox = 0, 0, _Outbox(task, memory)
             explode, seconds, sent = task.plan.channels[channel].port.node, 0.0, 0
@@ -219,9 +220,8 @@ def read_partials(task: Task, source: str, accumulator: Accumulator, stamp: Stam
                 seconds, sent = seconds + perf_counter() - before, sent + len(slots)
                 added += int(sum(v or 0 for v in partials.column("#rows").to_pylist()))
                 key = task.plan.channels[channel].key
-                target = shard_of(slots.rows, key or (), task.mode.shards)
-                parts = ((shard, channel, slots.filter(target == shard)) for shard in range(task.mode.shards))
-                yield from outbox.send((s, c, part) for s, c, part in parts if len(part))
+                parts = sent_to(channel, slots, key or (), task.mode, task.region.upper)
+                yield from outbox.send((place, channel, part) for place, part in parts)
             if added:
                 counts: dict[int, Counts] = {i: [added, added, 0, 0.0] for i in task.plan.upstream(Port(explode))}
                 measured.add({**counts, explode: [added, sent, 0, seconds]})
@@ -277,8 +277,8 @@ def run_stage(task: Task, stage: int) -> Kernel:
                     runs[shard] = _ShardRun(task, stage, shard)
                 if port != SEED:
                     runs[shard].receive(port, payload)
-            for result in runs.values():
-                yield from result.rows()
+            while runs:  # each lets go of its messages before the next
+                yield from runs.pop(next(iter(runs))).rows()
 
         yield from pack(_guarded(rows(), batches))
 
@@ -316,13 +316,19 @@ def _parted(task: Task, parting: Parting, shard: int) -> Iterator[Row]:
 
 
 class _ShardRun:
-    """One stage in one shard, from the messages that it gets to those that it sends."""
+    """One stage in one shard, or in a slice of one, from the messages that it gets to those that it sends."""
 
-    def __init__(self, task: Task, stage: int, shard: int) -> None:
-        self.task, self.stage, self.shard = task, stage, shard
+    def __init__(self, task: Task, stage: int, number: int) -> None:
+        self.task, self.stage = task, stage
+        self.shard, slice_ = home_of(number, task.mode.shards)
+        self.division = None if slice_ is None else task.divided[stage]
         self.memory = Memory.of(task)
-        self.snapshot = TaskSnapshot(task, shard, self.memory)
-        self.inbox = Inbox(task.plan, self.memory.room if task.plan.in_parts(stage) else None)
+        hidden = () if self.division is None else self.division.arrangements
+        self.snapshot = TaskSnapshot(task, self.shard, self.memory, hidden)
+        heavy, room = task.mode.heavy, self.memory.room
+        if slice_ is not None and heavy is not None:
+            room //= heavy.homes(task.mode.shards)
+        self.inbox = Inbox(task.plan, room if task.plan.in_parts(stage) else None)
 
     def receive(self, port: int, payload: bytes) -> None:
         """A message from this segment has come."""
@@ -332,22 +338,29 @@ class _ShardRun:
 
     def rows(self) -> Iterator[Row]:
         """Open the messages of other segments and run; what the stage sends and tells."""
-        task, plan, snapshot = self.task, self.task.plan, self.snapshot
-        for port, result in task.inbox.get((self.stage, self.shard), {}).items():
+        task, plan, snapshot, division = self.task, self.task.plan, self.snapshot, self.division
+        inbox = {} if division is not None else task.inbox.get((self.stage, self.shard), {})
+        for port, result in inbox.items():
             for ref in result:
                 self.inbox.add(port, open_message(plan, port, ref, snapshot, task.region, snapshot.files))
         outbox = _Outbox(task, self.memory, self.shard)
         batch_writer = SegmentBatchWriter(
             self.memory.room, self.memory.mapped, files=snapshot.files, writer=outbox.writer
         )
-        working = StageRun(plan, self.stage, self.shard, snapshot, self.inbox, task.region, task.mode, batch_writer)
+        working = StageRun(
+            plan, self.stage, self.shard, snapshot, self.inbox, task.region, task.mode, batch_writer, division=division
+        )
         yield from outbox.send(working.sent())
         for name, state in snapshot.opened.items():
             outbox.names.note(state, task.states[name, self.shard])
-        if self.stage != task.stages[-1]:
+        if self.stage != task.stages[-1] and division is None:
             yield self.shard, SEED, b""
-        working.outcome.retain_new({ports.contents for ports in plan.views.values()})
-        yield outbox.meta(working.outcome, self.stage)
+        outcome = working.outcome
+        outcome.retain_new({ports.contents for ports in plan.views.values()})
+        if division is not None:
+            states, outcome.states = outcome.states, {}
+            outcome.slices = {key: [*map(outbox.names.of, s.spine.batches)] for key, s in states.items()}
+        yield outbox.meta(outcome, self.stage)
 
 
 class _Outbox:
