@@ -12,6 +12,7 @@ from altneu.cli.command import Commands
 from altneu.cli.doctor import doctor
 from altneu.cli.explain import explain
 from altneu.cli.forking import compare, fork, swap
+from altneu.cli.pipelines.command import pipelines
 from altneu.cli.query import query
 from altneu.cli.run import run
 from altneu.cli.serve import serve
@@ -32,5 +33,5 @@ def main() -> None:
     """
 
 
-for command in (run, explain, query, subscribe, serve, status, fork, compare, swap, vacuum, doctor):
+for command in (run, pipelines, explain, query, subscribe, serve, status, fork, compare, swap, vacuum, doctor):
     main.add_command(command)
