@@ -67,7 +67,8 @@ class Measured:
 class Facts:
     """What is known of a plan while it runs: by arrangement what it keeps, by operator what was measured.
 
-    ``measured`` gives the sum of all steps, and the last advance alone; ``run`` says which steps those are.
+    ``measured`` gives the sum of all steps, and the last advance alone; ``run`` says which steps those are;
+    ``refreshed`` how a view is brought up to date, where that is not by the change alone.
     """
 
     rows: Callable[[str], int] | None = None
@@ -75,6 +76,7 @@ class Facts:
     event_times: Callable[[str], EventTimes | None] | None = None
     measured: Callable[[str], tuple[Measured, Measured]] | None = None
     run: str = ""
+    refreshed: Callable[[str], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class ExplainedView:
     """A view: the operator that has its contents, and facts about its plan as a whole.
 
     Shape:  ``errors`` counts the operators with an arrangement of errors for it; with ``by_arrival`` the contents
-            depend on when rows arrive.
+            depend on when rows arrive; ``refresh`` says how steps bring it up to date, if not by the change alone.
     """
 
     name: str
@@ -148,6 +150,7 @@ class ExplainedView:
     exchanges: int
     bound: Bound
     by_arrival: bool
+    refresh: str = ""
 
     @property
     def called(self) -> Called:

@@ -26,7 +26,8 @@ class Outcome:
     ``states`` exist only in this process, ``stored`` ones under the names that tasks have written; ``new`` are the new
     batches of arrangements, ``inspected`` the updates that inspected collections show, by node; ``sent`` are the
     messages to other stages (of a segment: to stages outside it), ``passed`` the rows that went from stage to stage
-    inside a segment; ``received`` counts the rows of sources, and ``measured`` the work of each node.
+    inside a segment; ``received`` counts the rows of sources, and ``measured`` the work of each node. Of a step
+    ``recomputed`` are the views that it computed anew.
     """
 
     placement: str = "driver"
@@ -38,6 +39,7 @@ class Outcome:
     sent: list[Sent] = field(default_factory=list)
     passed: int = 0
     measured: Counted = field(default_factory=Counted)
+    recomputed: tuple[str, ...] = ()
 
     def add(self, more: Outcome) -> None:
         """Add what another shard, stage or task has changed; what is measured in rounds is added by ``add_segment``.
