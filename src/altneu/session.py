@@ -30,6 +30,7 @@ from altneu.operators.source.keyed import DELETE_KEY, INSERT_OR_UPDATE
 from altneu.order import Antichain
 from altneu.plan.rewrite import Joins
 from altneu.runtime.interrupts import Lock
+from altneu.runtime.journal import Refresh
 from altneu.runtime.spark.jobs import Jobs
 from altneu.store import Location, Store
 from altneu.streams import Delta, Following, Iceberg, Status, Streams
@@ -354,6 +355,7 @@ class Session(Closing):
         trust_functions: bool = False,
         contents: bool = True,
         retain: int | Literal["all"] | None = None,
+        refresh: Refresh | None = None,
         replace: bool = False,
     ) -> View:
         """Maintain a collection under a name: keep it up to date from now on.
@@ -393,6 +395,12 @@ class Session(Closing):
         ``at=``, ``changes(since=)``, by readers of the store, and by ``peek`` and SQL's AS OF in queries that read
         only such views.
 
+        ``refresh`` says how steps bring the view up to date. "auto", the default, is by the change, unless it costs
+        less to compute anew what this view alone has: both are estimated for each step with 10,000 updates or more.
+        "incremental" is always by the change, and "full" always anew. Contents, changes, subscriptions and sinks are
+        the same; ``Step.recomputed`` and ``explain`` tell. A store remembers it until another is given
+        (docs/refresh.md).
+
         With ``replace=True`` a view that has the name, here or in the store, gets this collection if it has another
         one with the same columns. Its history goes on: the rows that are different come and go at the next time that is
         closed, and readers, subscriptions and sinks get them as the changes of that time (docs/howto/schemas.md).
@@ -400,7 +408,8 @@ class Session(Closing):
         Raises:
             PlanError: the name belongs to another collection (with ``replace``, of other columns or times, or without
                 contents), ``joins="delta"`` is not possible, or the view exists
-                with other ``contents``; ``retain`` is neither a whole number of at least 0 nor "all".
+                with other ``contents``; ``retain`` is neither a whole number of at least 0 nor "all"; with
+                ``refresh="full"`` nothing of the view can be computed anew (the error says why).
             UnboundedCostError: ``strict``, and an operator re-reads everything on every change.
             StorePlanError: the store holds another plan under this name, other functions or other ``contents``.
             HydrationError: the view needs rows that no state has; ``backfill`` gives them again.
@@ -428,6 +437,7 @@ class Session(Closing):
             trust_functions=trust_functions,
             contents=contents,
             retain=retain,
+            refresh=refresh,
         )
         return View(self._engine, name)
 

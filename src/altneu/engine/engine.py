@@ -52,6 +52,7 @@ from altneu.engine.reading import (
     least_readable,
     refuse_without_contents,
 )
+from altneu.engine.recomputing import Chosen, Refreshing, checked_refresh, recompute
 from altneu.engine.sizes import SizesOfInputs
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import (
@@ -79,9 +80,9 @@ from altneu.runtime.base import compact
 from altneu.runtime.execution import Executor, no_spark
 from altneu.runtime.inputs import Inputs, Stamp, whole_number
 from altneu.runtime.inspections import Inspections
-from altneu.runtime.journal import Journal
+from altneu.runtime.journal import Journal, Refresh
 from altneu.runtime.local import LocalExecutor
-from altneu.runtime.measured import Measurements
+from altneu.runtime.measured import Measurements, Ran
 from altneu.runtime.memory import bytes_in
 from altneu.runtime.outcome import Outcome, batch_rows
 from altneu.runtime.progress import compiling
@@ -206,6 +207,7 @@ class Engine(Closing):
         self._call = 0
         self.inspections = Inspections(self.lattice)
         self.measured = Measurements()
+        self.refreshing = Refreshing(self.journal)
         self.past = History()
 
     @contextmanager
@@ -344,6 +346,7 @@ class Engine(Closing):
         trust_functions: bool = False,
         contents: bool = True,
         retain: int | Literal["all"] | None = None,
+        refresh: Refresh | None = None,
     ) -> None:
         """Maintain a collection from now on, under a name."""
         with self.lock:
@@ -351,7 +354,7 @@ class Engine(Closing):
             check_maintained(name, collection)
             if not isinstance(contents, bool):
                 raise PlanError(f"contents must be True or False, got {contents!r}")
-            retain = checked_retain(retain)
+            retain, refresh = checked_retain(retain), checked_refresh(refresh)
             self.catalogue.check_contents(name, contents=contents)
             collection = self.catalogue.recognised(name, collection, joins, trust=trust_functions)
             node, choices = self.catalogue.chosen(name, collection, joins)
@@ -359,10 +362,12 @@ class Engine(Closing):
                 refuse_events(name, collection.node)
             if name in self.catalogue.nodes:
                 self._retain(name, retain)
+                self._refresh(name, refresh)
                 return
             self.catalogue.check_sources(collection)
+            add = partial(self._add, name, collection, strict=strict, contents=contents, retain=retain, refresh=refresh)
             try:
-                self._add(name, collection, node, choices, strict=strict, contents=contents, retain=retain)
+                add(node, choices)
                 self._open_joins.discard(name)
                 if joins == "auto" and open_joins(node):
                     self._open_joins.add(name)
@@ -370,7 +375,7 @@ class Engine(Closing):
                 upon = self.catalogue.upon_views(collection)
                 if upon is None:
                     raise
-                self._add(name, collection, upon, Choices(), strict=strict, contents=contents, retain=retain)
+                add(upon, Choices())
 
     def retain_view(self, name: str, retain: int | Literal["all"]) -> None:
         """Retain so much history of a view from now on."""
@@ -385,6 +390,20 @@ class Engine(Closing):
             with interrupts.deferred():
                 self.journal.retain(name, retain, self.since_of(name))
 
+    def refresh_view(self, name: str, refresh: Refresh) -> None:
+        """Refresh a view so from now on."""
+        with self.lock:
+            self.check_open()
+            self.ports(name)
+            self._refresh(name, checked_refresh(refresh))
+
+    def _refresh(self, name: str, refresh: Refresh | None) -> None:
+        """Refresh a view that is maintained so from now on."""
+        if refresh is not None and refresh != self.refreshing.setting(name):
+            self.refreshing.check(self.plan, name, refresh)
+            with interrupts.deferred():
+                self.journal.refresh(name, refresh)
+
     def _add(
         self,
         name: str,
@@ -395,18 +414,21 @@ class Engine(Closing):
         strict: bool,
         contents: bool,
         retain: int | Literal["all"] | None,
+        refresh: Refresh | None,
     ) -> None:
         """Add a view: with its stored state, or computed from existing state."""
         without = () if contents else (name,)
         plan = self.catalogue.lowered(self.shards, more={name: node}, changes_only=without)
         if strict:
             refuse_unbounded(plan, name)
+        if name not in self.journal.views:
+            self.refreshing.check(plan, name, refresh)
         before = self.table.layouts
         self.table.layouts = plan.arranged
         try:
             if name not in self.journal.views:
                 with self.past.watch(f"computing view {name}"):
-                    self._hydrate(plan, name, collection, node, choices, retain)
+                    self._hydrate(plan, name, collection, node, choices, retain, refresh)
             else:
                 with interrupts.deferred():
                     arrangements = plan.arrangements_of(name) if self.catalogue.earlier(node) else None
@@ -417,6 +439,7 @@ class Engine(Closing):
                     self.catalogue.add(name, collection, node, plan)
                     self.journal.remove(self.journal.unneeded(needed, plan.arrangements))
                 self._retain(name, retain)
+                self._refresh(name, refresh)
         except BaseException:
             if name not in self.catalogue.nodes:
                 self.table.layouts = before
@@ -430,6 +453,7 @@ class Engine(Closing):
         node: ir.Node,
         choices: Choices,
         retain: int | Literal["all"] | None,
+        refresh: Refresh | None,
     ) -> None:
         """Compute the arrangements of a view that do not exist yet, commit, and add the view."""
         journal, outcome, since = self.journal, None, 0
@@ -462,6 +486,7 @@ class Engine(Closing):
                     stored_again=stored_again,
                     whole_errors=whole_errors,
                     retain=retain,
+                    refresh=refresh,
                     since=since,
                 )
                 self.catalogue.add(name, collection, node, plan)
@@ -493,7 +518,8 @@ class Engine(Closing):
         plan = self.catalogue.lowered(self.shards, more={name: node}, changes_only=without)
         before, self.table.layouts = self.table.layouts, plan.arranged
         try:
-            self._hydrate(plan, name, collection, node, choices, view["retain"]["times"] if "retain" in view else None)
+            retain = view["retain"]["times"] if "retain" in view else None
+            self._hydrate(plan, name, collection, node, choices, retain, view.get("refresh"))
         except BaseException:
             if self.catalogue.nodes[name] is not node:
                 self.table.layouts = before
@@ -574,7 +600,8 @@ class Engine(Closing):
         """The sizes and measurements that EXPLAIN shows."""
         table, measured = self.table, self.measured
         times, asked = partial(event_times, table), self.executor.jobs.asked
-        return Facts(table.rows, table.size, times, measured.read(), str(measured), dict(asked))
+        refreshed = partial(self.refreshing.told, self.plan)
+        return Facts(table.rows, table.size, times, measured.read(), str(measured), dict(asked), refreshed)
 
     def reshard(self, shards: int) -> None:
         """Split all state into more shards, a multiple of the present number, and commit."""
@@ -853,12 +880,15 @@ class Engine(Closing):
         if self._open_joins:
             self._choose_joins()
         received, placements = 0, dict[str, None]()
+        recomputed: tuple[str, ...] = ()
         self.measured.begin()
         steps = self.journal.steps
         try:
             for outcome in self._steps(before, upper, streams, own or self.journal.own):
                 received += sum(outcome.received.values())
                 placements[outcome.placement] = None
+                if outcome.recomputed:
+                    recomputed = (*recomputed, *(view for view in outcome.recomputed if view not in recomputed))
         except BaseException as caught:
             error = interrupts.original(caught)
             self.past.fail(error)
@@ -877,7 +907,8 @@ class Engine(Closing):
         views = self.catalogue.plan.views.items()
         changes = {name: changed[c] if (c := ports.contents) in changed else 0 for name, ports in views}
         seconds, total = clock.perf_counter() - started, self.journal.table.total
-        return self.past.add(Step(before, upper, seconds, received, changes, ", ".join(placements), total))
+        placed = ", ".join(placements)
+        return self.past.add(Step(before, upper, seconds, received, changes, placed, total, recomputed))
 
     def _became_of_step(self, *, committed: bool) -> str:
         """The message of an interrupt, about the step that it stopped."""
@@ -901,21 +932,27 @@ class Engine(Closing):
             feedback = self.catalogue.plan.feedback
             if feedback is not None and end > lower:
                 end = before_feedback(journal.table, self.pending, lower, end, feedback)
+            chosen = None
+            if end > lower and self.refreshing.may_recompute(self.pending):
+                chosen = self._chosen(lower, end, streaming=bool(streams))
+                end = end if chosen is None else chosen.time + 1
             so_far = "" if lower == before else f", closed up to {lower}"
             try:
                 with self.past.watch(f"closing times {before} to {upper}{so_far}", started):
                     closed = own if end == upper else journal.own
-                    outcome = self._step(lower, end, streams, closed, further=lower != before)
+                    outcome, ran = self._step(lower, end, streams, closed, chosen, further=lower != before)
             finally:
                 if journal.steps != steps:  # committed, even if an interrupt came right after
                     for name in inserted:
                         self.inserted[name] = journal.steps
                     self.pending = Inputs()
-            self.measured.add(self.catalogue.plan, outcome.measured)
+            self.measured.add(*ran)
+            if chosen is not None:
+                self.refreshing.took(chosen)
             if journal.table.durable:
                 journal.tidy()
             if outcome.inspected or self.inspections.is_waiting:
-                self.inspections.add(self.plan, outcome.inspected)
+                self.inspections.add(ran[0].plan, outcome.inspected)
                 times = [end] if end < upper else []  # the last step also shows updates of times not closed yet
                 self.inspections.show(Antichain.of(self.lattice, *times), self.lower)
             interrupts.check()
@@ -923,14 +960,34 @@ class Engine(Closing):
             self.subscribers.deliver(f"the step is committed, lower is {journal.lower}")
             yield outcome
 
+    def _chosen(self, lower: int, upper: int, *, streaming: bool) -> Chosen | None:
+        """What the next step computes anew; the rows of micro-batches are not counted."""
+        pending = self.pending
+        sizes = None if streaming or not pending.frames else SizesOfInputs(pending)
+
+        def in_frames(source: str) -> int | None:
+            return None if sizes is None else sizes.in_frames(source)
+
+        counted = self.measured.counted
+        return self.refreshing.chosen(self.plan, lower, upper, pending, counted, in_frames, self.since_after)
+
     def _step(
-        self, before: int, upper: int, streams: Mapping[str, StoredStream], own: tuple[int, ...], *, further: bool
-    ) -> Outcome:
+        self,
+        before: int,
+        upper: int,
+        streams: Mapping[str, StoredStream],
+        own: tuple[int, ...],
+        chosen: Chosen | None,
+        *,
+        further: bool,
+    ) -> tuple[Outcome, list[Ran]]:
         """Compute and commit, or leave everything as it was; a ``further`` step is not the first of its advance.
 
-        A step from a time to the same time closes none: it stores the inputs as future updates.
+        A step from a time to the same time closes none: it stores the inputs as future updates. What is ``chosen`` is
+        computed anew after everything else, from what that has become.
         """
-        journal, plan = self.journal, self.catalogue.plan
+        journal = self.journal
+        plan = self.catalogue.plan if chosen is None else chosen.what.kept
         since, events = self.since_after(upper), self.events_after(upper, own)
         # The rounds of a loop come back to history that earlier ones have written: none of it may be compacted yet.
         inside = min(since, max(before - 1, 0)) if plan.loops else since
@@ -941,20 +998,25 @@ class Engine(Closing):
                 self._mark = Mark(states, journal.table.layouts, retained, journal.began, closed)
                 try:
                     outcome = self.executor.step(plan, journal.table, self.pending, region, self._mode)
+                    if inside != since:
+                        compact(outcome.states, region.final)
+                    journal.take(outcome)
+                    ran = [Ran(plan, outcome.measured)]
+                    if chosen is not None:
+                        again = self.region(before, upper, chosen.time, events, compacted=since)
+                        ran.append(recompute(chosen, journal, self.executor, self.shards, again, outcome))
                 finally:
                     self._mark = None
-                if inside != since:
-                    compact(outcome.states, region.final)
-                journal.take(outcome)
                 if plan.changes_only:  # drop the changes that are no longer retained
                     journal.table.forget_before(plan.changes_only, region.final)
                 if self._idle is not None and upper > before:
                     self._idle.step(journal.table, region)
-                new = {
-                    n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in plan.contents
-                }
+                shown = self.catalogue.plan.contents
+                new = {n: [b for b in batches if batch_rows(b)] for n, batches in outcome.new.items() if n in shown}
                 filled = {*self.pending.updates, *self.pending.frames}
-                info = {"placement": outcome.placement}
+                info: dict[str, object] = {"placement": outcome.placement}
+                if chosen is not None:
+                    info["recomputed"] = [*chosen.what.views]
                 announced = new if upper > before else None
                 interrupts.check()
                 static = self.catalogue.static
@@ -987,7 +1049,7 @@ class Engine(Closing):
                     else "The inserted rows are still pending: advance again, or discard them with session.discard()."
                 )
             ) from error
-        return outcome
+        return outcome, ran
 
     @property
     def _mode(self) -> StepMode:

@@ -19,7 +19,8 @@ class Step:
     """The result of an advance.
 
     Units:  ``lower`` and ``upper`` bound the times that it closed; ``seconds`` is wall time, including the commit; the
-            changes are consolidated updates; ``state_rows`` is the number of updates in all arrangements.
+            changes are consolidated updates; ``state_rows`` is the number of updates in all arrangements;
+            ``recomputed`` are the views of which it computed anew what they alone have.
     """
 
     lower: int
@@ -29,6 +30,7 @@ class Step:
     changes_out: Mapping[str, int]
     placement: str
     state_rows: int
+    recomputed: tuple[str, ...] = ()
 
 
 @immutable(frozen=True, slots=True)

@@ -27,6 +27,10 @@ class SizesOfInputs:
         self._inputs = inputs
         self._known: dict[tuple[str, tuple[str, ...] | None], int | None] = {}
 
+    def in_frames(self, source: str) -> int | None:
+        """How many rows the DataFrames of a source have."""
+        return self._of_frames(source, lambda frame: int(frame.count()))
+
     def rows(self, source: Source) -> int | None:
         """How many rows were inserted."""
         return self._once(source, None)
@@ -42,14 +46,14 @@ class SizesOfInputs:
         return self._known[at]
 
     def _rows(self, source: Source) -> int | None:
-        in_frames = self._of_frames(source, lambda frame: int(frame.count()))
+        in_frames = self.in_frames(source.name)
         return None if in_frames is None else in_frames + sum(map(len, self._updates(source)))
 
     def _repeats(self, source: Source, columns: tuple[str, ...]) -> int | None:
         fields = [source.schema.field(name) for name in columns]
         if any(pa.types.is_nested(f.type) for f in fields):
             return None  # Arrow does not group by such values
-        most = self._of_frames(source, lambda frame: most_repeated(frame, fields))
+        most = self._of_frames(source.name, lambda frame: most_repeated(frame, fields))
         pieces = [pa.table(dict(zip(u.schema.names, u.rows.columns, strict=True))) for u in self._updates(source)]
         tables = [piece.select(columns).drop_null() for piece in pieces]
         if most is not None and tables:
@@ -60,11 +64,11 @@ class SizesOfInputs:
     def _updates(self, source: Source) -> Any:
         return self._inputs.updates.get(source.name, ())
 
-    def _of_frames(self, source: Source, asked: Callable[[Any], int]) -> int | None:
+    def _of_frames(self, source: str, asked: Callable[[Any], int]) -> int | None:
         """What Spark answers of each DataFrame of a source, added up."""
-        if source.name not in self._inputs.sources:
+        if source not in self._inputs.sources:
             return None
-        frames = [frame for frame, _ in self._inputs.frames.get(source.name, ())]
+        frames = [frame for frame, _ in self._inputs.frames.get(source, ())]
         if any(map(is_dear, frames)):
             return None
         try:

@@ -68,7 +68,8 @@ class Facts:
     """What is known of a plan while it runs: by arrangement what it keeps, by operator what was measured.
 
     ``measured`` gives the sum of all steps, and the last advance alone; ``run`` says which steps those are. ``asked``
-    has, by source, what Spark was last asked for of a DataFrame.
+    has, by source, what Spark was last asked for of a DataFrame; ``refreshed`` how a view is brought up to date, where
+    that is not by the change alone.
     """
 
     rows: Callable[[str], int] | None = None
@@ -77,6 +78,7 @@ class Facts:
     measured: Callable[[str], tuple[Measured, Measured]] | None = None
     run: str = ""
     asked: Mapping[str, str] = field(default_factory=dict)
+    refreshed: Callable[[str], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class ExplainedView:
     """A view: the operator that has its contents, and facts about its plan as a whole.
 
     Shape:  ``errors`` counts the operators with an arrangement of errors for it; with ``by_arrival`` the contents
-            depend on when rows arrive.
+            depend on when rows arrive; ``refresh`` says how steps bring it up to date, if not by the change alone.
     """
 
     name: str
@@ -150,6 +152,7 @@ class ExplainedView:
     exchanges: int
     bound: Bound
     by_arrival: bool
+    refresh: str = ""
 
     @property
     def called(self) -> Called:

@@ -83,7 +83,9 @@ class _Reading:
         exchanges = sum(1 for node in nodes if node.exchange is not None)
         worst = max((bound_of(plan, node) for node in nodes), key=_BOUNDS.index)
         by_arrival = any(node.operation.is_by_arrival for node in nodes)
-        return ExplainedView(name, plan.nodes[contents].identity, len(ports.errors), exchanges, worst, by_arrival)
+        identity, refreshed = plan.nodes[contents].identity, self.facts.refreshed
+        refresh = "" if refreshed is None else refreshed(name)
+        return ExplainedView(name, identity, len(ports.errors), exchanges, worst, by_arrival, refresh)
 
     def operator(self, i: int, view: str | None) -> Operator:
         """One operator."""

@@ -40,6 +40,8 @@ def _view(explained: Explained, view: ExplainedView, *, analyze: bool) -> list[s
     lines.append(f"  {view.exchanges} exchange(s); the cost of a step is bounded by {view.bound} ({view.called})")
     if view.by_arrival:
         lines.append("  depends on when rows come: a view added later starts from the present")
+    if view.refresh:
+        lines.append(f"  refresh: {view.refresh}")
     if analyze:
         lines.append(f"  measured: {explained.run}")
     return lines

@@ -16,6 +16,7 @@ from altneu.errors import HydrationError
 from altneu.linear import BoundLogic, Filter, Project, Step
 from altneu.linear.asked import Cut
 from altneu.operators.arrange.operation import ArrangeOp, FromOp, ReadOp
+from altneu.operators.base import Operation
 from altneu.operators.concat.operation import ConcatOp
 from altneu.operators.linear.operation import LinearOp
 from altneu.plan.physical import PhysicalNode, Plan, Port, scheduled
@@ -40,15 +41,17 @@ class Stored:
 
 @dataclass(frozen=True)
 class Former:
-    """The former contents of a view that is redefined: from ``time`` on they are those of its plan.
+    """The former contents of an arrangement: from ``time`` on they are those of its plan.
 
-    ``present`` is the arrangement that has those already, and its layout, if one has.
+    ``present`` is the arrangement that has those already, and its layout, if one has. What reads the arrangement in
+    this plan is given those of the plan alone, if they have a name: ``fresh``.
     """
 
     arrangement: str
     layout: Layout
     time: int
     present: tuple[str, Layout] | None = None
+    fresh: str | None = None
 
 
 @dataclass
@@ -167,8 +170,9 @@ class _Cutter:
         operation = node.operation
         if self._is_stored(i):
             return self._read_stored(node)
-        if (former := self._former(node)) is not None:
-            return self._redefined(node, former)
+        if isinstance(operation, ArrangeOp) and (former := self._former(node)) is not None:
+            changed = self._redefined(node, former)
+            return changed if former.fresh is None else self._again(node, replace(operation, arrangement=former.fresh))
         moments = self.plan.has_moments(node)  # nothing keeps what was there at a moment: it is made again
         if isinstance(operation, ArrangeOp) and operation.arrangement in self.existing:
             if not moments and not operation.is_released:  # that has nothing: it is passed on again
@@ -189,8 +193,15 @@ class _Cutter:
             return self.add(node, (Port(rows),))
         if (source := self.plan.source_of.get(i)) in self.filled and source is not None:
             raise HydrationError(self._lacking(i, source))
+        changing = self.former.get(operation.reads or "")
+        if changing is not None and (fresh := changing.fresh) is not None:
+            operation = replace(operation, arrangement=fresh)  # type: ignore[type-var]
+        return self._again(node, operation)
+
+    def _again(self, node: PhysicalNode, operation: Operation) -> int:
+        """The node with an operation, over what its inputs are here."""
         ports = [Port(number, port.output) for port in node.inputs if (number := self.made[port.node]) is not None]
-        return self.add(node, tuple(ports))
+        return self.add(replace(node, operation=operation), tuple(ports))
 
     def _lacking(self, i: int, name: str) -> str:
         """The message if the rows of a source are needed and not stored."""
@@ -311,8 +322,8 @@ def hydration_plan(
 
     Shape:  ``existing`` names the arrangements that hold state, ``filled`` the sources that ever had rows; ``called``
             is how ``session.backfill`` is given those that it takes, for the error; ``stored`` where the rows of a
-            source are whose columns change; ``former`` has, by their arrangements, the former contents of views that
-            are redefined.
+            source are whose columns change; ``former`` has, by their names, the former contents of arrangements
+            that change to those of the plan.
 
     Raises:
         HydrationError: a source's rows are needed and not stored.

@@ -7,7 +7,7 @@ their shard (none: they stay where they are), and the stage that wants them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import count
@@ -523,16 +523,38 @@ class Plan:
     def arrangements_of(self, view: str) -> list[str]:
         """Every arrangement that a view needs."""
         ports = self.views[view]
-        needed = set(self.upstream(*(Port(self.arrangements[n]) for n in (ports.contents, *ports.errors))))
+        operations = [self.nodes[i].operation for i in self._needed_by((ports.contents, *ports.errors))]
+        return sorted(o.keeps[0] for o in operations if o.keeps is not None)
+
+    def only(self, arrangements: Collection[str]) -> Plan:
+        """The plan of some arrangements and what they need, with the views all of whose contents and errors they are.
+
+        What keeps nothing and has no reader, because it only shows what passes, is there too.
+        """
+        read = {port.node for node in self.nodes for port in node.inputs}
+        ends = (Port(i) for i, node in enumerate(self.nodes) if i not in read and node.operation.keeps is None)
+        needed = sorted({*self._needed_by(arrangements), *self.upstream(*ends)})
+        numbers = {i: at for at, i in enumerate(needed)}
+
+        def renumbered(port: Port) -> Port:
+            return Port(numbers[port.node], port.output)
+
+        nodes = [replace(self.nodes[i], inputs=tuple(map(renumbered, self.nodes[i].inputs))) for i in needed]
+        views = {n: p for n, p in self.views.items() if {p.contents, *p.errors} <= {*arrangements}}
+        spreads = {renumbered(port): key for port, key in self.spreads.items() if port.node in numbers}
+        cut, schedule = scheduled(nodes, self.scopes)
+        return replace(self, nodes=cut, views=views, spreads=spreads, schedule=schedule)
+
+    def _needed_by(self, arrangements: Iterable[str]) -> set[int]:
+        """The nodes that some arrangements depend on, themselves included."""
+        needed = set(self.upstream(*(Port(self.arrangements[n]) for n in arrangements)))
         while True:  # of a loop all is computed, also what leads to none of its results that is read
             loops = {self.loop_around(self.nodes[i].scope) for i in needed} - {0}
             inside = [Port(i) for i, node in enumerate(self.nodes) if self.loop_around(node.scope) in loops]
             more = {*needed, *self.upstream(*inside)}
             if more == needed:
-                break
+                return needed
             needed = more
-        operations = [self.nodes[i].operation for i in needed]
-        return sorted(o.keeps[0] for o in operations if o.keeps is not None)
 
     def sources_of(self, view: str) -> dict[str, int]:
         """The sources that a view is computed from, and how many times each has."""

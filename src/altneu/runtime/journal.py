@@ -54,6 +54,8 @@ ERROR_COLUMNS = "read"  # that errors show above a source: views of earlier buil
 
 Outputs = Mapping[str, Sequence[Batch | StoredBatch]]
 Own = tuple[int, ...]
+Refresh = Literal["auto", "incremental", "full"]
+"""How a view is brought up to date: by what costs less, by the change, or by computing it anew."""
 
 
 class Journal:
@@ -235,6 +237,7 @@ class Journal:
         stored_again: Mapping[str, str] = MappingProxyType({}),
         whole_errors: Sequence[str] = (),
         retain: int | Literal["all"] | None = None,
+        refresh: Refresh | None = None,
         since: int = 0,
     ) -> None:
         """Commit that a view is maintained from now on, with the states that were filled for it.
@@ -267,6 +270,8 @@ class Journal:
             view["whole_errors"] = [*whole_errors]
         if retain is not None:
             view["retain"] = {"times": retain, "start": since}
+        if refresh is not None and refresh != "auto":
+            view["refresh"] = refresh
         if self.table.durable:
             values = self._session(released=sorted(released)) | {f"view/{name}": view}
             values |= {f"kept/{source}": value for source, value in sources.items() if source not in self.kept}
@@ -422,6 +427,18 @@ class Journal:
         self.views[name] = view
         self.commits += 1
 
+    def refresh(self, name: str, refresh: Refresh) -> None:
+        """Commit how a view is refreshed from now on."""
+        view = self.views[name].copy()
+        if view.pop("refresh", "auto") == refresh:
+            return
+        if refresh != "auto":
+            view["refresh"] = refresh
+        if self.table.durable:
+            self._commit(self.lower, {f"view/{name}": view}, [], {"refreshes": name})
+        self.views[name] = view
+        self.commits += 1
+
     def keep(self, sources: Mapping[str, StoredSource]) -> None:
         """Have the next commit tell which sources are kept, where an earlier altneu did not."""
         for name in sources.keys() - self.kept.keys():
@@ -447,7 +464,7 @@ class Journal:
         """Commit that a view is forgotten, and the state that is not needed by others."""
         others = {a for n, v in self.views.items() if n != name for a in v["arrangements"]} | set(needed)
         own = self.views[name]["arrangements"] if name in self.views else ()
-        mine = {*own, *self._states_of_sources(self._forgotten)} - others
+        mine = {*own, *self.states_of_sources(self._forgotten)} - others
         self._remove(mine, [f"view/{name}"], {"dropped": name})
         self.views.pop(name, None)
 
@@ -462,14 +479,14 @@ class Journal:
         """Commit that the rows of a source, which views still read, are no longer kept for others to come."""
         others = {a for view in self.views.values() for a in view["arrangements"]} | set(needed)
         self._sources_to_describe.discard(name)
-        self._remove({*self._states_of_sources([name])} - others, [f"kept/{name}"], {"no longer kept": name})
+        self._remove({*self.states_of_sources([name])} - others, [f"kept/{name}"], {"no longer kept": name})
         del self.kept[name]
 
     def drop_source(self, name: str, needed: Collection[str]) -> None:
         """Commit that nothing is known of a source any more: the rows that are kept of it go."""
         self._forgotten = {name}
         try:
-            self._remove({*self._states_of_sources([name])} - set(needed), [], {"dropped source": name})
+            self._remove({*self.states_of_sources([name])} - set(needed), [], {"dropped source": name})
         finally:
             self._forgotten = set()
 
@@ -489,7 +506,8 @@ class Journal:
         """The sources of which the next commit tells nothing more."""
         return self._forgotten
 
-    def _states_of_sources(self, sources: Iterable[str]) -> list[str]:
+    def states_of_sources(self, sources: Iterable[str]) -> list[str]:
+        """The states of those of some sources whose rows are kept."""
         return [state for name in sources if name in self.kept for state in _states_of(self.kept[name])]
 
     def _remove(self, arrangements: Collection[str], keys: list[str], info: Mapping[str, object]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from altneu.columnar.immutable import immutable
 from altneu.explain import Measured
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
 from altneu.plan.physical import Plan
@@ -54,6 +55,24 @@ class Counted:
         return Measured(rows_in, rows_out, errors, seconds, 1, self.rounds.get(node, 1))
 
 
+@immutable(frozen=True)
+class Ran:
+    """A plan that was run, and what its nodes did; the arrangements ``given`` were only read."""
+
+    plan: Plan
+    counted: Counted
+    given: Collection[str] = ()
+
+    @property
+    def done(self) -> Counted:
+        """The same without what was only read."""
+        nodes, counts = self.plan.nodes, self.counted.counts
+        read = {n for n in counts if isinstance(o := nodes[n].operation, ArrangeOp) and o.arrangement in self.given}
+        read |= {n for n in counts if isinstance(nodes[n].operation, ReadOp)}
+        done = {n: done for n, done in counts.items() if n not in read and nodes[n].identity}
+        return Counted(done, self.counted.rounds)
+
+
 class Measurements:
     """What each operator of a session did: since the session was opened, and in the last advance.
 
@@ -75,22 +94,27 @@ class Measurements:
         """An advance begins."""
         self._last = []
 
-    def add(self, plan: Plan, counted: Counted) -> None:
-        """A step of the advance has been committed."""
-        self._sum(plan, counted)
-        self._last += ((plan, counted),)
+    def add(self, *ran: Ran) -> None:
+        """A step of the advance has been committed, which ran these plans."""
+        self.steps += 1
+        for one in ran:
+            done = one.done if one.given else one.counted
+            self._sum(one.plan, done)
+            self._last.append((one.plan, done))
+
+    def counted(self, operator: str) -> tuple[int, int]:
+        """The rows that an operator has read, and those that it has made of them."""
+        known = self._total.get(operator)
+        return (0, 0) if known is None else (known[0], known[1])
 
     def fill(self, plan: Plan, counted: Counted, given: Collection[str]) -> None:
         """A view that came late has been computed; what was only read for it did nothing."""
-        operations = {node: plan.nodes[node].operation for node in counted.counts}
-        read = {n for n, o in operations.items() if isinstance(o, ReadOp)}
-        read |= {n for n, o in operations.items() if isinstance(o, ArrangeOp) and o.arrangement in given}
-        done = {node: counts for node, counts in counted.counts.items() if node not in read}
-        if done:
-            self._sum(plan, Counted(done, counted.rounds))
+        done = Ran(plan, counted, given).done
+        if done.counts:
+            self.steps += 1
+            self._sum(plan, done)
 
     def _sum(self, plan: Plan, counted: Counted) -> None:
-        self.steps += 1
         nodes, total, counts, rounds = plan.nodes, self._total, counted.counts, counted.rounds
         for node in counts:
             rows_in, rows_out, errors, seconds = counts[node]

@@ -27,7 +27,8 @@ class Outcome:
     batches of arrangements, ``inspected`` the updates that inspected collections show, by node; ``sent`` are the
     messages to other stages (of a segment: to stages outside it), ``slices`` batches that other tasks have made for an
     arrangement's shard (``runtime/divided.py``), ``passed`` the rows that went from stage to stage
-    inside a segment; ``received`` counts the rows of sources, and ``measured`` the work of each node.
+    inside a segment; ``received`` counts the rows of sources, and ``measured`` the work of each node. Of a step
+    ``recomputed`` are the views that it computed anew.
     """
 
     placement: str = "driver"
@@ -40,6 +41,7 @@ class Outcome:
     slices: dict[StateKey, list[StoredBatch]] = field(default_factory=dict)
     passed: int = 0
     measured: Counted = field(default_factory=Counted)
+    recomputed: tuple[str, ...] = ()
 
     def add(self, more: Outcome) -> None:
         """Add what another shard, stage or task has changed; what is measured in rounds is added by ``add_segment``.

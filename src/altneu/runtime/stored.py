@@ -151,6 +151,7 @@ class StoredView(TypedDict):
     retain: NotRequired[StoredRetain]
     turns: NotRequired[Mapping[str, list[int]]]
     own: NotRequired[StoredOwn]
+    refresh: NotRequired[Literal["incremental", "full"]]
 
 
 class StoredWeight(TypedDict):

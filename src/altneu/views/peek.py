@@ -25,7 +25,7 @@ from altneu.plan import ir
 from altneu.plan.hydrate import hydration_plan, missing
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime.inputs import Inputs
-from altneu.runtime.measured import Measurements
+from altneu.runtime.measured import Measurements, Ran
 from altneu.runtime.state import StateTable
 from altneu.views.contents import Contents
 from altneu.views.lookup import First
@@ -191,7 +191,7 @@ def _computed(
             region = engine.region(since, upper, since, journal.events)
             mode = StepMode(engine.shards, imported, hydrating=True, anew=recompute)
             outcome = engine.executor.step(part, table, Inputs(), region, mode)
-            measured.add(part, outcome.measured)
+            measured.add(Ran(part, outcome.measured))
             journal.take(outcome)
         yield plan, node, since, measured
     finally:
@@ -262,7 +262,7 @@ def _explained_lookup(
     if not analyze:
         return replace(explained_plan(plan, NAME, engine.facts()), notes=notes)
     measured = Measurements()
-    measured.add(plan, computed(plan, answer.found.inputs, time).outcome.measured)
+    measured.add(Ran(plan, computed(plan, answer.found.inputs, time).outcome.measured))
     facts = replace(
         engine.facts(), measured=measured.read(), run=f"once, in {seconds_of(clock.perf_counter() - started)}"
     )

@@ -24,7 +24,7 @@ _FOLLOWING = {
     "delta": TABULAR,
     "iceberg": tuple(word if word != "FROM_VERSION" else "FROM_SNAPSHOT" for word in TABULAR),
 }
-VIEW_OPTIONS = ("STRICT", "JOINS", "CONTENTS", "RETAIN")
+VIEW_OPTIONS = ("STRICT", "JOINS", "CONTENTS", "RETAIN", "REFRESH")
 
 
 def create(p: Any) -> Creation:

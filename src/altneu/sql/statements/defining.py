@@ -297,6 +297,8 @@ class Definer:
             self._index_again(index)
         if new.kind == "MATERIALIZED VIEW" and (retain := options.get("RETAIN")) is not None:
             engine.retain_view(new.name, "all" if isinstance(retain, str) else retain)
+        if new.kind == "MATERIALIZED VIEW" and (refresh := options.get("REFRESH")) is not None:
+            engine.refresh_view(new.name, _lower(refresh))
         self._feeds.insert()
 
     def redefine(self, name: str, collection: Collection, joins: Joins) -> None:
@@ -471,6 +473,7 @@ class Definer:
         options["strict"] = bool(statement.options.get("STRICT", False))
         retain = statement.options.get("RETAIN")
         options["retain"] = retain.lower() if isinstance(retain, str) else retain
+        options["refresh"] = _lower(statement.options.get("REFRESH"))
         self._engine.maintain(name, collection, **options, contents=statement.options.get("CONTENTS", True))
 
     def _indexed(self, defined: Defined) -> Collection:
@@ -699,3 +702,8 @@ def _kind_of(statement: Creation) -> Kind:
             return "FUNCTION"
         case _:
             return "SINK"
+
+
+def _lower(word: Any) -> Any:
+    """A word of an option in lower case."""
+    return word.lower() if isinstance(word, str) else word
