@@ -217,7 +217,7 @@ def mix(word: np.uint64) -> np.uint64:
 def unmixed(h: np.uint64) -> np.uint64:
     """The word that ``mix`` has made a hash of.
 
-    >>> [int(unmixed(mix(np.uint64(word)))) for word in (0, 5, 2**64 - 1)]
+    >>> [int(unmixed(np.uint64(mix(np.uint64(word))))) for word in (0, 5, 2**64 - 1)]
     [0, 5, 18446744073709551615]
     """
     z = (h ^ (h >> np.uint64(31)) ^ (h >> np.uint64(62))) * _UNMIX2
