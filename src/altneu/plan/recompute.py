@@ -58,7 +58,7 @@ class Recomputable:
         former = {name: Former(before(name), layouts[name], time) for name in sorted(self.outputs)}
         for name in sorted(self.arrangements - self.outputs) if history else ():
             if not plan.loop_around(plan.nodes[plan.arrangements[name]].scope):
-                former[name] = Former(before(name), layouts[name], time, f"fresh {name}")
+                former[name] = Former(before(name), layouts[name], time, fresh=f"fresh {name}")
         existing = plan.arrangements.keys() - self.arrangements
         part, given, _ = hydration_plan(plan, ", ".join(self.views), existing, plan.sources.keys(), former=former)
         return replace(part, views={name: plan.views[name] for name in self.views}), given, former

@@ -118,8 +118,8 @@ def _run_whole(step: Run, mode: StepMode, segment: Segment) -> Outcome:
     """
     (stage,) = segment.stages
     inbox = step.messages(stage)
-    if (mode.hydrating or mode.given) and not inbox and not step.due(stage, segment.rounds):
-        return Outcome()  # what a hydration reads is read once, and without one a stage in which nothing is due is idle
+    if not inbox and not step.due(stage, segment.rounds):
+        return Outcome()
     view = ShardView(step.states, 0)
     return _stage_whole(step.plan, stage, view, inbox, step.region_of(segment), mode, partial(_taken, step, 0))
 
