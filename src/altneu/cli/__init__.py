@@ -11,6 +11,7 @@ import click
 from altneu.cli.command import Commands
 from altneu.cli.doctor import doctor
 from altneu.cli.explain import explain
+from altneu.cli.pipelines.command import pipelines
 from altneu.cli.query import query
 from altneu.cli.run import run
 from altneu.cli.serve import serve
@@ -31,5 +32,5 @@ def main() -> None:
     """
 
 
-for command in (run, explain, query, subscribe, serve, status, vacuum, doctor):
+for command in (run, pipelines, explain, query, subscribe, serve, status, vacuum, doctor):
     main.add_command(command)

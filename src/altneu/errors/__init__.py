@@ -11,6 +11,8 @@ AltneuError
 │   ├── NonDeterministicError      rand, uuid, current_timestamp …; names what to use instead
 │   ├── TemporalPredicateError     logical_now() is used other than to bound the times at which a row exists
 │   ├── UpdateTimeError            update_time() is used where it must be a column first; says how to add it
+│   ├── UnknownTableError          a query reads a name that is neither a table nor a view; lists those that exist
+│   ├── PipelineError              a declarative pipeline cannot be run; with the name of Spark's error condition
 │   └── UnboundedCostError         session.maintain(strict=True) found an operator that re-reads everything
 ├── InputError                     refused input; none of it is kept
 │   ├── BeforeFrontierError        the time of an update is closed already
@@ -75,6 +77,14 @@ class UnknownColumnError(PlanError):
         self.name, self.columns = name, [c for c in columns if not c.startswith("#")]
         place = f" (in {where})" if where else ""
         super().__init__(f"no column {name!r}{place}; the columns are: {', '.join(self.columns) or '(none)'}")
+
+
+class UnknownTableError(PlanError):
+    """A name in a query that is neither a table nor a view."""
+
+
+class PipelineError(PlanError):
+    """A declarative pipeline that cannot be run: its files, its spec or what is asked of it."""
 
 
 class TypeMismatchError(PlanError):

@@ -47,7 +47,8 @@ def parquet(
     the same and refuses two rows with the same ``key``. Such a table has several files, into which rows are partitioned
     by key (``buckets``). A run rewrites the buckets that change, and then one pointer file, so that readers that read
     ``sink.files()`` (or ``parquet_files(path)``) see one complete version; the files of the last ``keep`` versions are
-    kept for them.
+    kept for them. With ``keep=0`` the folder has the files of the present version alone, for readers of all of its
+    files, who must not read while it is written.
 
     Cost:   a run rewrites each bucket that changes.
     """

@@ -107,8 +107,8 @@ class ParquetSink(Sink):
         keep: int,
     ) -> None:
         super().__init__(view, mode, key, errors, lease)
-        if buckets < 1 or keep < 1:
-            raise SinkError(f"buckets={buckets} and keep={keep} must be numbers of at least 1")
+        if buckets < 1 or keep < 0:
+            raise SinkError(f"buckets={buckets} must be a number of at least 1, and keep={keep} of at least 0")
         folder = folder_of(path)
         if not isinstance(folder, LocalFolder):
             raise SinkError(
@@ -203,7 +203,8 @@ class ParquetSink(Sink):
                 self._put(name, pa.Table.from_batches([rows.to_batch()]))
                 files[bucket] = name
         old = (*known.old, tuple(replaced)) if replaced else known.old
-        version = Version(after, known.schema, self.mode, self.key, known.buckets, files, old[-self._keep :])
+        old = old[-self._keep :] if self._keep else ()
+        version = Version(after, known.schema, self.mode, self.key, known.buckets, files, old)
         self._folder.sync()
         self._folder.put(TABLE, version.to_bytes())
         self._folder.sync()

@@ -11,7 +11,7 @@ from sqlglot import exp
 from altneu.collections.collection import Collection
 from altneu.collections.functions import Udf
 from altneu.collections.grouping import check_names
-from altneu.errors import PlanError, SchemaError
+from altneu.errors import PlanError, SchemaError, UnknownTableError
 from altneu.expressions import parse
 from altneu.plan import ir
 from altneu.sql.binder import Binder, projected
@@ -127,7 +127,7 @@ def tables_of(catalog: Mapping[str, Collection]) -> Callable[[exp.Table], Relati
         if name.lower() not in names:
             close = difflib.get_close_matches(name.lower(), names, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
-            raise PlanError(
+            raise UnknownTableError(
                 f"no table or view {name!r} ({place_of(table)}){meant} There are: {', '.join(names) or '(none)'}"
             )
         collection = catalog[names[name.lower()]]

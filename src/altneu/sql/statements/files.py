@@ -96,9 +96,21 @@ def _orc(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.T
 def _json(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.Table:
     import pyarrow.json
 
-    known: Any = {} if schema is None else {"explicit_schema": schema}
-    options = pyarrow.json.ParseOptions(**known, unexpected_field_behavior="ignore" if known else "infer")
-    return _together(paths, lambda path: pyarrow.json.read_json(path, parse_options=options))
+    if schema is None:
+        return _together(paths, pyarrow.json.read_json)
+    dates = [f for f in schema if pa.types.is_date(f.type)]  # which are texts in JSON, and days to pyarrow's reader
+    read = pa.schema([f.with_type(pa.string()) if f in dates else f for f in schema])
+    options = pyarrow.json.ParseOptions(explicit_schema=read, unexpected_field_behavior="ignore")
+
+    def rows(path: str) -> pa.Table:
+        table = pyarrow.json.read_json(path, parse_options=options)
+        for f in dates:
+            if f.name in table.column_names:
+                at = table.column_names.index(f.name)
+                table = table.set_column(at, f, table.column(at).cast(f.type))
+        return table
+
+    return _together(paths, rows)
 
 
 def _text(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.Table:

@@ -1,0 +1,93 @@
+"""The sinks of a pipeline: targets outside of it, to which flows append."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from altneu.cli.pipelines.elements import Dataset
+from altneu.cli.pipelines.errors import unsupported
+from altneu.cli.written import write_csv, write_file, write_text
+from altneu.errors import PipelineError
+from altneu.errors.extras import require
+
+_FILES = ("csv", "json", "parquet")
+_FORMATS = (*_FILES, "delta", "console")
+_KNOWN = {"csv": ("path", "checkpointlocation", "header"), "console": ("checkpointlocation",)}
+
+
+def check_sink(sink: Dataset) -> None:
+    """Refuse a sink that altneu does not write to.
+
+    Raises:
+        PipelineError: naming the format or the option.
+    """
+    form = (sink.format or "").lower()
+    if form not in _FORMATS:
+        raise unsupported(
+            f"sink {sink.name!r} of format {sink.format!r}", f"there are: {', '.join(_FORMATS)}", sink.place
+        )
+    known = _KNOWN.get(form, ("path", "checkpointlocation"))
+    unknown = [name for name in sink.options if name.lower() not in known]
+    if unknown:
+        raise unsupported(
+            f"option {unknown[0]!r} of sink {sink.name!r}", f"of {form} there are: {', '.join(known)}", sink.place
+        )
+    if form != "console" and "path" not in _options(sink):
+        raise PipelineError(f"sink {sink.name!r} needs the option path ({sink.place})")
+    _path(sink)
+
+
+def _options(sink: Dataset) -> dict[str, str]:
+    return {name.lower(): value for name, value in sink.options.items()}
+
+
+def _path(sink: Dataset) -> Path:
+    given = _options(sink).get("path", "")
+    parts = urlsplit(given)
+    if parts.scheme not in ("", "file"):
+        raise unsupported(f"path {given!r} of sink {sink.name!r}", "altneu writes to a local disk", sink.place)
+    return Path(unquote(parts.path) if parts.scheme else given).absolute()
+
+
+def write(sink: Dataset, flow: str, rows: pa.Table, part: int, say: Callable[[str], None]) -> None:
+    """Append what a run of a flow has for a sink, before the run is committed.
+
+    A run that is stopped in between is done again, with the same ``part``: a file of that name is replaced, and Delta
+    knows from its application transaction that it has the rows.
+    """
+    form = (sink.format or "").lower()
+    if form == "console":
+        text = io.StringIO()
+        write_csv(rows, text)
+        say(f"{sink.name} ({flow}):\n{text.getvalue()}")
+        return
+    path = _path(sink)
+    if form == "delta":
+        _delta(path, flow, rows, part)
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    target = path / f"part-{part:019d}-{flow}.{form}"
+    if form == "csv" and _options(sink).get("header", "false").lower() != "true":
+        text = io.StringIO()
+        write_csv(rows, text)
+        write_text(text.getvalue().partition("\n")[2], target)
+        return
+    write_file(rows, form, target)
+
+
+def _delta(path: Path, flow: str, rows: pa.Table, part: int) -> None:
+    require("delta", "a sink of format delta")
+    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+    application = f"altneu pipelines {flow}"
+    if DeltaTable.is_deltatable(str(path)):
+        done = DeltaTable(str(path)).transaction_version(application)
+        if done is not None and done >= part:
+            return
+    mark = CommitProperties(app_transactions=[Transaction(application, part)])
+    write_deltalake(str(path), rows, mode="append", commit_properties=mark)

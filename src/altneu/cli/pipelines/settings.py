@@ -1,0 +1,52 @@
+"""Settings of Spark's that a pipeline names: which say nothing about answers, and which altneu has for good."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from altneu.cli.pipelines.errors import unsupported
+
+_FIXED = {  # what altneu is like, whatever the settings
+    "spark.sql.ansi.enabled": ("true",),
+    "spark.sql.session.timezone": ("utc", "etc/utc", "gmt", "+00:00", "z"),
+    "spark.sql.casesensitive": ("false",),
+    "spark.sql.sources.default": ("parquet",),
+    "pipelines.incompatibleviewcheck.enabled": ("true",),
+}
+_WITHOUT_EFFECT = (  # where and how Spark computes, which is not how altneu does
+    "spark.app.", "spark.master", "spark.remote", "spark.driver.", "spark.executor.", "spark.cores.",
+    "spark.default.parallelism", "spark.dynamicallocation.", "spark.shuffle.", "spark.memory.", "spark.network.",
+    "spark.rpc.", "spark.scheduler.", "spark.locality.", "spark.task.", "spark.speculation", "spark.ui.",
+    "spark.eventlog.", "spark.history.", "spark.log.", "spark.local.", "spark.kubernetes.", "spark.yarn.",
+    "spark.sql.shuffle.", "spark.sql.adaptive.", "spark.sql.autobroadcastjointhreshold", "spark.sql.broadcasttimeout",
+    "spark.sql.files.maxpartitionbytes", "spark.sql.files.opencostinbytes", "spark.sql.connect.",
+    "spark.sql.execution.arrow.", "spark.sql.inmemorycolumnarstorage.", "spark.sql.codegen.", "spark.sql.cbo.",
+    "spark.sql.statistics.", "spark.sql.ui.", "spark.sql.streaming.metricsenabled", "spark.sql.warehouse.dir",
+    "spark.sql.catalogimplementation", "spark.jars", "spark.submit.", "spark.plugins", "spark.metrics.",
+)  # fmt: skip
+_OWN = "spark."
+
+
+def check_settings(settings: Mapping[str, str], of: str, place: object = None) -> None:
+    """Refuse settings of Spark's that would change an answer here.
+
+    A name that does not begin with ``spark.`` is a program's own, which it reads by ``spark.conf.get``.
+
+    Raises:
+        PipelineError: naming the setting and what altneu has.
+
+    >>> check_settings({"spark.sql.shuffle.partitions": "8", "shop.start": "2026-01-01"}, "the spec")
+    """
+    for name, value in settings.items():
+        lowered = name.lower()
+        if lowered in _FIXED:
+            if str(value).lower() not in _FIXED[lowered]:
+                raise unsupported(
+                    f"{name} = {value!r} in {of}",
+                    f"altneu has {_FIXED[lowered][0]!r}: leave it out, or set that",
+                    place,
+                )
+        elif lowered.startswith((_OWN, "pipelines.")) and not lowered.startswith(_WITHOUT_EFFECT):
+            raise unsupported(
+                f"the setting {name} in {of}", "altneu does not know what it changes in an answer: leave it out", place
+            )
