@@ -246,6 +246,39 @@ def test_a_view_of_the_program_is_replaced_with_what_statements_define_over_it(t
         assert rows(session, "TABLE both") == [("c", 9, 8)]
 
 
+AS_OF = (
+    "SELECT * FROM total",
+    "SELECT total FROM total WHERE item = 'tea'",
+    "SELECT sum(total) AS s, count(*) AS n FROM total",
+    "SELECT item, total, n FROM total CROSS JOIN items",
+    "SELECT t.item, price, total FROM total t JOIN orders o ON t.item = o.item",
+)
+
+
+def test_queries_of_earlier_times_see_what_a_replaced_view_had_then(tmp_path):
+    def asked(session, time):
+        return [sorted(rows(session, f"{text} AS OF {time}"), key=str) for text in AS_OF]
+
+    with an.Session(path=tmp_path / "state", retain="all") as session:
+        session.sql("CREATE TABLE orders (item STRING, price BIGINT)")
+        session.sql("CREATE MATERIALIZED VIEW total AS SELECT item, sum(price) AS total FROM orders GROUP BY item")
+        session.sql("CREATE MATERIALIZED VIEW items AS SELECT count(*) AS n FROM total WHERE total > 4")
+        session.sql("INSERT INTO orders VALUES ('tea', 3), ('tea', 4), ('jam', 5)")
+        session.sql("INSERT INTO orders VALUES ('oil', 1)")
+        before = [asked(session, time) for time in range(session.lower)]
+        for made in ("max(price)", "min(price)"):
+            session.sql(
+                f"CREATE OR REPLACE MATERIALIZED VIEW total AS SELECT item, {made} AS total FROM orders GROUP BY item"
+            )
+            assert [asked(session, time) for time in range(len(before))] == before
+            now = session.lower - 1
+            assert asked(session, now)[0] == sorted(session.sql("SELECT * FROM total").to_pylist(), key=str)
+            before = [asked(session, time) for time in range(session.lower)]
+    with an.Session(path=tmp_path / "state", retain="all") as session:
+        assert [asked(session, time) for time in range(len(before))] == before
+        assert before[0][0] != before[-1][0]
+
+
 def test_a_program_does_not_replace_what_a_statement_created(session):
     table = session.collections["orders"]
     with pytest.raises(StatementError, match="'totals' is a MATERIALIZED VIEW that a statement created; CREATE OR"):

@@ -11,12 +11,13 @@ from typing import Any
 from altneu.collections.collection import Collection
 from altneu.engine.recent import Recent
 from altneu.errors import PlanError, StorePlanError
-from altneu.linear import Function
+from altneu.linear import BoundLogic, Function
 from altneu.operators.lowering import arrangement_id
 from altneu.operators.source.lowering import commands_name
 from altneu.order import Lattice
 from altneu.plan import ir
 from altneu.plan.functions import aliases, changes, checked, functions_of, with_functions
+from altneu.plan.hydrate import Stored as StoredRows
 from altneu.plan.lower import Own, arrangement_name, lower
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.plan.rewrite import (
@@ -168,6 +169,21 @@ class Catalogue:
         stored = [view["own"] for view in self._journal.views.values() if "own" in view]
         since = {arrangement_id(own["origin"], tuple(own["key"])): own["since"] for own in stored}
         return max((since.get(name, 0) for name in arrangements), default=0) if since else 0
+
+    def before_redefined(self, node: ir.Node, time: int) -> tuple[ir.Node, dict[str, StoredRows]]:
+        """A plan in which views that were redefined after a time are sources, and where the rows of these are.
+
+        What such a view is made of now says nothing of what it was.
+        """
+        since = {name: view["own"]["since"] for name, view in self._journal.views.items() if "own" in view}
+        instead, found = dict[str, ir.Node](), dict[str, StoredRows]()
+        for name in [n for n, when in since.items() if time < when and n in self.nodes]:
+            ports, source = self.plan.views[name], f"view {name}"
+            instead[self.collections[name].node.fingerprint] = ir.Source(source, ports.schema)
+            found[source] = StoredRows(source, ports.contents, self.plan.layouts[ports.contents], BoundLogic(()))
+        if not instead or instead.keys().isdisjoint(below.fingerprint for below in ir.walk(node)):
+            return node, {}
+        return replaced(node, instead), found
 
     def _errors_show_all(self, nodes: Mapping[str, ir.Node]) -> frozenset[str]:
         """The linear nodes of views that earlier builds stored: their errors show all columns that a row came with.

@@ -232,9 +232,10 @@ def _fill(
 ) -> None:
     """Compute what does not exist yet, from the rows of the source as they are stored."""
     journal = engine.journal
-    if [name for name in missing(plan, existing) if stored is None or name != stored.waiting]:
+    known = () if stored is None else (stored,)
+    if [name for name in missing(plan, existing) if all(name != one.waiting for one in known)]:
         called = engine.catalogue.called(source)
-        part, imported, anew = hydration_plan(plan, source.name, existing, journal.filled, called, stored, former)
+        part, imported, anew = hydration_plan(plan, source.name, existing, journal.filled, called, known, former)
         region = engine.region(journal.since, journal.lower, journal.since, journal.events)
         mode = StepMode(engine.shards, imported, hydrating=True, anew=anew)
         with engine.past.watch(f"changing the columns of {source.name}"):

@@ -7,7 +7,7 @@ kept only where nothing was kept before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -61,7 +61,7 @@ class _Cutter:
     filled: Collection[str]
     called: Mapping[str, str]
     view: str
-    stored: Stored | None = None
+    stored: Sequence[Stored] = ()
     former: Mapping[str, Former] = field(default_factory=dict)
     nodes: list[PhysicalNode] = field(default_factory=list)
     made: dict[int, int | None] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class _Cutter:
             inside = self.loops[loop]
             return [p.node for j in inside for p in self.plan.nodes[j].inputs if p.node not in inside]
         former = self._former(node)
-        if self._is_stored(i) or (former is not None and former.present is not None):
+        if self._stored_as(i) is not None or (former is not None and former.present is not None):
             return []
         if not self.plan.has_moments(node) and (
             self._is_readable(node) or i in self.readers or self.wider(i) is not None
@@ -114,19 +114,20 @@ class _Cutter:
             return []
         return [p.node for p in node.inputs]
 
-    def _is_stored(self, i: int) -> bool:
-        """Whether its rows are those of an arrangement with earlier columns."""
-        if self.stored is None:
-            return False
-        keeps = self.plan.nodes[i].operation.keeps
-        if self.stored.into is not None:
-            return keeps is not None and keeps[0] == self.stored.into
-        return self.plan.source_of.get(i) == self.stored.source
+    def _stored_as(self, i: int) -> Stored | None:
+        """Where its rows are, if an arrangement has them in an earlier form."""
+        for stored in self.stored:
+            keeps = self.plan.nodes[i].operation.keeps
+            if stored.into is not None:
+                found = keeps is not None and keeps[0] == stored.into
+            else:
+                found = self.plan.source_of.get(i) == stored.source
+            if found:
+                return stored
+        return None
 
-    def _read_stored(self, node: PhysicalNode) -> int:
-        """Read the arrangement with earlier columns, and make the present ones."""
-        stored = self.stored
-        assert stored is not None
+    def _read_stored(self, node: PhysicalNode, stored: Stored) -> int:
+        """Read the arrangement of an earlier form, and make the present one."""
         scope, schema = node.scope, stored.layout.schema
         read = self.add(PhysicalNode(ReadOp(stored.arrangement), (), 0, schema, label="read earlier", scope=scope), ())
         made = PhysicalNode(LinearOp(stored.logic), (), 0, node.schema, label="earlier rows", scope=scope)
@@ -168,8 +169,8 @@ class _Cutter:
     def _make(self, i: int) -> int | None:
         node = self.plan.nodes[i]
         operation = node.operation
-        if self._is_stored(i):
-            return self._read_stored(node)
+        if (stored := self._stored_as(i)) is not None:
+            return self._read_stored(node, stored)
         if isinstance(operation, ArrangeOp) and (former := self._former(node)) is not None:
             changed = self._redefined(node, former)
             return changed if former.fresh is None else self._again(node, replace(operation, arrangement=former.fresh))
@@ -315,22 +316,22 @@ def hydration_plan(
     existing: Collection[str],
     filled: Collection[str],
     called: Mapping[str, str] = MappingProxyType({}),
-    stored: Stored | None = None,
+    stored: Sequence[Stored] = (),
     former: Mapping[str, Former] = MappingProxyType({}),
 ) -> tuple[Plan, frozenset[str], frozenset[str]]:
     """The plan that fills what does not exist yet, the arrangements it is given, and those that it computes again.
 
     Shape:  ``existing`` names the arrangements that hold state, ``filled`` the sources that ever had rows; ``called``
-            is how ``session.backfill`` is given those that it takes, for the error; ``stored`` where the rows of a
-            source are whose columns change; ``former`` has, by their names, the former contents of arrangements
-            that change to those of the plan.
+            is how ``session.backfill`` is given those that it takes, for the error; ``stored`` where the rows of
+            sources are that have other columns now, or are views as they were; ``former`` has, by their names, the
+            former contents of arrangements that change to those of the plan.
 
     Raises:
         HydrationError: a source's rows are needed and not stored.
     """
     cutter = _Cutter(plan, existing, filled, called, view, stored, former)
     for name, i in plan.arrangements.items():
-        if name not in existing and (stored is None or name != stored.waiting):
+        if name not in existing and all(name != one.waiting for one in stored):
             cutter.need(i)
     layouts = {
         n: o.layout
@@ -339,8 +340,7 @@ def hydration_plan(
     }
     layouts |= {one.arrangement: one.layout for one in former.values()}
     layouts |= dict(one.present for one in former.values() if one.present is not None)
-    if stored is not None:
-        layouts[stored.arrangement] = stored.layout
+    layouts |= {one.arrangement: one.layout for one in stored}
     nodes, schedule = scheduled(cutter.nodes, plan.scopes)
     hydration = Plan(plan.lattice, nodes, read_layouts=layouts, scopes=plan.scopes, schedule=schedule)
     return hydration, frozenset(cutter.given), frozenset(cutter.anew)

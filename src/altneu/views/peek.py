@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ from altneu.expressions.expr import Literal
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.base import StepMode
 from altneu.plan import ir
-from altneu.plan.hydrate import hydration_plan, missing
+from altneu.plan.hydrate import Stored, hydration_plan, missing
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.measured import Measurements, Ran
@@ -164,7 +165,10 @@ def _computed(
     retain and the session does not, it is computed from the contents of the views that it reads.
     """
     journal, table, measured = engine.journal, engine.table, Measurements()
-    unread = sorted({n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*engine.sources})
+    collection, past = _as_of_then(engine, collection, at)
+    unread = sorted(
+        {n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*engine.sources} - past.keys()
+    )
     if unread:
         called = engine.catalogue.called(collection.node) if unread[0] in journal.filled else {}
         again = (
@@ -174,7 +178,7 @@ def _computed(
             f"{again}declare it with KEEP: no view reads source {unread[0]!r}, so its rows are not stored"
         )
     is_earlier = _is_before(at, journal.since)
-    plan, node = planned(engine, collection, upon_views=is_earlier)
+    plan, node = planned(engine, collection, upon_views=is_earlier, past=past)
     _refuse_times_of_now(plan, journal.existing())
     layouts, mark, upper = table.layouts, table.mark(), max(engine.lower, 1)
     try:
@@ -184,7 +188,7 @@ def _computed(
             since = engine.since_of_arrangements((plan.views[NAME].contents, *plan.views[NAME].errors))
         else:
             part, imported, recompute = hydration_plan(
-                plan, NAME, existing, journal.filled, engine.catalogue.called(node)
+                plan, NAME, existing, journal.filled, engine.catalogue.called(node), [*past.values()]
             )
             if is_earlier:
                 since = engine.since_of_arrangements({*imported, *part.read_layouts})
@@ -291,10 +295,26 @@ def _is_before(at: Time, since: int) -> bool:
     return isinstance(first, Integral) and int(first) < since
 
 
-def planned(engine: Engine, collection: Collection, *, upon_views: bool = False) -> tuple[Plan, ir.Node]:
+def _as_of_then(engine: Engine, collection: Collection, at: Time) -> tuple[Collection, dict[str, Stored]]:
+    """A collection over what redefined views had at a time, by the names of the sources that stand for these."""
+    first = at[0] if isinstance(at, tuple) and at else at
+    if not isinstance(first, Integral):
+        return collection, {}
+    node, stored = engine.catalogue.before_redefined(collection.node, int(first))
+    return (Collection(node), stored) if stored else (collection, {})
+
+
+def planned(
+    engine: Engine,
+    collection: Collection,
+    *,
+    upon_views: bool = False,
+    past: Mapping[str, Stored] = MappingProxyType({}),
+) -> tuple[Plan, ir.Node]:
     """The plan of all views together with a collection, and the collection's own plan.
 
     It is the rewritten plan if it can be; with ``upon_views`` rather the written one, over the views that it reads.
+    ``past`` has the sources that stand for views as they were.
 
     Raises:
         HydrationError: it needs rows that no state has.
@@ -309,7 +329,8 @@ def planned(engine: Engine, collection: Collection, *, upon_views: bool = False)
     for last, node in zip((*[False] * (len(nodes) - 1), True), nodes, strict=True):
         plan = catalogue.lowered(engine.shards, more={NAME: node})
         try:
-            hydration_plan(plan, NAME, journal.existing(), journal.filled, catalogue.called(node))
+            called = catalogue.called(node)
+            hydration_plan(plan, NAME, journal.existing(), journal.filled, called, [*past.values()])
             break
         except HydrationError:
             if last:
