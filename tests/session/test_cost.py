@@ -300,6 +300,7 @@ READS_LITTLE_OF_THE_PARTITION = [
     f"first_value(v) {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)",
     f"last_value(v) {FRAME} 3 PRECEDING AND UNBOUNDED FOLLOWING)",
     *(f"{f}(v) IGNORE NULLS {{over}} ORDER BY id)" for f in ("lag", "lead", "last_value")),
+    "counter_diff(v) {over} ORDER BY id)",
     f"first_value(v) IGNORE NULLS {FRAME} 3 PRECEDING AND 2 FOLLOWING)",
     f"first_value(v) IGNORE NULLS {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)",
     *(f"nth_value(v, 2){how} {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)" for how in ("", " IGNORE NULLS")),
