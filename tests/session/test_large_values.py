@@ -186,6 +186,7 @@ GROWING = {
     "named_arrays_zip": "size(arrays_zip(split(s, ''), split(s, '')))",
     "format_string": "length(format_string('%s%s', s, s))",
     "to_json": "length(to_json(struct(s)))",
+    "to_csv": "length(to_csv(named_struct('s', s)))",
     "cast": "length(string(split(s, '')))",
     "aggregate": "length(aggregate(split(s, ''), s, (x, y) -> x || y))",
 }
