@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import altneu as an
 from altneu.columnar.rows import Rows
+from altneu.errors import DiffOverflowError
 from altneu.expressions import parse
 from altneu.linear import BoundLogic, Filter
 from altneu.operators.join import few, pairs
@@ -174,3 +176,21 @@ def test_columns_of_few_matches_are_those_of_many(logic, kind, monkeypatch):
                 with pytest.raises(TooManyMatches):
                     join_few(*sides, OF_WORDS, logic, 0)
     assert answered > 20
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+@pytest.mark.parametrize("other", [-1, 2, 3])
+def test_the_least_diff_of_all_is_multiplied_exactly_or_not_at_all(first, other):
+    """-2^63 has no absolute value in 64 bits, so that asking for one says that it is small."""
+    a, b = an.source("a", "k int, x int"), an.source("b", "k int, y int")
+    given = {"a": ((1, 2), [-(2**62)] * 2), "b": ((1, 5), [other])}  # the diffs of a are added up
+    with an.Session() as session:
+        session.maintain("v", a.join(b, on="k"))
+        for name in (first, "ab".replace(first, "")):
+            row, diffs = given[name]
+            for diff in diffs:
+                session.insert(name, [row], diff=diff)
+            if name == first:
+                session.advance()
+        with pytest.raises(DiffOverflowError):
+            session.advance()

@@ -85,3 +85,12 @@ def test_a_product_beyond_64_bits_is_seen():
     actual = np.array([0]), np.array([1]), np.array([1]), np.array([0])
     _, fits = sweep(actual, history, history, np.zeros(5, np.int64), 10)
     assert not fits
+
+
+def test_a_count_beyond_64_bits_is_seen():
+    """Three times 2^62 of a value, and then one to meet it: each product fits, and the count does not."""
+    often = np.array([0, 0, 0]), np.array([0, 1, 2]), np.array([2**62] * 3)
+    once = np.array([0]), np.array([2]), np.array([1])
+    actual = np.array([0]), np.array([3]), np.array([1]), np.array([0])
+    _, fits = sweep(actual, often, once, np.zeros(5, np.int64), 10)
+    assert not fits

@@ -309,3 +309,60 @@ def test_a_row_that_fails_stops_the_table(shop):
     shop.write("fails.sql", "CREATE MATERIALIZED VIEW fails AS SELECT 1 / (price - 99) AS x FROM orders")
     Pipeline(str(shop.spec)).run()
     assert len(shop.table("fails")) == 5
+
+
+FAILS = """
+CREATE STREAMING TABLE fails AS SELECT id, 1 / (price - {wrong}) AS x FROM STREAM raw;
+CREATE STREAMING TABLE after AS SELECT id FROM STREAM raw;
+CREATE MATERIALIZED VIEW twice AS SELECT 2 * id AS id FROM orders;
+"""
+
+
+def test_a_row_that_fails_stops_the_flow_and_no_other(shop):
+    shop.write("fails.sql", FAILS.format(wrong=9))
+    with pytest.raises(AltneuError, match=r"flow fails(.|\n)*DIVIDE_BY_ZERO"):
+        Pipeline(str(shop.spec)).run()
+    assert len(shop.table("after")) == len(shop.table("twice")) == 5
+    shop.write("fails.sql", FAILS.format(wrong=99))
+    report = Pipeline(str(shop.spec)).run()
+    assert report.changed["fails"] == 5
+    assert not report.changed["after"]
+
+
+def test_names_that_there_are_are_those_that_one_writes(shop):
+    shop.write("fails.sql", "CREATE MATERIALIZED VIEW fails AS SELECT * FROM ordres")
+    with pytest.raises(PipelineError, match="did you mean orders") as told:
+        Pipeline(str(shop.spec))
+    assert "#" not in str(told.value)
+
+
+TEXTS = """
+from pyspark import pipelines as dp
+
+@dp.materialized_view
+def a_table():
+    return spark.range(1)
+
+for form in ("json", "csv"):
+    dp.create_sink(form, form, {{"path": "{out}/" + form}})
+
+    @dp.append_flow(target=form, name="to_" + form)
+    def flow():
+        return spark.readStream.schema("s STRING, d DECIMAL(4, 2), t TIME, at TIMESTAMP").json("{out}/in")
+"""
+
+
+def test_sinks_have_the_texts_that_spark_writes(tmp_path):
+    project = Project(tmp_path)
+    project.put("in/1.json", [{"s": 'a"b', "d": 1.5, "t": "9:00", "at": "2026-01-01 10:00:00"}, {"s": ""}])
+    project.write("texts.py", TEXTS.format(out=project.data))
+    Pipeline(str(project.spec)).run()
+    texts = {
+        form: sorted(file.read_text().splitlines())
+        for form in ("json", "csv")
+        for file in (project.data / form).glob("part-*")
+    }
+    assert texts == {
+        "json": [r'{"s":""}', r'{"s":"a\"b","d":1.50,"t":"09:00:00","at":"2026-01-01T10:00:00.000Z"}'],
+        "csv": [r'"",,,', r'"a\"b",1.50,09:00:00,2026-01-01T10:00:00.000Z'],
+    }

@@ -53,6 +53,51 @@ def test_files_of_every_format(session, tmp_path, form, columns):
     assert rows(session, "SHOW SOURCES") == [("s", f"FILE {tmp_path}/in {form.upper()}", "none", "yes", "ready")]
 
 
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_times_in_texts_are_read_as_casts_read_them(session, tmp_path, form):
+    texts = [
+        ("2024-01-31", "2024-01-31 10:00:00", "10:00:00.5", "2024-01-31 10:00:00"),
+        ("2024-1-31", "2024-01-31T12:00:00+02:00", "9:05", "2024-01-31T10:00:00.25"),
+        ("", "2024-01-31", "", ""),
+    ]
+    names = "dtcn"
+    (tmp_path / "in").write_text(
+        "".join(
+            ",".join(row) + "\n"
+            if form == "csv"
+            else json.dumps({n: text or None for n, text in zip(names, row, strict=True)}) + "\n"
+            for row in texts
+        )
+    )
+    columns = "d DATE, t TIMESTAMP, c TIME, n TIMESTAMP_NTZ"
+    session.sql(f"CREATE SOURCE s ({columns}) FROM FILE '{tmp_path}/in' FORMAT {form.upper()} KEEP")
+    shown = rows(session, "SELECT string(d), string(t), string(c), string(n) FROM s")
+    assert sorted(shown, key=str) == sorted(
+        [
+            ("2024-01-31", "2024-01-31 10:00:00", "10:00:00.5", "2024-01-31 10:00:00"),
+            ("2024-01-31", "2024-01-31 10:00:00", "09:05:00", "2024-01-31 10:00:00.25"),
+            (None, "2024-01-31 00:00:00", None, None),
+        ],
+        key=str,
+    )
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_text_that_is_no_time_is_told_with_its_row_and_column(session, tmp_path, form):
+    (tmp_path / "in").write_text("10:00\n25:00\n" if form == "csv" else '{"c": "10:00"}\n{"c": "25:00"}\n')
+    with pytest.raises(StatementError, match=r"row 2, column 'c': The value '25:00' .* cannot be cast"):
+        session.sql(f"CREATE SOURCE s (c TIME) FROM FILE '{tmp_path}/in' FORMAT {form.upper()} KEEP")
+
+
+def test_binary_in_json_is_base64_as_in_spark(session, tmp_path):
+    (tmp_path / "in").write_text('{"b": "aGk="}\n{}\n')
+    session.sql(f"CREATE SOURCE s (b BINARY) FROM FILE '{tmp_path}/in' FORMAT JSON KEEP")
+    assert sorted(rows(session, "SELECT b FROM s"), key=str) == [(None,), (b"hi",)]
+    (tmp_path / "other").write_text('{"b": "hi!"}\n')
+    with pytest.raises(StatementError, match="cannot be read"):
+        session.sql(f"CREATE SOURCE o (b BINARY) FROM FILE '{tmp_path}/other' FORMAT JSON KEEP")
+
+
 def test_several_files_by_a_pattern_and_lines_of_text(session, tmp_path):
     for name in "abc":
         (tmp_path / f"{name}.log").write_text(f"{name}1\n{name}2\n")

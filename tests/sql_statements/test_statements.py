@@ -199,6 +199,16 @@ def test_what_no_view_keeps_cannot_be_queried(session):
 # views ----------------------------------------------------------------------------------------------------------------
 
 
+def test_spans_of_time_in_statements(session):
+    """WINDOW is a word of the grammar, and ``window(`` of a GROUP BY a function, in statements as in queries."""
+    session.sql("CREATE TABLE seen (at TIMESTAMP)")
+    session.sql("INSERT INTO seen VALUES (TIMESTAMP'2024-01-01 00:01'), (TIMESTAMP'2024-01-01 00:12')")
+    session.sql("CREATE MATERIALIZED VIEW spans AS SELECT count(*) AS n FROM seen GROUP BY window(at, '10 minutes')")
+    assert rows(session, "SELECT * FROM spans") == [(1,), (1,)]
+    assert rows(session, "SELECT count(*) AS n FROM seen GROUP BY window(at, '1 hour')") == [(2,)]
+    assert rows(session, "SELECT sum(1) OVER w AS n FROM seen WINDOW w AS (PARTITION BY 1)") == [(2,), (2,)]
+
+
 def test_views_upon_views(orders):
     orders.sql("CREATE VIEW dear (thing, costs) AS SELECT * FROM totals WHERE total > 5")
     orders.sql("CREATE MATERIALIZED VIEW Dearest AS SELECT max(costs) AS most FROM DEAR")

@@ -38,12 +38,15 @@ class SparkQueries(SparkExpressions):
     class Parser(_Base):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
         """The parser of expressions, for whole queries."""
 
-        def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
-            """As sqlglot, but the ``window(`` of a GROUP BY is a function; a WINDOW clause has a name there."""
+        def _parse(self, parse_method: Any, raw_tokens: list[Token], sql: str | None = None) -> list[Any]:
+            """As sqlglot, but the ``window(`` of a GROUP BY is a function; a WINDOW clause has a name there.
+
+            Queries and statements are both parsed by this.
+            """
             for token, following in pairwise(raw_tokens):
                 if token.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
                     token.token_type = TokenType.VAR
-            trees: list[exp.Expr | None] = super().parse(raw_tokens, sql)
+            trees: list[Any] = super()._parse(parse_method, raw_tokens, sql)
             return trees
 
         def _parse_with(self, skip_with_token: bool = False) -> exp.With | None:

@@ -125,10 +125,11 @@ def tables_of(catalog: Mapping[str, Collection]) -> Callable[[exp.Table], Relati
         parts = [part.name for part in table.parts]
         name = full_name(parts)
         if name.lower() not in names:
-            close = difflib.get_close_matches(name.lower(), names, 1)
+            shown = [one for one in names if not one.startswith("#")]  # the others are no names that one writes
+            close = difflib.get_close_matches(name.lower(), shown, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
             raise UnknownTableError(
-                f"no table or view {name!r} ({place_of(table)}){meant} There are: {', '.join(names) or '(none)'}"
+                f"no table or view {name!r} ({place_of(table)}){meant} There are: {', '.join(shown) or '(none)'}"
             )
         collection = catalog[names[name.lower()]]
         path = path_of(parts)

@@ -12,8 +12,10 @@ import pyarrow as pa
 from altneu.cli.pipelines.elements import Dataset
 from altneu.cli.pipelines.errors import unsupported
 from altneu.cli.written import write_csv, write_file, write_text
+from altneu.collections.collection import source as declare
 from altneu.errors import PipelineError
 from altneu.errors.extras import require
+from altneu.session import Session
 
 _FILES = ("csv", "json", "parquet")
 _FORMATS = (*_FILES, "delta", "console")
@@ -72,12 +74,24 @@ def write(sink: Dataset, flow: str, rows: pa.Table, part: int, say: Callable[[st
         return
     path.mkdir(parents=True, exist_ok=True)
     target = path / f"part-{part:019d}-{flow}.{form}"
-    if form == "csv" and _options(sink).get("header", "false").lower() != "true":
-        text = io.StringIO()
-        write_csv(rows, text)
-        write_text(text.getvalue().partition("\n")[2], target)
+    if form == "parquet":
+        write_file(rows, form, target)
         return
-    write_file(rows, form, target)
+    lines = _lines(rows, form)
+    if form == "csv" and _options(sink).get("header", "false").lower() == "true":
+        names = pa.table([pa.array([name]) for name in rows.column_names], names=rows.column_names)
+        lines = _lines(names, form) + lines
+    write_text("".join(f"{line}\n" for line in lines), target)
+
+
+def _lines(rows: pa.Table, form: str) -> list[str]:
+    """Rows as Spark writes them to files: what ``to_json`` and ``to_csv`` make of them."""
+    names = ", ".join(f"`{name.replace('`', '``')}`" for name in rows.column_names)
+    with Session() as session:
+        texts = session.maintain("lines", declare("rows", rows.schema).select(line=f"to_{form}(struct({names}))"))
+        session.insert("rows", rows)
+        session.advance()
+        return [line for (line,) in texts.to_pylist()]
 
 
 def _delta(path: Path, flow: str, rows: pa.Table, part: int) -> None:

@@ -20,7 +20,7 @@ from altneu.cli.pipelines.logs import OWN, PART, ROWS, VIEW, Books, Log, Part
 from altneu.cli.pipelines.outside import check_sink, write
 from altneu.cli.pipelines.tables import Tables
 from altneu.collections.collection import Collection
-from altneu.errors import PlanError, StorePlanError, UnknownSourceError, ViewHasErrorsError
+from altneu.errors import PipelineError, PlanError, StorePlanError, UnknownSourceError, ViewHasErrorsError
 from altneu.session import Session
 from altneu.types import to_ddl
 
@@ -113,7 +113,7 @@ class Pipeline:
         Raises:
             PipelineError: the selection names no table; a file cannot be read. What was committed stays, and the next
                 run continues.
-            ViewHasErrorsError: an expression fails for a row.
+            ViewHasErrorsError: an expression fails for a row. Other flows and tables are brought up to date.
         """
         selection = selection or Selection()
         graph = self.graph
@@ -135,6 +135,8 @@ class Pipeline:
             for resolved in mine:
                 run.append(resolved)
             run.write(resolved for resolved in mine if resolved.dataset.kind in TABLES)
+            if run.failed is not None:
+                raise run.failed
             return run.report
 
 
@@ -171,6 +173,7 @@ class _Run:
         self._graph, self._session, self._tables = graph, session, tables
         self._written, self._say = written, say
         self.report = Report()
+        self.failed: PipelineError | ViewHasErrorsError | None = None  # the first of a flow or a table
         self._logs = {log.name: log for log in _logs(graph)}
         views = {r.dataset.name: r.collection for r in graph.order if r.collection is not None and not r.is_log}
         kept = {*OWN, *views, *(log.view for log in self._logs.values())}
@@ -267,29 +270,25 @@ class _Run:
     # tables -----------------------------------------------------------------------------------------------------------
 
     def append(self, resolved: Resolved) -> None:
-        """Run the flows of a table or a sink."""
+        """Run the flows of a table or a sink; if one fails, the others are run all the same, and it next time."""
         for flow, key in zip(resolved.flows, _keys(resolved), strict=True):
-            while self._append(resolved, flow, key):
-                pass
+            try:
+                while self._append(resolved, flow, key):
+                    pass
+            except (PipelineError, ViewHasErrorsError) as error:  # before anything was inserted
+                self.failed = self.failed or error
 
     def write(self, tables: Iterable[Resolved]) -> None:
-        """Write tables; if one has errors, the others are written all the same.
-
-        Raises:
-            ViewHasErrorsError: an expression has failed for a row of one.
-        """
-        failed: ViewHasErrorsError | None = None
+        """Write tables; if one has errors, the others are written all the same."""
         for resolved in tables:
             dataset = resolved.dataset
             try:
                 changed = self._tables.write(self._session, self._books, resolved)
             except ViewHasErrorsError as error:
-                failed = failed or error
+                self.failed = self.failed or error
             else:
                 self.report.changed[dataset.name] = changed
                 self._written(dataset.name, dataset.kind, changed)
-        if failed is not None:
-            raise failed
 
     def _append(self, resolved: Resolved, flow: Flow, key: str) -> bool:
         """Have a flow append what its streams have that is new, in one commit; False if there is nothing."""
@@ -300,7 +299,7 @@ class _Run:
         if any(table.num_rows for table in rows.values()):
             rows |= {leaf.name: self._all(leaf) for leaf in flow.leaves if not leaf.stream}
         part = self._session.lower
-        self._put(resolved, flow, _answer(flow.collection, rows), part)
+        self._put(resolved, flow, _answer(flow, rows), part)
         for leaf, (_, seen) in streams.items():
             for path, number in seen.items():
                 self._books.see(key, leaf.key, path, number)
@@ -406,14 +405,14 @@ def _maintained(session: Session, name: str, collection: Collection) -> None:
         session.maintain(name, collection)
 
 
-def _answer(collection: Collection, rows: dict[str, pa.Table]) -> pa.Table:
+def _answer(flow: Flow, rows: dict[str, pa.Table]) -> pa.Table:
     """What a flow appends for new rows.
 
     Raises:
         ViewHasErrorsError: an expression fails for one.
     """
     with Session() as session:
-        view = session.maintain("rows", collection)
+        view = session.maintain(f"flow {flow.name}", flow.collection)
         for name, table in rows.items():
             if table.num_rows:
                 session.insert(name, table)

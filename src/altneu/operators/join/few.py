@@ -117,7 +117,7 @@ def _met(
         for i in range(first, last):
             for j in range(start, stop):
                 diff, other = word_at(mine_at, 0, 1, i), word_at(theirs_at, block, 1, j)
-                found &= abs(diff) < _LARGEST_DIFF and abs(other) < _LARGEST_DIFF
+                found &= -_LARGEST_DIFF < diff < _LARGEST_DIFF and -_LARGEST_DIFF < other < _LARGEST_DIFF
                 at[0, count], at[1, count], diffs[count] = i, j, diff * other
                 for line in range(width):
                     times[line, count] = max(_time(mine_at, 0, line, i), _time(theirs_at, block, line, j))

@@ -313,7 +313,7 @@ class Matcher:
     def _checked(self, count: int, fits: bool) -> None:
         if not fits:
             raise DiffOverflowError(
-                "a product of diffs in a join left the signed 64-bit range; the step is not committed"
+                "a count or a product of diffs in a join left the signed 64-bit range; the step is not committed"
             )
         self.meter.allow(count)
 

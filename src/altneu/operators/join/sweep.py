@@ -8,6 +8,7 @@ import numpy as np
 
 from altneu.columnar.rows import Ints
 from altneu.compiled import compiled
+from altneu.operators.kernels.exact_sum import bump
 
 Matches: TypeAlias = tuple[Ints, Ints, Ints, Ints]
 """Starts and ends of a block's runs of equal key, how many rows match each, and these rows."""
@@ -27,8 +28,8 @@ def sweep(matches: Matches, mine: History, theirs: History, cursor: Ints, limit:
     ``cursor``, five zeros to begin with, tells where to go on: probe, first of its matches, how far in either history,
     how many pairs of that change have been told.
 
-    Shape:  rows of either block, times, diffs, and whether every product of diffs fits int64; ``cursor[0]`` is the
-            number of probes at the end.
+    Shape:  rows of either block, times, diffs, and whether every count and product of diffs fits int64; ``cursor[0]``
+            is the number of probes at the end.
     Cost:   O(n log n + pairs) for the n changes of a key's two histories: values that are never there at one time are
             never looked at together. Going on goes through the changes of one key again.
     """
@@ -54,7 +55,7 @@ def sweep(matches: Matches, mine: History, theirs: History, cursor: Ints, limit:
                     return _cut(out, size), fits
                 emitted = 0
                 upto_p, upto_q = (p + 1, q) if is_mine else (p, q + 1)
-            _apply(one, at)
+            fits &= _apply(one, at)
             p, q = (p + 1, q) if is_mine else (p, q + 1)
         probe, base, upto_p, upto_q = probe + 1, base + others, 0, 0
     cursor[0] = probe
@@ -103,11 +104,11 @@ def _before(one: Any, p: int, other: Any, q: int) -> bool:
 
 
 @compiled()
-def _apply(side: Any, at: int) -> None:
-    """Let a change count."""
+def _apply(side: Any, at: int) -> bool:
+    """Let a change count; whether the count fits int64."""
     count, place, there, many = side[_COUNT], side[_PLACE], side[_THERE], side[_MANY]
     value = side[_VALUE][at]
-    count[value] += side[_DIFF][at]
+    fits = not bump(count, value, side[_DIFF][at])
     if count[value] != 0 and place[value] < 0:
         place[value], there[many[0]] = many[0], value
         many[0] += 1
@@ -116,6 +117,7 @@ def _apply(side: Any, at: int) -> None:
         last = there[many[0]]
         there[place[value]], place[last] = last, place[value]
         place[value] = -1
+    return fits
 
 
 @compiled()

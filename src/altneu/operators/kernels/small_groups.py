@@ -222,7 +222,7 @@ def _gathered(
         start, stop = word_stretch(addresses[:, 0], block, start, stop, word, word)
         for row in range(start, stop):
             diff = word_at(addresses, block, 1, row)
-            if count == MOST_ROWS or abs(diff) > LARGEST_DIFF:
+            if count == MOST_ROWS or not -LARGEST_DIFF <= diff <= LARGEST_DIFF:
                 return -1
             inner = word_at(addresses, block, 3, row) if addresses.shape[1] > 3 else 0
             to = count
@@ -303,9 +303,9 @@ def _extremes(  # noqa: C901, PLR0912  # one loop over groups; what it needs is 
             for row in range(start, stop):
                 word, diff = np.uint64(word_at(addresses, block, 0, row)), word_at(addresses, block, 1, row)
                 then = word_at(addresses, block, 2, row)
-                if many == MOST_ROWS or abs(diff) > LARGEST_DIFF or then > epoch or _may_be_null(word):
+                if many == MOST_ROWS or not -LARGEST_DIFF <= diff <= LARGEST_DIFF or _may_be_null(word):
                     return nothing
-                if block >= old and then != epoch:
+                if then > epoch or (block >= old and then != epoch):
                     return nothing
                 value = np.int64((~word if descending else word) ^ SIGN)
                 to = many

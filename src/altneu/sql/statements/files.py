@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Callable, Iterator, Mapping
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from altneu import types as T
 from altneu.errors import StatementError
+from altneu.expressions import text_in
+from altneu.expressions.vector import Vector
 from altneu.sql.statements.tree import Origin
 from altneu.types import parse_schema
 
+_TIMES = (T.DATE, T.TIME, T.TIMESTAMP)  # texts are read as casts read them: pyarrow takes some forms, and not Spark's
 CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "nullvalue")
 Settings = Mapping[str, Any]
 
@@ -98,19 +104,31 @@ def _json(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.
 
     if schema is None:
         return _together(paths, pyarrow.json.read_json)
-    dates = [f for f in schema if pa.types.is_date(f.type)]  # which are texts in JSON, and days to pyarrow's reader
-    read = pa.schema([f.with_type(pa.string()) if f in dates else f for f in schema])
+    texts = [f for f in schema if f.type in (*_TIMES, T.TIMESTAMP_NTZ, T.BINARY)]
+    read = pa.schema([f.with_type(pa.string()) if f in texts else f for f in schema])
     options = pyarrow.json.ParseOptions(explicit_schema=read, unexpected_field_behavior="ignore")
+    return _together(paths, lambda path: _told(pyarrow.json.read_json(path, parse_options=options), texts, path))
 
-    def rows(path: str) -> pa.Table:
-        table = pyarrow.json.read_json(path, parse_options=options)
-        for f in dates:
-            if f.name in table.column_names:
-                at = table.column_names.index(f.name)
-                table = table.set_column(at, f, table.column(at).cast(f.type))
-        return table
 
-    return _together(paths, rows)
+def _told(table: pa.Table, fields: Sequence[pa.Field], path: str) -> pa.Table:
+    """With columns of texts as the values that they are of."""
+    for f in fields:
+        if f.name not in table.column_names:
+            continue
+        at = table.column_names.index(f.name)
+        texts = table.column(at)
+        if f.type == T.BINARY:
+            values = pa.array([text if text is None else b64decode(text, validate=True) for text in texts.to_pylist()])
+        elif f.type == T.TIMESTAMP_NTZ or not len(texts):
+            values = texts.cast(f.type)
+        else:
+            vector = text_in.parse(Vector(T.STRING, arrow=texts.combine_chunks()), f.type)
+            for failure in vector.failures:
+                row = int(failure.mask.argmax())
+                raise StatementError(f"file {path!r}, row {row + 1}, column {f.name!r}: {failure.text(row)}")
+            values = vector.arrow
+        table = table.set_column(at, f, values)
+    return table
 
 
 def _text(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.Table:
@@ -135,11 +153,12 @@ def _csv(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.T
         escape_char=str(settings["escape"]) if settings.get("escape", quote) != quote else False,
         newlines_in_values=True,
     )
+    texts = [f for f in schema or () if f.type in _TIMES]
     if schema is None:  # texts, as in Spark without a schema
         with _reading(paths[0]), pyarrow.csv.open_csv(paths[0], read_options=read, parse_options=parse) as reader:
             types = dict.fromkeys(reader.schema.names, pa.string())
     else:
-        types = {f.name: f.type for f in schema}
+        types = {f.name: T.STRING if f in texts else f.type for f in schema}
     nulls = [str(settings.get("nullvalue", ""))]
     convert = pyarrow.csv.ConvertOptions(column_types=types, null_values=nulls, strings_can_be_null=True)
     options = {"read_options": read, "parse_options": parse, "convert_options": convert}
@@ -147,7 +166,7 @@ def _csv(paths: list[str], schema: pa.Schema | None, settings: Settings) -> pa.T
     def rows(path: str) -> pa.Table:
         if "escape" not in settings:
             _refuse_quotes(path, str(parse.quote_char), str(parse.delimiter))
-        return pyarrow.csv.read_csv(path, **options)
+        return _told(pyarrow.csv.read_csv(path, **options), texts, path)
 
     return _together(paths, rows)
 
@@ -176,7 +195,7 @@ def _together(paths: list[str], read: Callable[[str], pa.Table]) -> pa.Table:
 def _reading(path: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, Base64Error) as error:
         raise StatementError(f"file {path!r} cannot be read; perhaps it has another FORMAT: {error}") from error
 
 
