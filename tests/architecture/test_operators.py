@@ -19,6 +19,11 @@ OPERATIONS = {
     "plan.physical": {"ArrangeOp", "SourceOp"},  # the arrangements and sources of a plan, asked for from elsewhere
     "engine.backfill": {"ArrangeOp", "ReadOp", "LinearOp", "ConcatOp", "ExplodeOp"},  # makes a plan; compares sums
     "engine.replace": {"ArrangeOp", "ReadOp", "LinearOp", "ConcatOp", "SourceOp"},  # makes a plan
+    "plan.recompute": {  # what may be computed anew: made of arrangements, and of no time of arrival
+        *("ArrangeOp", "FromOp", "ReadOp", "InspectOp", "SourceOp"),
+        *("EnterAtOp", "EnterOp", "FeedbackOp", "FeedOp", "LeaveOp"),
+    },
+    "plan.refresh_cost": {"ArrangeOp", "SourceOp"},  # where rows are read and counted
     "plan.static": {"ArrangeOp"},  # which arrangements nobody looks up
     "provenance.finding": {"ArrangeOp"},  # arrangements are what can be read
     "views.peek": {"ArrangeOp"},

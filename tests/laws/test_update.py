@@ -100,7 +100,7 @@ def test_what_cancels_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize("names", [("a",), ("a", "b"), ("a", "t")])
-@pytest.mark.parametrize("count", [2, SMALL, SMALL + 1, 400, BUCKET, BUCKET + 1])
+@pytest.mark.parametrize("count", [SMALL + 1, 400, BUCKET, BUCKET + 1])  # fewer: test_few.py
 def test_what_one_kernel_settles_is_what_the_others_do(
     count: int, names: tuple[str, ...], nulls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

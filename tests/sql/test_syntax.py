@@ -40,6 +40,7 @@ INERT = {
 """What may be left out without changing an answer."""
 
 QUERIES = [
+    "SELECT CAST('10:00:00' AS TIME(6)) AS x FROM t",
     "SELECT * EXCEPT (a), x + 1 AS n FROM t",
     "SELECT -x, x - 1, x * 2, x / 2, x DIV 2, x % 2, ~x, x & 1, x | 1, x ^ 1, x << 1, x >> 1, b || 'z' FROM t",
     "SELECT x = 1, x <> 1, x < 1, x <= 1, x > 1, x >= 1, x <=> 1, NOT x <=> 1, x = 1 AND x = 2, x = 1 OR x = 2 FROM t",
@@ -273,7 +274,7 @@ def test_the_same_holds_for_statements():
             "SUBSCRIBE (SELECT a FROM t@v1)",
             "EXPLAIN SELECT a FROM t LIMIT 1 BY a",
             "SELECT a FROM t ORDER BY a LIMIT 1 WITH TIES",
-            "CREATE TABLE z (a INT DEFAULT 1)",
+            "CREATE SOURCE z (a INT DEFAULT 1)",
             "CREATE TABLE z (a INT) PARTITIONED BY (a)",
         ):
             with pytest.raises(PlanError):
