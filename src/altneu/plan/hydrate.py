@@ -185,7 +185,7 @@ class _Cutter:
         if reader is not None and not moments:
             self.read.add(reader)
             label = f"read {node.label}"
-            read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=label, scope=node.scope)
+            read = PhysicalNode(ReadOp(reader, present=True), (), 0, node.schema, label=label, scope=node.scope)
             return self.add(replace(read, identity=node.identity), ())
         if not moments and (at := self.wider(i)) is not None:
             if at not in self.made:
