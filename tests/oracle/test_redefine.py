@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+import altneu as an
 from altneu import Session
 from altneu.columnar.hashing import hash_bits
-from altneu.errors import PlanError
+from altneu.errors import HydrationError, PlanError
 from tests.oracle.plans import SOURCES, random_plan, row_of
 from tests.oracle.recompute import Multiset
 from tests.oracle.runners import Judge, Runner, contents_of, errors_of, row_text, unlike
@@ -151,6 +152,36 @@ def test_what_is_the_same_changes_nothing() -> None:
     assert session._engine.journal.commits == commits
     session.advance()
     assert view.changes().num_rows == 0
+
+
+def test_a_view_that_is_added_before_the_next_time_has_rows_at_once() -> None:
+    """It does not take those that a view like it had before that was redefined."""
+    some = an.source("some", "id long, n long", keep=True)
+    other = an.source("other", "id long, n long")
+    with Session(retain="all") as session:
+        session.maintain("view", some.filter("n > 5"))
+        session.maintain("unkept", other.filter("n > 5"))
+        session.maintain("all", other)
+        for name in ("some", "other"):
+            session.insert(name, [(1, 1), (2, 9)])
+        session.advance()
+        session.maintain("view", some.filter("n > 0"), replace=True)
+        late = session.maintain("late", some.filter("n > 0"))
+        assert session.peek(some.filter("n > 0")).num_rows == 2
+        assert contents_of(late) == {(1, 1): 1, (2, 9): 1}
+        assert contents_of(session.view("view")) == {(2, 9): 1}
+        session.advance()
+        assert contents_of(late) == contents_of(session.view("view")) == {(1, 1): 1, (2, 9): 1}
+        assert Counter(late.to_pylist(at=0)) == {(1, 1): 1, (2, 9): 1}
+        assert session.view("view").to_pylist(at=0) == [(2, 9)]
+        assert session.peek(some.filter("n > 0"), at=0).num_rows == 2
+
+        session.maintain("unkept", other.filter("n > 0"), replace=True)
+        session.drop("all")
+        with pytest.raises(HydrationError, match="advance before view 'later' is maintained: only a view that was"):
+            session.maintain("later", other.filter("n > 0"))
+        session.advance()
+        assert contents_of(session.maintain("later", other.filter("n > 0"))) == {(1, 1): 1, (2, 9): 1}
 
 
 def test_what_cannot_go_on_is_refused() -> None:

@@ -1,5 +1,7 @@
 """Views added late over collections of which other views keep only a part: filled from that, or refused by name."""
 
+import random
+
 import pytest
 
 import altneu as an
@@ -91,3 +93,33 @@ def test_what_to_do_comes_first():
         first = r"^call session\.backfill\('orders', rows\) with the rows that the source holds now"
         with pytest.raises(HydrationError, match=first):
             session.maintain("v", orders.group_by("price").agg(n="count(*)"))
+
+
+def test_a_loop_added_late_runs_over_what_can_be_read_alone():
+    """Rows of times before that are folded in part, and add up to nothing that ever was."""
+    links = an.source("links", "k long, v long", keep=True)
+    weights = an.source("weights", "k long, w long", keep=True)
+    first, more = links.distinct(), links.select("k as v", "v as z").distinct()
+    reached = first.iterate(
+        lambda r: r.join(more, on="v").select("k", "z as v").concat(first).distinct(), max_rounds=30
+    )
+    for seed in (29, 54, 64):
+        generator, held = random.Random(seed), list[tuple[int, int]]()
+        with an.Session() as session:
+            pairs = session.maintain("pairs", links.join(weights, on="k").select("v", "w"))
+            steps = generator.randint(6, 25)
+            for step in range(steps):
+                for _ in range(generator.randint(1, 4)):
+                    if held and generator.random() < 0.4:
+                        session.retract("links", [held.pop(generator.randrange(len(held)))])
+                    else:
+                        held.append((generator.randrange(5), generator.randrange(8)))
+                        session.insert("links", held[-1:])
+                session.insert("weights", [(generator.randrange(5), generator.randrange(8))])
+                session.advance(session.lower + generator.choice([1, 1, 2, 5]))
+                if step == steps // 2:
+                    pairs.subscribe(lambda *_: None, snapshot=False)
+            expected = {*held}
+            while more_of := {(a, d) for a, b in expected for c, d in held if b == c} - expected:
+                expected |= more_of
+            assert sorted(session.maintain("late", reached).to_pylist()) == sorted(expected)

@@ -170,20 +170,32 @@ class Catalogue:
         since = {arrangement_id(own["origin"], tuple(own["key"])): own["since"] for own in stored}
         return max((since.get(name, 0) for name in arrangements), default=0) if since else 0
 
-    def before_redefined(self, node: ir.Node, time: int) -> tuple[ir.Node, dict[str, StoredRows]]:
-        """A plan in which views that were redefined after a time are sources, and where the rows of these are.
+    def redefined_after(self, time: int) -> dict[str, StoredRows]:
+        """The views that were redefined after a time, and where the rows are that each had then.
 
-        What such a view is made of now says nothing of what it was.
+        What such a view is made of now says nothing of what it was: a query of then reads it by its name.
         """
         since = {name: view["own"]["since"] for name, view in self._journal.views.items() if "own" in view}
-        instead, found = dict[str, ir.Node](), dict[str, StoredRows]()
+        found = dict[str, StoredRows]()
         for name in [n for n, when in since.items() if time < when and n in self.nodes]:
-            ports, source = self.plan.views[name], f"view {name}"
-            instead[self.collections[name].node.fingerprint] = ir.Source(source, ports.schema)
-            found[source] = StoredRows(source, ports.contents, self.plan.layouts[ports.contents], BoundLogic(()))
-        if not instead or instead.keys().isdisjoint(below.fingerprint for below in ir.walk(node)):
-            return node, {}
-        return replaced(node, instead), found
+            ports = self.plan.views[name]
+            layout = self.plan.layouts[ports.contents]
+            found[name] = StoredRows(as_it_was(name), ports.contents, layout, BoundLogic(()))
+        return found
+
+    def unlike(self, time: int) -> frozenset[str]:
+        """The arrangements that did not have, at a time, the rows of the plan that makes them now.
+
+        They are the contents of views that were redefined later, and what views have that were computed from these.
+        """
+        views = self._journal.views
+        changed = {found.arrangement for found in self.redefined_after(time).values()}
+        late = {name for name in self.nodes if views[name].get("since", 0) > time}
+        if late:
+            shared = {n for other in self.nodes if other not in late for n in self.plan.arrangements_of(other)}
+            shared |= {*self._journal.states_of_sources(self._journal.kept)}
+            changed |= {n for name in late for n in self.plan.arrangements_of(name)} - shared
+        return frozenset(changed)
 
     def _errors_show_all(self, nodes: Mapping[str, ir.Node]) -> frozenset[str]:
         """The linear nodes of views that earlier builds stored: their errors show all columns that a row came with.
@@ -490,10 +502,14 @@ class Catalogue:
         views = {f"view {name}": name for name in self.nodes if name not in self.changes_only}
         if any(isinstance(below, ir.Source) and below.name in views for below in ir.walk(collection.node)):
             return None  # it could be taken for the view
-        written = {source: self.collections[name].node for source, name in views.items()}
+        own = {name: view["own"]["since"] for name, view in self._journal.views.items() if "own" in view}
+        by_since = sorted(views.items(), key=lambda named: -own.get(named[1], 0))  # of equal views the longest known
+        written = {source: self.collections[name].node for source, name in by_since}
         sources: dict[str, ir.Node] = {n.fingerprint: ir.Source(source, n.schema) for source, n in written.items()}
         node, existing = replaced(collection.node, sources), self._journal.existing()
+        views |= {as_it_was(name): name for name in own if name in self.nodes}
         of_views, stored = {source.fingerprint for source in sources.values()}, dict[str, Stored]()
+        of_views |= {n.fingerprint for n in ir.walk(node) if isinstance(n, ir.Source) and n.name in views}
         for below in [n for n in ir.walk(node) if isinstance(n, ir.Source) and n.fingerprint not in of_views]:
             whole = [name for name in self.plan.arrangements_with(below.fingerprint, below.schema) if name in existing]
             ports = lower({below.name: below}, self._lattice).views[below.name]
@@ -567,6 +583,11 @@ class Catalogue:
     def _note_static(self) -> None:
         sources = (source for read in self._read.values() for source in read.values())
         self._static = frozenset(source.name for source in sources if source.static)
+
+
+def as_it_was(name: str) -> str:
+    """The source that stands for a view before it was redefined."""
+    return f"view {name}, as it was"
 
 
 def _changed_functions(name: str, changed: list[str]) -> str:

@@ -460,9 +460,7 @@ class Engine(Closing):
         with journal.undoing():
             existing = journal.existing()
             if missing(plan, existing):
-                part, imported, recompute = hydration_plan(
-                    plan, name, existing, journal.filled, self.catalogue.called(node)
-                )
+                part, imported, recompute = self._hydration(plan, name, existing, node)
                 region = self.region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(self.shards, imported, hydrating=True, anew=recompute)
                 outcome = self.executor.step(part, self.table, Inputs(), region, mode)
@@ -492,6 +490,23 @@ class Engine(Closing):
                 self.catalogue.add(name, collection, node, plan)
         if outcome is not None:
             self.measured.fill(part, outcome.measured, imported)
+
+    def _hydration(
+        self, plan: Plan, name: str, existing: set[str], node: ir.Node
+    ) -> tuple[Plan, frozenset[str], frozenset[str]]:
+        """The plan that fills what a view lacks; views that were just redefined do not have the rows yet."""
+        filled, called = self.journal.filled, self.catalogue.called(node)
+        unlike = frozenset(found.arrangement for found in self.catalogue.redefined_after(self.lower - 1).values())
+        try:
+            return hydration_plan(plan, name, existing, filled, called, unlike=unlike)
+        except HydrationError as error:
+            if not unlike:
+                raise
+            hydration_plan(plan, name, existing, filled, called)  # if that fails too it is for another reason
+            raise HydrationError(
+                f"advance before view {name!r} is maintained: only a view that was redefined has the rows that it "
+                "needs, and that from the next time on"
+            ) from error
 
     def _choose_joins(self) -> None:
         """Plan views anew whose joins were chosen by their pattern alone, once the first rows of all sources are here.

@@ -63,6 +63,7 @@ class _Cutter:
     view: str
     stored: Sequence[Stored] = ()
     former: Mapping[str, Former] = field(default_factory=dict)
+    unlike: Collection[str] = ()
     nodes: list[PhysicalNode] = field(default_factory=list)
     made: dict[int, int | None] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)
@@ -184,7 +185,7 @@ class _Cutter:
         if reader is not None and not moments:
             self.read.add(reader)
             label = f"read {node.label}"
-            read = PhysicalNode(ReadOp(reader), (), 0, node.schema, label=label, scope=node.scope)
+            read = PhysicalNode(ReadOp(reader, present=True), (), 0, node.schema, label=label, scope=node.scope)
             return self.add(replace(read, identity=node.identity), ())
         if not moments and (at := self.wider(i)) is not None:
             if at not in self.made:
@@ -258,6 +259,8 @@ class _Cutter:
             operation = node.operation
             if not isinstance(operation, ArrangeOp) or operation.arrangement not in self.existing:
                 continue
+            if operation.arrangement in self.unlike:
+                continue
             if len(node.inputs) == 1 and not node.inputs[0].output and not operation.transforms:
                 below = node.inputs[0].node
                 if self.plan.nodes[below].operation.makes_rows:
@@ -318,18 +321,20 @@ def hydration_plan(
     called: Mapping[str, str] = MappingProxyType({}),
     stored: Sequence[Stored] = (),
     former: Mapping[str, Former] = MappingProxyType({}),
+    unlike: Collection[str] = (),
 ) -> tuple[Plan, frozenset[str], frozenset[str]]:
     """The plan that fills what does not exist yet, the arrangements it is given, and those that it computes again.
 
     Shape:  ``existing`` names the arrangements that hold state, ``filled`` the sources that ever had rows; ``called``
             is how ``session.backfill`` is given those that it takes, for the error; ``stored`` where the rows of
             sources are that have other columns now, or are views as they were; ``former`` has, by their names, the
-            former contents of arrangements that change to those of the plan.
+            former contents of arrangements that change to those of the plan; ``unlike`` are arrangements that had
+            other rows at the time that matters than the plan makes, so that nothing is computed from them.
 
     Raises:
         HydrationError: a source's rows are needed and not stored.
     """
-    cutter = _Cutter(plan, existing, filled, called, view, stored, former)
+    cutter = _Cutter(plan, existing, filled, called, view, stored, former, unlike)
     for name, i in plan.arrangements.items():
         if name not in existing and all(name != one.waiting for one in stored):
             cutter.need(i)

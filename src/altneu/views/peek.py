@@ -145,6 +145,8 @@ def from_lookups(
     if _is_before(at, since):
         return None
     time = _known(state, query.coordinates, since).readable(at)
+    if time[0] < query.since:
+        return None
     return query.answer(state, dict.fromkeys(query.views.values(), time), time, constants)
 
 
@@ -165,7 +167,8 @@ def _computed(
     retain and the session does not, it is computed from the contents of the views that it reads.
     """
     journal, table, measured = engine.journal, engine.table, Measurements()
-    collection, past = _as_of_then(engine, collection, at)
+    then = _moment(engine, at)
+    past, unlike = _past(engine, collection, then), engine.catalogue.unlike(then)
     unread = sorted(
         {n.name for n in ir.walk(collection.node) if isinstance(n, ir.Source)} - {*engine.sources} - past.keys()
     )
@@ -178,7 +181,7 @@ def _computed(
             f"{again}declare it with KEEP: no view reads source {unread[0]!r}, so its rows are not stored"
         )
     is_earlier = _is_before(at, journal.since)
-    plan, node = planned(engine, collection, upon_views=is_earlier, past=past)
+    plan, node = planned(engine, collection, upon_views=is_earlier, past=past, unlike=unlike)
     _refuse_times_of_now(plan, journal.existing())
     layouts, mark, upper = table.layouts, table.mark(), max(engine.lower, 1)
     try:
@@ -188,7 +191,7 @@ def _computed(
             since = engine.since_of_arrangements((plan.views[NAME].contents, *plan.views[NAME].errors))
         else:
             part, imported, recompute = hydration_plan(
-                plan, NAME, existing, journal.filled, engine.catalogue.called(node), [*past.values()]
+                plan, NAME, existing, journal.filled, engine.catalogue.called(node), [*past.values()], unlike=unlike
             )
             if is_earlier:
                 since = engine.since_of_arrangements({*imported, *part.read_layouts})
@@ -295,13 +298,16 @@ def _is_before(at: Time, since: int) -> bool:
     return isinstance(first, Integral) and int(first) < since
 
 
-def _as_of_then(engine: Engine, collection: Collection, at: Time) -> tuple[Collection, dict[str, Stored]]:
-    """A collection over what redefined views had at a time, by the names of the sources that stand for these."""
-    first = at[0] if isinstance(at, tuple) and at else at
-    if not isinstance(first, Integral):
-        return collection, {}
-    node, stored = engine.catalogue.before_redefined(collection.node, int(first))
-    return (Collection(node), stored) if stored else (collection, {})
+def _moment(engine: Engine, at: Time) -> int:
+    """The first coordinate of a time to read at, which by default is the last closed one."""
+    first: object = at[0] if isinstance(at, tuple) and at else at  # what is no time is refused where it is read
+    return int(first) if isinstance(first, Integral) else engine.lower - 1
+
+
+def _past(engine: Engine, collection: Collection, time: int) -> dict[str, Stored]:
+    """Where the rows are of views that a collection reads as they were before they were redefined, by their sources."""
+    read = {below.name for below in ir.walk(collection.node) if isinstance(below, ir.Source)}
+    return {found.source: found for found in engine.catalogue.redefined_after(time).values() if found.source in read}
 
 
 def planned(
@@ -310,11 +316,13 @@ def planned(
     *,
     upon_views: bool = False,
     past: Mapping[str, Stored] = MappingProxyType({}),
+    unlike: frozenset[str] = frozenset(),
 ) -> tuple[Plan, ir.Node]:
     """The plan of all views together with a collection, and the collection's own plan.
 
     It is the rewritten plan if it can be; with ``upon_views`` rather the written one, over the views that it reads.
-    ``past`` has the sources that stand for views as they were.
+    ``past`` has the sources that stand for views as they were; nothing is computed from arrangements that are
+    ``unlike`` what their plan makes.
 
     Raises:
         HydrationError: it needs rows that no state has.
@@ -330,7 +338,7 @@ def planned(
         plan = catalogue.lowered(engine.shards, more={NAME: node})
         try:
             called = catalogue.called(node)
-            hydration_plan(plan, NAME, journal.existing(), journal.filled, called, [*past.values()])
+            hydration_plan(plan, NAME, journal.existing(), journal.filled, called, [*past.values()], unlike=unlike)
             break
         except HydrationError:
             if last:

@@ -7,7 +7,7 @@ constants for its parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -16,7 +16,7 @@ from pyarrow import types as pt
 
 from altneu.collections.collection import Collection
 from altneu.columnar.ranking import Order
-from altneu.engine.catalogue import Stored
+from altneu.engine.catalogue import Stored, as_it_was
 from altneu.engine.engine import Engine
 from altneu.engine.reading import ASKED, StateOfViews
 from altneu.expressions.expr import Literal
@@ -84,7 +84,7 @@ class Prepared:
     A source of which all rows are ``stored`` is like a view of it.
     ``first`` is how many rows are asked for, in which order, and ``numbers`` names, for the arrangements in that order,
     those of rows with negative counts. ``coordinates`` are the names of the two times of the query's rows, if they
-    have two.
+    have two. Before ``since`` views that stand for a part of the query, not by their name, had other rows.
     """
 
     node: ir.Node
@@ -96,6 +96,7 @@ class Prepared:
     numbers: Mapping[str, str | None] = field(default_factory=dict)
     coordinates: tuple[str, ...] | None = None
     stored: Mapping[str, Stored] = field(default_factory=dict)
+    since: int = 0
 
     def found(
         self, state: StateOfViews, times: Mapping[str, At], constants: Sequence[Literal] = (), most: int | None = None
@@ -259,7 +260,17 @@ def prepared(engine: Engine, collection: Collection, first: First | None = None)
         return catalogue.lowered_alone(ASKED, node)
 
     query = prepared_over(node, views, arrangements, engine.table, lower, first, catalogue.plan.below_zero)
-    return None if query is None else replace(query, coordinates=ir.coordinates(collection.node), stored=stored)
+    if query is None:
+        return None
+    since = catalogue.redefined(n for source, n in _contents(engine, query) if source != as_it_was(query.views[source]))
+    return replace(query, coordinates=ir.coordinates(collection.node), stored=stored, since=since)
+
+
+def _contents(engine: Engine, query: Prepared) -> Iterator[tuple[str, str]]:
+    """The sources of a query that stand for views, and where the contents of these are."""
+    for source, view in query.views.items():
+        if view in engine.catalogue.nodes:
+            yield source, engine.ports(view).contents
 
 
 def prepared_over(

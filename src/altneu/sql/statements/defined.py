@@ -14,6 +14,7 @@ from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
 from altneu.linear.user_function import UserFunction
 from altneu.plan import ir
+from altneu.plan.rewrite.transform import replaced
 from altneu.plan.versions import Versions
 from altneu.runtime.spark.functions import registered
 from altneu.runtime.stored import StoredDefinition
@@ -123,6 +124,7 @@ class Definitions(Mapping[str, Collection]):
         self._indexes: Indexes | None = None  # those that count, if not all
         self.changed: dict[str, Versions] = {}  # the columns of sources that are about to be committed
         self.replacing: dict[str, Collection] = {}  # views of the program that are about to be committed anew
+        self._past: Mapping[str, Collection] = {}  # views that were redefined after the time that counts
         self._versions: Mapping[str, int] | None = None  # the columns of sources that count, if not the present ones
 
     def get_defined(self, name: str) -> Defined | None:
@@ -181,14 +183,22 @@ class Definitions(Mapping[str, Collection]):
 
     # what names mean ------------------------------------------------------------------------------------------------
 
-    def reading(self, indexes: Indexes | None = None, versions: Mapping[str, int] | None = None) -> Definitions:
+    def reading(
+        self, indexes: Indexes | None = None, versions: Mapping[str, int] | None = None, then: int | None = None
+    ) -> Definitions:
         """The same names, recording what is read from now on: ``names_read``, ``indexes_read``, ``versions_read``.
 
         With ``indexes`` no others count; with ``versions`` sources have the columns of then, the first unless it says.
+        With the time ``then`` views that were redefined after it are those that they were.
         """
         other = Definitions(self._engine)
         other.all, other.registered, other._indexes = self.all, self.registered, indexes
         other._versions, other.changed, other.replacing = versions, self.changed, self.replacing
+        if then is not None:
+            other._past = {
+                name.lower(): Collection(ir.Source(found.source, found.layout.schema))
+                for name, found in self._engine.catalogue.redefined_after(then).items()
+            }
         return other
 
     @property
@@ -206,6 +216,15 @@ class Definitions(Mapping[str, Collection]):
         if self._versions is None or known is None or not isinstance(node, ir.Source):
             return collection
         return Collection(known.as_of(known.all[self._versions.get(defined.name.lower(), 0)], node))
+
+    def _over_past(self, defined: Defined, collection: Collection) -> Collection:
+        """A view that is only a name, over views as they were."""
+        if not self._past or defined.kind != "VIEW":
+            return collection
+        names = {*defined.depends}.union(*(below.depends for below in self.below(defined) if below.kind == "VIEW"))
+        known = {name.lower(): written.node.fingerprint for name, written in self._engine.collections.items()}
+        past = {known[name]: self._past[name].node for name in names if name in self._past}
+        return Collection(replaced(collection.node, past)) if past else collection
 
     @property
     def indexes_read(self) -> Indexes:
@@ -259,6 +278,9 @@ class Definitions(Mapping[str, Collection]):
             AltneuError: the reason for which it could not be restored.
         """
         defined = self.all.get(name.lower())
+        if (past := self._past.get(name.lower())) is not None:
+            self._read.add(name.lower())
+            return past
         if defined is None and (stream := self._of_late_rows(name)) is not None:
             assert stream.late is not None
             self._read.add(stream.name.lower())
@@ -270,7 +292,7 @@ class Definitions(Mapping[str, Collection]):
         elif defined.collection is None:
             raise StatementError(f"{defined.name!r} is a {defined.kind}, which has no rows to read")
         else:
-            collection = self._as_of_then(defined, defined.collection)
+            collection = self._over_past(defined, self._as_of_then(defined, defined.collection))
         self._read.add(name.lower())
         return self._indexed(name, collection)
 

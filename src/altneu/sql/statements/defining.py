@@ -13,6 +13,7 @@ from altneu import sql
 from altneu.collections.collection import Collection
 from altneu.engine.columns import change_columns
 from altneu.engine.engine import Engine
+from altneu.engine.reading import Time
 from altneu.engine.redefine import alike, redefine
 from altneu.errors import AltneuError, StatementError, StorePlanError
 from altneu.linear.user_function import UserFunction
@@ -57,13 +58,14 @@ class Definer:
         """A query's collection."""
         return sql.query(tree, self.known, self.known)
 
-    def shown(self, tree: exp.Expr) -> sql.Shown:
-        """A query whose rows are shown.
+    def shown(self, tree: exp.Expr, at: Time = None) -> sql.Shown:
+        """A query whose rows are shown, as they were at a time.
 
         Raises:
             StatementError: it reads a view that has no contents.
         """
-        reading = self.known.reading()
+        first = at[0] if isinstance(at, tuple) else at
+        reading = self.known.reading(then=self._engine.lower - 1 if first is None else first)
         query = sql.shown(tree, reading, reading)
         self.known.refuse_without_contents(reading.names_read)
         return query

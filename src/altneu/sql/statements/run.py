@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Collection as Names
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -351,7 +352,7 @@ class Statements:
         return self.definer.bind(tree)
 
     def _rows(self, tree: exp.Expr, at: Time = None) -> pa.Table:
-        query = ordered(tree, self.definer.shown)
+        query = ordered(tree, partial(self.definer.shown, at=at))
         return query.apply(peek(self._engine, query.shown.collection, at, first=query.first))
 
     def _select(self, statement: Select) -> Result:

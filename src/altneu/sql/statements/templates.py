@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pyarrow as pa
 from sqlglot import exp
@@ -174,7 +174,7 @@ class Templates:
     A query is prepared again once a view or a definition was made, replaced or dropped.
     """
 
-    def __init__(self, engine: Engine, known: Definitions, shown: Callable[[exp.Expr], Shown]) -> None:
+    def __init__(self, engine: Engine, known: Definitions, shown: Callable[..., Shown]) -> None:
         self._engine, self._known, self._shown = engine, known, shown
         self._kept = Recent[tuple[int, ...]](MOST_QUERIES)  # which constants of a template are not parameters
         self._queries = Recent[_Asked | _Refused](MOST_QUERIES)
@@ -220,13 +220,14 @@ class Templates:
             if len(statements) != 1 or not isinstance(statements[0], Select):
                 return refused, every
             parameters, tree = _parameters(template, statements[0])
-            order = ordered(tree, self._shown)
+            shown = partial(self._shown, at=statements[0].at)
+            order = ordered(tree, shown)
             collection = self._engine.catalogue.recognised(PARAMETER, order.shown.collection, "auto")
             query = prepared(self._engine, collection, order.first)
             if query is None or not _stands(query, parameters):
                 if not parameters:
                     return refused, every
-                order = ordered(statements[0].query, self._shown)
+                order = ordered(statements[0].query, shown)
                 query = prepared(self._engine, order.shown.collection, order.first)
                 parameters = frozenset()
         except AltneuError:
