@@ -82,7 +82,7 @@ def test_changes_are_printed(pipeline):
     ("script", "told", "note"),
     [
         ("SELECT 1;\nSELEKT 2", "StatementError: line 2, column 1: no statement begins with 'SELEKT'", None),
-        ("SELECT 1;\nSELECT x FROM nope", "PlanError: no table or view 'nope'", "  line 2: SELECT x FROM nope"),
+        ("SELECT 1;\nSELECT x FROM nope", "UnknownTableError: no table or view 'nope'", "  line 2: SELECT x FROM nope"),
         (
             "CREATE TABLE t (k INT); INSERT INTO t VALUES ('a')",
             "StatementError: column 'k' of 't' is int",
