@@ -182,6 +182,7 @@ def test_functions_of_users_know_the_public_names_by_where_they_were_first():
     homes = {
         "altneu": ["arrow"],
         "altneu.functions": ["Udf", "udf"],
+        "altneu.comparing": ["compare"],
         "altneu.collection": ["Collection", "feedback", "recursive", "source"],
         "altneu.needs": ["first", "last"],
         "altneu.executor.spark_session": ["spark_session"],

@@ -52,13 +52,13 @@ class Work:
         self.segments = self.operators = self.calls = 0
         for operation in operations(Operation):
             monkeypatch.setattr(operation, "step", self._noting(operation.step))
-        run_here = local.run_here
+        run_whole = local._run_whole
 
         def noting(*given, **named):
             self.segments += 1
-            return run_here(*given, **named)
+            return run_whole(*given, **named)
 
-        monkeypatch.setattr(local, "run_here", noting)
+        monkeypatch.setattr(local, "_run_whole", noting)
 
     def _noting(self, run):
         def noting(operation, here):

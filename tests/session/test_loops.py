@@ -55,15 +55,15 @@ def test_a_change_runs_the_rounds_that_it_touches():
 @contextmanager
 def recorded_rounds(rounds):
     """Notes the rounds of the stages that are run."""
-    stage_run = local.StageRun
+    stage_run = local._stage_whole
 
-    def noting(plan, stage, shard, snapshot, inbox, region, *more):
+    def noting(plan, stage, snapshot, inbox, region, *more):
         if not rounds or rounds[-1] != region.rounds:
             rounds.append(region.rounds)
-        return stage_run(plan, stage, shard, snapshot, inbox, region, *more)
+        return stage_run(plan, stage, snapshot, inbox, region, *more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "StageRun", noting)
+        patch.setattr(local, "_stage_whole", noting)
         yield
 
 
