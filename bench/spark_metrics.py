@@ -63,10 +63,12 @@ def exchanged(spark: Any) -> Iterator[list[list[int]]]:
     """
     context = spark.sparkContext._jsc.sc()
     store, found = context.statusStore(), list[list[int]]()
-    known = set(_stages(store))
+    known = max(_stages(store), default=-1)
     yield found
     context.listenerBus().waitUntilEmpty()
-    for number in sorted(set(_stages(store)) - known):
+    for number in sorted({number for number in _stages(store) if number > known}):
+        if str(store.lastStageAttempt(number).status()) == "SKIPPED":
+            continue
         tasks = store.taskList(number, 0, 1 << 20)
         metrics = (tasks.apply(at).taskMetrics() for at in range(int(tasks.size())))
         reads = [one.get().shuffleReadMetrics() for one in metrics if one.isDefined()]
@@ -76,14 +78,12 @@ def exchanged(spark: Any) -> Iterator[list[list[int]]]:
 
 
 def _stages(store: Any) -> Iterator[int]:
-    """The numbers of the stages of all jobs that Spark remembers and that were not skipped."""
+    """The numbers of the stages of all jobs that Spark remembers; it may have forgotten the older ones of them."""
     jobs = store.jobsList(None)
     for at in range(int(jobs.size())):
         stages = jobs.apply(at).stageIds()
         for place in range(int(stages.size())):
-            number = int(stages.apply(place))
-            if str(store.lastStageAttempt(number).status()) != "SKIPPED":
-                yield number
+            yield int(stages.apply(place))
 
 
 def _last(store: Any) -> int:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from altneu import Collection, Session, col, source, weights
 from altneu.columnar import few
+from altneu.columnar.columns import FEW, Stack
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.lookup import rows_of_hits
 from altneu.columnar.rows import Rows
@@ -193,6 +194,9 @@ def _seldom() -> None:
     """What runs where hashes of keys collide, and for columns of nulls."""
     rows_of_hits(np.array([[0, 0, 0, 1]], np.int64))
     hash_rows(Rows.from_pydict({"x": [None]}, pa.schema([("x", pa.null())])))
+    for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64()):  # more rows than Arrow takes
+        schema, index = pa.schema([("x", kind)]), np.arange(FEW + 1)
+        Stack([Rows(schema, (pa.array(index % 100).cast(kind),), FEW + 1)], schema).take(index)
 
 
 def warm() -> None:

@@ -134,7 +134,11 @@ def test_errors_of_a_view_are_printed(call, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["SELECT * FROM total"], 1, "UnknownTableError: no table or view 'total' (line 1, column 15); did you mean totals?"),
+        (
+            ["SELECT * FROM total"],
+            1,
+            "UnknownTableError: no table or view 'total' (line 1, column 15); did you mean totals?",
+        ),
         (["TABLE by_item"], 1, "no table or view 'by_item'"),
         (["SELECT FROM"], 1, "StatementError: line 1"),
         (["SELECT pric FROM orders"], 1, "UnknownColumnError: no column 'pric'"),
