@@ -32,7 +32,6 @@ from altneu.runtime.base import _after
 from altneu.trace.batch import Arranged, Batch, Description, Layout, find_in
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
-from tests.lane import seeds
 from tests.operators.ordered_groups import ORDERS, SCHEMA, updates_of
 
 E = Epoch()
@@ -215,9 +214,9 @@ def check(lattice, sizes, case, rng, *, below, count=60):
 @pytest.mark.parametrize("times", LATTICES)
 @pytest.mark.usefixtures("small")
 def test_what_is_made_of_the_ends_is_what_is_made_of_the_groups(times, case, below, fewer):
-    for seed in seeds(8, 4):
+    for seed in range(8):
         check(*LATTICES[times], case, random.Random(f"{times}{case}{below}{seed}"), below=below)
-    assert fewer[0] > 0 or below
+    assert fewer[0] > 3 or below
 
 
 @pytest.mark.parametrize("times", LATTICES)
