@@ -8,6 +8,7 @@ what is read as a batch.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -208,7 +209,7 @@ class Graph:
             raise
 
 
-class Reading:
+class Reading(ABC):
     """What a query reads: ``streams`` says whether any of it is a stream."""
 
     def __init__(self, graph: Graph) -> None:
@@ -224,13 +225,13 @@ class Reading:
         self.named_files[name] = files, stream
         return name.split(".")
 
+    @abstractmethod
     def of_files(self, files: Files, *, stream: bool) -> Collection:
         """The rows of files."""
-        raise NotImplementedError
 
+    @abstractmethod
     def of_table(self, resolved: Resolved, *, stream: bool) -> Collection:
         """The rows of a table."""
-        raise NotImplementedError
 
 
 class _Batch(Reading):
