@@ -1,4 +1,4 @@
 """Declarative pipelines of Spark, run incrementally: the files of ``pyspark.pipelines`` as they are.
 
-docs/howto/pipelines.md says what there is of them.
+docs/howto/pipelines.md lists what is supported.
 """
