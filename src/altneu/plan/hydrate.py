@@ -7,7 +7,7 @@ kept only where nothing was kept before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -184,8 +184,8 @@ class _Cutter:
         reader = self.readers.get(i)
         if reader is not None and not moments:
             self.read.add(reader)
-            label = f"read {node.label}"
-            read = PhysicalNode(ReadOp(reader, present=True), (), 0, node.schema, label=label, scope=node.scope)
+            label, present = f"read {node.label}", i in self.before_loops
+            read = PhysicalNode(ReadOp(reader, present=present), (), 0, node.schema, label=label, scope=node.scope)
             return self.add(replace(read, identity=node.identity), ())
         if not moments and (at := self.wider(i)) is not None:
             if at not in self.made:
@@ -250,6 +250,28 @@ class _Cutter:
             if loop := self.plan.loop_around(node.scope):
                 by_loop.setdefault(loop, {})[i] = None
         return by_loop
+
+    @cached_property
+    def before_loops(self) -> set[int]:
+        """The nodes that loops are made of which are run here.
+
+        Such a loop must not see times that are not retained: they are folded in part, so that counts add up to nothing
+        that ever was, and a loop may go round for ever there. All else may: what is not folded yet is known exactly.
+        """
+        missing = {i for name, i in self.plan.arrangements.items() if name not in self.existing}
+        run = self._above(missing)
+        inside = {i for loop in self.loops.values() if not run.isdisjoint(loop) for i in loop}
+        return self._above(inside) - inside
+
+    def _above(self, nodes: Iterable[int]) -> set[int]:
+        """Nodes, and all that they are made of."""
+        found, todo = set[int](), [*nodes]
+        while todo:
+            i = todo.pop()
+            if i not in found:
+                found.add(i)
+                todo += [port.node for port in self.plan.nodes[i].inputs]
+        return found
 
     @cached_property
     def readers(self) -> dict[int, str]:
