@@ -280,7 +280,7 @@ VARIANTS = [
         "(select to_variant_object(named_struct('k', b, 'n', p)) v from t) group by v:k::string"
     ),
     "select u.a, e.pos, e.key, cast(e.value as string) c from u, lateral variant_explode(cast(arr as variant)) e",
-    "select a, pos, to_json(w) j from u lateral view variant_explode_outer(to_variant_object(m)) e as pos, k, w",
+    "select a, p, to_json(w) j from u, lateral variant_explode_outer(to_variant_object(m)) e(p, k, w)",
     (
         "select k, w::string v, count(*) n from u, lateral variant_explode(to_variant_object(m)) e(p, k, w) "
         "group by k, w::string"
