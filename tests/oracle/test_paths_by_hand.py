@@ -161,7 +161,7 @@ def test_what_cannot_be_obeyed_is_refused_by_name():
         "column 'src' must be of one type, got bigint in 'e' and int in 'f'; cast": lambda: an.Relations(
             e=E, f=E.select(src="cast(src as int)")
         ),
-        "column 'm' of 'e' and 'f' is a map": lambda: an.Relations(e=MAPS, f=MAPS),
+        "column 'm' of 'e' and 'f' has maps": lambda: an.Relations(e=MAPS, f=MAPS),
         "relation must be one of 'ab', 'bc', 'ac', got 'xy'": lambda: SIDES.changes("xy"),
         "all columns of 'ac' are bound, so half_join binds none: use lookup": lambda: path.half_join("bc").half_join(
             "ac"

@@ -280,9 +280,9 @@ def test_keys_and_orders_are_checked_when_the_plan_is_built():
     with pytest.raises(PlanError, match="which row of a key is the latest"):
         LOG.latest("name", [])
     maps = an.source("maps", "m map<string, long>, at long")
-    with pytest.raises(TypeMismatchError, match="'m' is a map"):
+    with pytest.raises(TypeMismatchError, match="'m' has maps"):
         maps.latest("at", "m")
-    with pytest.raises(TypeMismatchError, match="'m' is a map"):
+    with pytest.raises(TypeMismatchError, match="'m' has maps"):
         maps.latest("m", "at")
     with an.Session() as session:
         view = session.maintain("v", maps.latest("at", "at"))

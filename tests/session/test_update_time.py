@@ -246,7 +246,7 @@ TWO = an.source("two", "k long, v long", time=("system", "event"))
         (lambda: FLAGS.window(n="max(update_time()) over ()"), UpdateTimeError, "column first"),
         (lambda: FLAGS.select(t="update_time(name)"), TypeMismatchError, "takes no argument, got 1"),
         (lambda: FLAGS.select(t="update_time() + x"), UnknownColumnError, "the columns are: name, enabled \\["),
-        (lambda: an.source("m", "m map<string, long>").select(t="update_time()"), TypeMismatchError, "'m' is a map"),
+        (lambda: an.source("m", "m map<string, long>").select(t="update_time()"), TypeMismatchError, "'m' has maps"),
         (lambda: FLAGS.differentiate().select(t="update_time()"), PlanError, "after integrate"),
         (
             lambda: FLAGS.iterate(lambda x: x.filter("update_time() > 1").distinct()),

@@ -204,7 +204,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeMismatchError,
         "must be bigint, as what it is multiplied with",
     ),
-    "maps in rows": (lambda: T.weighted(Sums("v")).consolidate(), TypeMismatchError, "column 'm' is a map"),
+    "maps in rows": (lambda: T.weighted(Sums("v")).consolidate(), TypeMismatchError, "column 'm' has maps"),
     "weighted in a join": (lambda: T.join(SUM, "k"), PlanError, r"got Weighted; consolidate\(\) makes a collection"),
     "weighted in a concat": (lambda: T.concat(SUM), PlanError, r"consolidate\(\) makes a collection of a weighted one"),
     "a verb": (lambda: SUM.top_k(1, "k"), AttributeError, r"no 'top_k'; consolidate\(\) makes a collection"),
