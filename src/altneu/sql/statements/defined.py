@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -124,6 +125,7 @@ class Definitions(Mapping[str, Collection]):
         self._indexes: Indexes | None = None  # those that count, if not all
         self.changed: dict[str, Versions] = {}  # the columns of sources that are about to be committed
         self.replacing: dict[str, Collection] = {}  # views of the program that are about to be committed anew
+        self._given: Mapping[str, Collection] = {}  # rows that a statement has read, by the names in lower case
         self._past: Mapping[str, Collection] = {}  # views that were redefined after the time that counts
         self._versions: Mapping[str, int] | None = None  # the columns of sources that count, if not the present ones
 
@@ -194,12 +196,22 @@ class Definitions(Mapping[str, Collection]):
         other = Definitions(self._engine)
         other.all, other.registered, other._indexes = self.all, self.registered, indexes
         other._versions, other.changed, other.replacing = versions, self.changed, self.replacing
+        other._given = self._given
         if then is not None:
             other._past = {
                 name.lower(): Collection(ir.Source(found.source, found.layout.schema))
                 for name, found in self._engine.catalogue.redefined_after(then).items()
             }
         return other
+
+    @contextmanager
+    def given(self, rows: Mapping[str, Collection]) -> Iterator[None]:
+        """Inside, names mean these rows, whatever else they mean."""
+        self._given = {name.lower(): collection for name, collection in rows.items()}
+        try:
+            yield
+        finally:
+            self._given = {}
 
     @property
     def versions_read(self) -> dict[str, int]:
@@ -277,6 +289,8 @@ class Definitions(Mapping[str, Collection]):
             StatementError: it has no rows.
             AltneuError: the reason for which it could not be restored.
         """
+        if (given := self._given.get(name.lower())) is not None:
+            return given
         defined = self.all.get(name.lower())
         if (past := self._past.get(name.lower())) is not None:
             self._read.add(name.lower())
@@ -358,7 +372,8 @@ class Definitions(Mapping[str, Collection]):
         own = [d.name for d in self.all.values() if (d.collection or d.error) is not None and d.kind != "FUNCTION"]
         own += [f"{d.name}_late" for d in self.all.values() if d.late is not None]
         python = {**self._engine.collections, **self.replacing}
-        return iter([*own, *(n for n in python if n.lower() not in self.all)])
+        given = [n for n in self._given if n not in self.all]
+        return iter([*own, *(n for n in python if n.lower() not in self.all), *given])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -28,7 +28,7 @@ from altneu.sql.statements.assigning import assigned, set_to, with_defaults
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.defining import TEMPORARY, Definer
 from altneu.sql.statements.feeding import Feeds
-from altneu.sql.statements.merging import Merging
+from altneu.sql.statements.merging import Merging, read_once
 from altneu.sql.statements.ordered import ordered
 from altneu.sql.statements.parser import parse, with_parameters
 from altneu.sql.statements.registering import Registration
@@ -547,10 +547,13 @@ class Statements:
 
     def _merge(self, statement: Merge) -> Result:
         target = self._changeable(statement.name)
+        statement, rows = read_once(statement, self._rows)
+        with self.known.given(rows):
+            return self._merged(statement, target)
+
+    def _merged(self, statement: Merge, target: Defined) -> Result:
         schema, defaults = self._engine.source(target.name).schema, self._defaults(target)
-        everything = exp.select("*").from_(statement.source.copy())
-        everything.set("with_", statement.common)
-        source = self.definer.shown(everything).names
+        source = self.definer.shown(statement.select("*")).names
         merging = Merging.of(statement.with_values(lambda c, tree: set_to(tree, c, schema, defaults)), schema, source)
         if merging.counts is not None:
             pairs, updated = (self._rows(tree)["n"][0].as_py() for tree in merging.counts)

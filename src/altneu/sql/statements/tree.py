@@ -335,6 +335,12 @@ class Merge(Statement):
         clauses = [c if c.values is None else replace(c, values=_each(c.values, of)) for c in self.clauses]
         return replace(self, clauses=tuple(clauses))
 
+    def select(self, item: exp.Expr | str) -> exp.Select:
+        """A query of the source alone."""
+        query = exp.select(item).from_(self.source.copy())
+        query.set("with_", None if self.common is None else self.common.copy())
+        return query
+
     @property
     def alias(self) -> str:
         """What the table is called in expressions."""
