@@ -18,7 +18,7 @@ from altneu.collections.collection import Collection
 from altneu.columnar.python_values import python_values
 from altneu.errors import StatementError
 from altneu.plan import ir
-from altneu.sql.scope import full_name
+from altneu.sql.scope import Within, full_name, table_named
 from altneu.sql.statements.tree import Merge, MergeClause, MergeWhen
 from altneu.views.lookup import MOST_KEYS
 
@@ -84,7 +84,9 @@ class Merging:
         return cls(counts, tuple(gone), tuple(updates), tuple(inserts))
 
 
-def read_once(merge: Merge, rows_of: Callable[[exp.Expr], pa.Table]) -> tuple[Merge, Mapping[str, Collection]]:
+def read_once(
+    merge: Merge, rows_of: Callable[[exp.Expr], pa.Table], within: Within
+) -> tuple[Merge, Mapping[str, Collection]]:
     """The statement over the rows that its source has, if they are few, with these rows by the name that it reads then.
 
     A table or a view keeps its name, with which its columns may be written.
@@ -99,12 +101,10 @@ def read_once(merge: Merge, rows_of: Callable[[exp.Expr], pa.Table]) -> tuple[Me
     given = Collection(ir.Constant(tuple(zip(*columns, strict=True)), rows.schema))
     common = {cte.alias.lower() for cte in merge.common.expressions} if merge.common is not None else set[str]()
     source = merge.source
-    if isinstance(source, exp.Table) and {name for name, value in source.args.items() if value} <= _NAME:
-        if source.db or source.name.lower() not in common:
-            return merge, {full_name([part.name for part in source.parts]): given}
-    alias = exp.TableAlias(this=exp.to_identifier(source.alias_or_name, quoted=True))
-    table = exp.Table(this=exp.to_identifier(_SOURCE, quoted=True), alias=alias)
-    return replace(merge, source=table), {_SOURCE: given}
+    alone = isinstance(source, exp.Table) and {name for name, value in source.args.items() if value} <= _NAME
+    if isinstance(source, exp.Table) and alone and (source.db or source.name.lower() not in common):
+        return merge, {full_name([part.name for part in source.parts], within): given}
+    return replace(merge, source=table_named(_SOURCE, source.alias_or_name)), {_SOURCE: given}
 
 
 _NAME = {"this", "db", "catalog"}

@@ -40,8 +40,10 @@ from altneu.sql.statements.tree import (
     FOLLOWED,
     Advance,
     Alter,
+    Comment,
     CreateFunction,
     CreateIndex,
+    CreateSchema,
     CreateSink,
     CreateSource,
     CreateView,
@@ -61,6 +63,7 @@ from altneu.sql.statements.tree import (
     Transaction,
     Truncate,
     Update,
+    Use,
 )
 from altneu.streams import Following, Streams
 from altneu.types import quote_name
@@ -113,7 +116,7 @@ class Statements:
         except those that wait for streams.
         """
         try:
-            statements = parse(with_parameters(text, None))
+            statements = parse(with_parameters(text, None), self.known.within)
         except AltneuError as error:
             self._give_up(error)
             raise
@@ -346,6 +349,14 @@ class Statements:
         with self._engine.lock:
             return self._message(self.definer.drop(statement))
 
+    def _comment(self, statement: Comment) -> Result:
+        self._outside("COMMENT ON")
+        return self._message(self.definer.comment(statement))
+
+    def _use(self, statement: Use) -> Result:
+        self.known.use(statement.path)
+        return self._message(f"USE {'.'.join(statement.path)}")
+
     # queries --------------------------------------------------------------------------------------------------------
 
     def _bind(self, tree: exp.Expr) -> Collection:
@@ -547,7 +558,7 @@ class Statements:
 
     def _merge(self, statement: Merge) -> Result:
         target = self._changeable(statement.name)
-        statement, rows = read_once(statement, self._rows)
+        statement, rows = read_once(statement, self._rows, self.known.within)
         with self.known.given(rows):
             return self._merged(statement, target)
 
@@ -698,7 +709,8 @@ _DO = (
     _Table()
     .add(Statements._advance, Advance)
     .add(Statements._alter, Alter)
-    .add(Statements._create, CreateFunction, CreateIndex, CreateSink, CreateSource, CreateView)
+    .add(Statements._comment, Comment)
+    .add(Statements._create, CreateFunction, CreateIndex, CreateSchema, CreateSink, CreateSource, CreateView)
     .add(Statements._delete, Delete)
     .add(Statements._describe, Describe)
     .add(Statements._drop, Drop)
@@ -713,4 +725,5 @@ _DO = (
     .add(Statements._transaction, Transaction)
     .add(Statements._truncate, Truncate)
     .add(Statements._update, Update)
+    .add(Statements._use, Use)
 )

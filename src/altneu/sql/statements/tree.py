@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from altneu.explain import Form
 
-Kind = Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK", "FUNCTION"]
+Kind = Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK", "FUNCTION", "SCHEMA"]
 Options = Mapping[str, Any]
 
 
@@ -160,6 +160,34 @@ class CreateFunction(Creation):
     returns: str | None
     body: exp.Expr | str
     temporary: bool = False
+
+
+@dataclass(frozen=True)
+class CreateSchema(Creation):
+    """``CREATE SCHEMA name [COMMENT 'text'] [WITH DBPROPERTIES (…)]``.
+
+    Its ``name`` ends in a dot, as the names begin that are in it. ``comments`` has one under "".
+    """
+
+    comments: Mapping[str, str] = field(default_factory=dict)
+    properties: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Comment(Statement):
+    """``COMMENT ON kind name IS 'text' | NULL``; of a ``column``, without a kind."""
+
+    kind: Kind | None
+    name: str
+    column: str | None
+    text_of: str | None
+
+
+@dataclass(frozen=True)
+class Use(Statement):
+    """``USE [SCHEMA] name``: the catalog and the schema of names that do not say them."""
+
+    path: tuple[str, str]
 
 
 @dataclass(frozen=True)
