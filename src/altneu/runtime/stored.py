@@ -219,6 +219,7 @@ class StoredDefinition(TypedDict):
     versions: NotRequired[dict[str, int]]
     altered: NotRequired[list[str]]
     unfilled: NotRequired[bool]
+    key: NotRequired[list[str]]
     path: NotRequired[list[str]]
     told: NotRequired[dict[str, str | None]]
 

@@ -48,6 +48,7 @@ class Defined:
     function's name means; ``fed`` says that what a batch source has was
     inserted; ``error`` why it could not be restored. ``defaults`` are those of a table as it was created, by the places
     of the columns, once they have been computed; ``unfilled`` says that the rows of its query are not in it yet.
+    ``key`` are the columns of an index, if they have other names now than in its statement.
     ``path`` are the catalog and the schema within which it was written, and ``told`` what COMMENT ON has said since, by
     columns, None where it has taken a comment away.
     """
@@ -65,6 +66,7 @@ class Defined:
     repeated: int = 0
     defaults: Mapping[int, Any] | None = None
     unfilled: bool = False
+    key: tuple[str, ...] | None = None
     path: Path = DEFAULT
     told: Mapping[str, str | None] = field(default_factory=dict)
     collection: Collection | None = None
@@ -85,6 +87,11 @@ class Defined:
     def is_stored(self) -> bool:
         """Whether the store has it, and not this session alone."""
         return not getattr(self.statement, "temporary", False)
+
+    @property
+    def indexed(self) -> tuple[str, ...]:
+        """The columns of an index, as they are named now."""
+        return self.key or self.stated(CreateIndex).columns
 
     @property
     def comments(self) -> dict[str, str]:
@@ -113,6 +120,8 @@ class Defined:
             encoded["altered"] = list(self.altered)
         if self.unfilled:
             encoded["unfilled"] = True
+        if self.key is not None:
+            encoded["key"] = list(self.key)
         if self.path != DEFAULT:
             encoded["path"] = list(self.path)
         if self.told:
@@ -129,6 +138,7 @@ class Defined:
         defined.indexes, defined.versions = dict(encoded.get("indexes", {})), dict(encoded.get("versions", {}))
         defined.altered = tuple(encoded.get("altered", ()))
         defined.unfilled = encoded.get("unfilled", False)
+        defined.key = tuple(encoded["key"]) if "key" in encoded else None
         defined.path, defined.told = path, dict(encoded.get("told", {}))
         return defined
 
@@ -345,7 +355,7 @@ class Definitions(Mapping[str, Collection]):
             return self._indexes.get(name.lower(), [])
         indexes = [(d, d.stated(CreateIndex)) for d in self.all.values() if d.kind == "INDEX"]
         of_name = [(d, index) for d, index in indexes if index.of.lower() == name.lower() and d.error is None]
-        return [list(index.columns) for _, index in sorted(of_name, key=lambda pair: pair[0].order)]
+        return [list(d.indexed) for d, _ in sorted(of_name, key=lambda pair: pair[0].order)]
 
     def _indexed(self, name: str, collection: Collection) -> Collection:
         there = {column.lower() for column in collection.columns}

@@ -20,7 +20,7 @@ from altneu.linear.user_function import UserFunction
 from altneu.plan.rewrite import Joins
 from altneu.sql.functions import SqlFunction, check_name
 from altneu.sql.queries import unarranged
-from altneu.sql.statements.altering import altered, defaults_of, versions_of, widened_versions
+from altneu.sql.statements.altering import altered, defaults_of, reading_anew, versions_of
 from altneu.sql.statements.assigning import check_types
 from altneu.sql.statements.defined import Defined, Definitions, columns_named, function_of, same, schema_of, shown_name
 from altneu.sql.statements.feeding import Feeds
@@ -502,7 +502,7 @@ class Definer:
         self._refuse_temporary(defined)
         if defined.versions is None:
             defined.versions = plain.versions_read
-        defined.arranged = collection.arrange_by(*columns_named(collection, statement.columns))
+        defined.arranged = collection.arrange_by(*columns_named(collection, defined.indexed))
         return defined.arranged
 
     def maintained(self, name: str, what: str) -> str:
@@ -564,7 +564,7 @@ class Definer:
             views = {} if defined.view is None else {defined.view: defined.collection}
             self.known.changed = {defined.name: versions}
             for reader in again:
-                views |= self._bind_wider(replace(reader, versions=widened_versions(reader, defined, was, versions)))
+                views |= self._bind_wider(reading_anew(reader, defined, was, versions))
             told = [defined, *(self.known.all[reader.name.lower()] for reader in again)]
             with self._engine.defining({d.name.lower(): d.to_json() for d in told if d.is_stored}):
                 change_columns(self._engine, defined.name, versions, views)

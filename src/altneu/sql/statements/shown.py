@@ -80,7 +80,7 @@ def _materialized(defined: Defined, engine: Engine) -> Row:
 
 def _index(defined: Defined, engine: Engine) -> Row:
     statement = defined.stated(CreateIndex)
-    return defined.name, statement.of, ", ".join(statement.columns)
+    return defined.name, statement.of, ", ".join(defined.indexed)
 
 
 def _sink(defined: Defined, engine: Engine) -> Row:
