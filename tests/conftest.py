@@ -18,6 +18,7 @@ import altneu as an
 from altneu.runtime.spark.java import find_java
 from altneu.runtime.spark.session import spark_session
 from bench.cluster import Cluster
+from tests.lane import EVERY, left_out
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -37,11 +38,16 @@ settings.register_profile("no-shrink", _shared, max_examples=60, phases=[Phase.e
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Spark, so that ``-m "not spark"`` is the quick run."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs Spark, so that ``-m "not spark"`` is the quick run; of what is sampled some is run."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    named = any("[" in argument for argument in config.args)  # who names a set of parameters wants it run
+    if not EVERY and not named and (others := left_out(items)):
+        config.hook.pytest_deselected(items=others)
+        gone = set(others)
+        items[:] = [item for item in items if item not in gone]
 
 
 @pytest.fixture(scope="session")
