@@ -82,9 +82,9 @@ def with_collation_keys(tree: exp.Select) -> exp.Select:
             text, name = side.expressions
             key = exp.Anonymous(this="collation_key", expressions=[exp.column(_TEXT, quoted=True), name.copy()])
             alias = exp.TableAlias(this=exp.to_identifier(_TEXT), columns=[exp.to_identifier(_TEXT, quoted=True)])
-            texts = exp.Subquery(this=query.unnest().copy(), alias=alias)
+            inner = exp.Subquery(this=query.unnest().copy(), alias=alias)
             test.set("this", exp.Anonymous(this="collation_key", expressions=[text.copy(), name.copy()]))
-            test.set("query", exp.Subquery(this=exp.Select(expressions=[key], from_=exp.From(this=texts))))
+            test.set("query", exp.Subquery(this=exp.Select(expressions=[key], from_=exp.From(this=inner))))
     for call in tree.find_all(exp.Anonymous):
         above = call.parent
         while isinstance(above, exp.Paren | exp.Tuple):
