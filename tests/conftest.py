@@ -18,6 +18,7 @@ import altneu as an
 from altneu.runtime.spark.java import find_java
 from altneu.runtime.spark.session import spark_session
 from bench.cluster import Cluster
+from tests.lane import EVERY, left_out
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -41,11 +42,16 @@ for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
     os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Spark, so that ``-m "not spark"`` is the quick run."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs Spark, so that ``-m "not spark"`` is the quick run; of what is sampled some is run."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    named = any("[" in argument for argument in config.args)  # who names a set of parameters wants it run
+    if not EVERY and not named and (others := left_out(items)):
+        config.hook.pytest_deselected(items=others)
+        gone = set(others)
+        items[:] = [item for item in items if item not in gone]
 
 
 @pytest.fixture(scope="session")

@@ -261,6 +261,7 @@ def insert(session, sources, history, lower, upper):
             session.insert(name, table_of(updates, source), time="time", diff="diff")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("name", CASES)
 def test_maintained_step_by_step_and_in_one(name, kind):

@@ -34,7 +34,7 @@ OPERATIONS = {
     "runtime.schedule": {"ArrangeOp", "ReadOp"},  # what is read whole is work
     "runtime.divided": {"ArrangeOp", "JoinOp", "ExplodeOp"},  # one pattern: joins and sums of slices of a key's rows
     "runtime.inspections": {"InspectOp"},  # the function that ``Here.show`` is given updates for
-    "runtime.spark.frames": {"ArrangeOp", "ExplodeOp"},  # sums that Spark makes before rows leave it
+    "runtime.spark.sums": {"ArrangeOp", "ExplodeOp"},  # sums that Spark makes before rows leave it
     "runtime.spark.wire": {"ArrangeOp"},  # arrangements travel by name
 }
 """The classes of operations that modules outside their folders know, with the reason: the one that has state, the ones

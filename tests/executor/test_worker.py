@@ -40,10 +40,10 @@ def summed(sent):
 def poor(most):
     """Run a stage as a worker does that has memory for so many rows."""
 
-    def limited(plan, stage, shard, snapshot, inbox, region, mode):
+    def limited(plan, stage, shard, snapshot, inbox, region, mode, nodes):
         if sum(len(updates) for updates in inbox[-1]) > most:
             raise MemoryError
-        return run(plan, stage, shard, snapshot, inbox, region, mode)
+        return run(plan, stage, shard, snapshot, inbox, region, mode, nodes)
 
     return limited
 

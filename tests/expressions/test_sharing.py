@@ -419,6 +419,7 @@ def constant(draw: random.Random, field: pa.Field) -> tuple[object, Literal]:
     return value, Literal(None, field.type) if value is None else literal(value, field.type)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("group", cases.GROUPS)
 def test_a_constant_gives_what_a_column_that_holds_it_gives(group):
     draw, table = random.Random(7), values.table(64)

@@ -39,6 +39,7 @@ def windows(order, reach):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("reach", [0, 1, 3])
 @pytest.mark.parametrize("order", ORDERS, ids=order_text)
@@ -89,6 +90,7 @@ def seeking(order):
     }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("name", seeking(()))
 @pytest.mark.parametrize("order", ORDERS, ids=order_text)

@@ -43,6 +43,7 @@ def small(monkeypatch):
     monkeypatch.setattr(ends, "LEAST", 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("order", ORDERS, ids=order_text)
@@ -53,6 +54,7 @@ def test_the_first_rows_of_the_ends_are_those_of_the_groups(order, k, below):
     assert fewer > 5 or below
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("functions", [["min"], ["max"], ["min", "max"]], ids="-".join)
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("column", ["v", "s"])
@@ -71,6 +73,7 @@ def numbering(function, order, **how):
     return WindowCall(Aggregate(function, (), pa.int32()), order, **how)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("function", ["rank", "dense_rank", "row_number"])

@@ -209,6 +209,7 @@ def check(lattice, sizes, case, rng, *, below, count=60):
         assert group.accumulated(group.made, time) == group.accumulated(group.whole, time), time.T
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("times", LATTICES)
@@ -219,6 +220,7 @@ def test_what_is_made_of_the_ends_is_what_is_made_of_the_groups(times, case, bel
     assert fewer[0] > 3 or below
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("times", LATTICES)
 @pytest.mark.usefixtures("small")
 def test_collisions_change_nothing(times):

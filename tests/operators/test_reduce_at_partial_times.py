@@ -265,6 +265,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", REDUCERS)
 @pytest.mark.parametrize("case", CASES)
 @given(data=st.data())

@@ -84,6 +84,7 @@ def spec_of(function, type_):
     return GeneralSpec(("k",), (Aggregate(function, ("v",), type_),), schema_of(type_))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["usual", "below", "nulls", "late", "many"])
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize(("function", "descending"), [("min", False), ("max", False), ("max", True)])

@@ -70,6 +70,7 @@ def running(order):
     }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("name", running(()))
 @pytest.mark.parametrize("order", ORDERS, ids=order_text)
@@ -100,6 +101,7 @@ BY_TEXT = (("s", False, True),)
 LAST = [((0, 5, "x"), 2, 1)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", running(()))
 @pytest.mark.parametrize("diffs", [1, 3])
 def test_what_is_read_does_not_grow_with_the_rows_before(name, diffs):

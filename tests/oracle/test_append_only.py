@@ -186,6 +186,7 @@ def only_growing(collection: Collection) -> Collection:
     return Collection(transform(collection.node, change))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", loops_cases.PLANS)
 def test_loops_of_all_kinds(name: str) -> None:
     sources = {own: only_growing(source) for own, source in loops_cases.SOURCES.items()}

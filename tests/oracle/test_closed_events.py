@@ -57,6 +57,7 @@ def _check_final(view, plan, history, first=0) -> int:
     return count
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_final_stays_and_the_rest_is_right(name, seed):
@@ -74,6 +75,7 @@ def test_what_is_final_stays_and_the_rest_is_right(name, seed):
         assert final >= sum(range(SYSTEMS)) * (EVENTS + 1) // 4 or name == "filter of its time"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PLANS)
 def test_all_inserted_at_once_and_then_closed(name):
     """Rows of times to come are known when event times are closed; the frontier says where they wait."""
@@ -91,6 +93,7 @@ def test_all_inserted_at_once_and_then_closed(name):
         check(view, plan, history, SYSTEMS, range(SYSTEMS))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PLANS)
 def test_event_times_are_compacted_as_far_as_they_are_closed(name):
     plan, history = PLANS[name], _history(17)
@@ -107,6 +110,7 @@ def test_event_times_are_compacted_as_far_as_they_are_closed(name):
                     view.to_arrow((upper - 1, first - 1), errors="ignore")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["extremes", "joined with one time", "labels", "window", "filter with errors"])
 def test_on_every_runner(runner: Runner, name):
     plan, history, folder = PLANS[name], _history(11), runner.folder()

@@ -53,6 +53,7 @@ def _moved(history: History, move: Callable[[Pair], Pair]) -> History:
     return History([(row, move(time), diff) for row, time, diff in history.a], history.b)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("above", ABOVE)
 @pytest.mark.parametrize("delay", DELAYS)
 def test_a_delay_of_a_source_is_a_history_with_later_times(delay, above):

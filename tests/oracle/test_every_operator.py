@@ -104,6 +104,7 @@ def asked(plan: Collection, rows: list[tuple[object, ...]], rng: random.Random) 
         yield plan.distinct()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_what_is_asked_of_every_operator_is_the_same_after_rewriting(name: str) -> None:
     """A wrong fact of a node, as which column is which or what is a set, lets a rule make another plan of these.

@@ -85,6 +85,7 @@ def test_the_order_of_inserts_changes_nothing(name):
             assert observe(view, seen.lower, seen.upper) == seen
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PLANS)
 def test_retracting_everything_returns_to_nothing(name):
     """State included: what is left of it adds up to nothing, and what comes and goes does not pile up."""

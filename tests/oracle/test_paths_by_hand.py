@@ -27,6 +27,7 @@ def judge_of(name, history=HISTORY):
     return Judge(PLANS, even(history) if name in NEEDS_COUNTS_OVER_ZERO else history)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PLANS)
 def test_every_step_shows_what_joining_gives(runner, name):
     each, one = list(range(1, TIMES + 2)), [TIMES + 1]

@@ -26,6 +26,7 @@ def session_of(share, seen):
     return open_session
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("share", [1, 0.5])
 @pytest.mark.parametrize("name", PLANS)
 def test_tasks_that_are_killed_and_run_again_make_the_same_and_it_is_right(tmp_path, name, share):
@@ -36,6 +37,7 @@ def test_tasks_that_are_killed_and_run_again_make_the_same_and_it_is_right(tmp_p
     assert sum(executor.placed[False] for executor in seen) > 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PLANS)
 def test_a_late_view_is_computed_by_tasks_and_by_the_driver(tmp_path, name):
     with session_of(0.6, [])(tmp_path / "state") as session:

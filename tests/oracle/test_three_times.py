@@ -100,6 +100,7 @@ def _check(view, plan: Collection, history: History, systems) -> None:
         assert errors_of(view, at) == errors | negative, at
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("seed", range(2))
 def test_every_triple_of_times_shows_what_was_known(name, seed):
@@ -123,6 +124,7 @@ def test_only_the_present_is_retained_by_default(name):
         _check(view, plan, history, [SYSTEMS - 1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["extremes", "joined with one time", "labels", "first ranks", "count"])
 def test_on_every_runner(runner: Runner, name):
     plan, history, folder = _with_three(PLANS[name]), History.random(11), runner.folder()

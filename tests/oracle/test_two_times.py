@@ -75,6 +75,7 @@ def test_only_the_present_is_retained_by_default(name):
             check(view, plan, history, system, [system])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PLANS)
 def test_on_every_runner(runner: Runner, name):
     check_on(runner, name)

@@ -33,6 +33,7 @@ def weigher(name: str, seed: int) -> Weigher:
     return Weigher(plans_of(name), history if KINDS[name].group else even(history), {}, name, queries_of(name))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_time_shows_the_weights_of_the_table(runner: Runner, name: str) -> None:
     judge, runner = weigher(name, 1), ByWeight(**vars(runner), kind=name)
@@ -49,6 +50,7 @@ KEYS = {"without", "right of all"}
 """They look for keys of an ordinary collection, of which counts below zero are errors."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("seed", seeds(2, 1))
 def test_other_histories_and_cuts(name: str, seed: int) -> None:

@@ -78,6 +78,7 @@ QUERIES = queries.queries()
 DELAYED = {n for n, q in QUERIES.items() if any(isinstance(b, ir.Linear) and b.logic.delay for b in ir.walk(q.node))}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", sorted(QUERIES))
 def test_every_operator(name):
     plan = QUERIES[name]

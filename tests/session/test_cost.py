@@ -481,6 +481,7 @@ def read_at_a_hub(plan, count, read, shards):
 PLAIN = least_labels()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("name", IN_LOOPS)
 def test_a_hub_of_a_graph_costs_the_same_however_many_edges_lead_to_it(name, shards, read):

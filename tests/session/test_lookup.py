@@ -53,6 +53,7 @@ def compared(session, rng, monkeypatch, queries, times=(None,), query=query):
     return len(answers)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("negative", [False, True])
 @pytest.mark.parametrize("zero", [False, True])
@@ -356,6 +357,7 @@ def stored_rows(session, **options):
     return source
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shards", [1, 2])
 @pytest.mark.parametrize("options", [{"keep": True}, {}, {"distinct": True}, {"key": "k"}])
 @pytest.mark.parametrize("negative", [False, True])
@@ -549,6 +551,7 @@ def test_counts_that_may_leave_64_bits_are_not_summed_up_here():
 # ordered arrangements
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("negative", [False, True])
 @pytest.mark.parametrize("fewest", [1, 64])

@@ -27,6 +27,7 @@ def shown(session, views):
     return result
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("retain", [None, 2, "all"])
 @pytest.mark.parametrize(("kind", "shards"), [("memory", 1), ("memory", 3), ("durable", 1)])
 @pytest.mark.parametrize("effort", [3, 10_000])
@@ -58,6 +59,7 @@ def test_nothing_that_can_be_read_changes_by_idle_merging(tmp_path, kind, shards
         assert an.check_store(tmp_path / "merged").problems == ()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("retain", [None, 2, "all"])
 @pytest.mark.parametrize(("kind", "shards"), [("memory", 1), ("memory", 3), ("durable", 1)])
 def test_nothing_that_can_be_read_changes(tmp_path, kind, shards, retain):

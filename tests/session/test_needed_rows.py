@@ -244,6 +244,72 @@ def test_sums_that_spark_makes_are_those_that_are_made_here(spark, tmp_path, nam
         spark.conf.set("spark.sql.ansi.enabled", before)
 
 
+TOGETHER = {
+    "several views": [
+        "SELECT s, count(*) AS c, sum(i) AS x FROM r WHERE i > 0 GROUP BY s",
+        "SELECT b, d, sum(p) AS x, count(n) AS c FROM r GROUP BY b, d",
+        "SELECT count(*) AS c FROM r WHERE s LIKE 'a%'",
+    ],
+    "what fails for one": [
+        "SELECT b, sum(n + 1) AS x FROM r WHERE n >= -1 GROUP BY b",
+        "SELECT s, sum(i) AS x, count(*) AS c FROM r GROUP BY s",
+        "SELECT d, count(i * 2) AS c FROM r WHERE i * 2 <> 4 GROUP BY d",
+    ],
+    "grouping sets": [
+        "SELECT s, b, grouping_id() AS g, count(*) AS c, sum(p) AS x FROM r GROUP BY GROUPING SETS ((s, b), (b), (s), ())",
+        "SELECT x, i, count(n) AS c FROM r WHERE i IS NOT NULL GROUP BY x, i WITH ROLLUP",
+    ],
+    "grouping sets of what fails": [
+        "SELECT b, i + 1 AS j, sum(n) AS x FROM r WHERE n * 2 <> 2 GROUP BY CUBE (b, i + 1)"
+    ],
+    "counts of different values": ["SELECT s, count(DISTINCT i) AS c, sum(i) AS x, count(*) AS n FROM r GROUP BY s"],
+    "different values of what fails": ["SELECT b, count(DISTINCT i + 1) AS c, sum(n + 1) AS x FROM r GROUP BY b"],
+    "wide": [
+        "SELECT sum(p * p * p * p) AS x FROM r",
+        "SELECT d, sum(p * p * p * p) AS x, sum(p) AS y FROM r GROUP BY d",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_sums_of_several_kinds_are_made_in_one_look_at_the_rows(spark, tmp_path, name):
+    """By views and grouping sets beside each other; Spark reads each row once, and none of them comes to Python."""
+    table = pa.concat_tables([rows_at_random(random.Random(f"{name}"), 300)] * 2)
+    pq.write_table(table, tmp_path / "rows.parquet")
+    with an.Session() as here, an.Session(spark, placement="spark", shards=3) as there:
+        views = []
+        for session in (here, there):
+            session.sql("CREATE SOURCE r (" + SCHEMA.replace(",", ", ") + ")")
+            for i, text in enumerate(TOGETHER[name]):
+                session.sql(f"CREATE MATERIALIZED VIEW v{i} AS {text}")
+            views.append([session.view(f"v{i}") for i in range(len(TOGETHER[name]))])
+        here.insert("r", table)
+        there.insert("r", spark.read.parquet(str(tmp_path)))
+        with scanned(spark) as found:
+            there.advance()
+        here.advance()
+        assert "counts" in there._engine.executor.jobs.asked["r"]
+        assert found.rows == table.num_rows
+        assert [shown(v) for v in views[0]] == [shown(v) for v in views[1]]
+        for part in (table.slice(0, 100), table.slice(100)):
+            for session in (here, there):
+                session.retract("r", part)
+                session.advance()
+            assert [shown(v) for v in views[0]] == [shown(v) for v in views[1]]
+
+
+def test_columns_may_have_any_names(spark):
+    """Dots and backticks too, in what is read and in what is added up."""
+    frame = spark.createDataFrame([(1, 2), (1, 3)], "`a.b` bigint, `c``d` bigint")
+    rows = an.source("rows", "`a.b` bigint, `c``d` bigint")
+    for plan, wanted in ((rows.group_by("`a.b`").agg("sum(`c``d`) as x"), [(1, 5)]), (rows, [(1, 2), (1, 3)])):
+        with an.Session(spark, placement="spark") as session:
+            view = session.maintain("v", plan)
+            session.insert("rows", frame)
+            session.advance()
+            assert sorted(view.to_pylist()) == wanted
+
+
 def test_what_is_refused_is_refused_by_sums_too(spark):
     rows = an.source("rows", "k bigint not null, v decimal(5,2)")
     frame = spark.createDataFrame([(1, Decimal("1.5")), (None, Decimal(2))], "k bigint, v decimal(5,2)")

@@ -104,6 +104,7 @@ TYPED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("column", TYPED)
 @pytest.mark.parametrize("form", ["{c} {v}", "({c} {v}) AND k = -1", "k IN (1, -1) AND ({c}{v} OR {c} {v})"])
 def test_constants_of_each_type_are_parameters(column, form, monkeypatch):

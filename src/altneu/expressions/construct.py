@@ -146,6 +146,36 @@ def folded(expr: Call) -> Expr:
     return Literal(value, expr.type)
 
 
+def decided(expr: Expr) -> Expr:
+    """An expression of which what constants decide is decided: calls of them, and the branches of CASE.
+
+    >>> from altneu.expressions import parse
+    >>> from altneu import types as T
+    >>> decided(parse("CASE WHEN 1 IN (1, 2) THEN k ELSE 0 END", T.parse_schema("k int")))
+    <k: int>
+    """
+    if not isinstance(expr, Call):
+        return expr
+    args = [decided(arg) for arg in expr.args]
+    if expr.name == "case":
+        open_, branches, last = list[Expr](), args[: len(args) // 2 * 2], args[len(args) // 2 * 2 :]
+        for test, value in zip(branches[::2], branches[1::2], strict=True):
+            if not test.is_literal:
+                open_ += [test, value]
+            elif isinstance(test, Literal) and test.value:
+                last = [value]
+                break
+        if not open_ and not last:
+            return Literal(None, expr.type)
+        if not open_ and last[0].type == expr.type:
+            return last[0]
+        if not open_:
+            return expr
+        args = [*open_, *last]
+    nullable = expr.nullable or any(a.nullable for a in args)
+    return folded(Call(expr.function, tuple(args), expr.type, nullable, expr.implicit))
+
+
 def get_field(expr: Expr, name: str) -> Expr:
     """A field of a struct (of every struct, in an array), or the value at a key of a map."""
     if pt.is_map(expr.type):

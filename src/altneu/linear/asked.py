@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from altneu import types as T
 from altneu.expressions import Call, Column, Expr, call, conjuncts, literal, walk
+from altneu.expressions.construct import decided
 from altneu.expressions.failing import never_fails
 from altneu.linear.blocks import Test
 from altneu.linear.bound import BoundLogic
 from altneu.linear.normal import Cutter
-from altneu.linear.steps import Extend, Filter, Project, RowStep, Step, Temporal
+from altneu.linear.steps import Extend, Filter, Project, RowStep, Step, Temporal, Unnest
 
 
 def parts_of(test: Test) -> Iterator[Filter | Temporal]:
@@ -96,6 +97,7 @@ def _left(test: Test, known: Callable[[Filter | Temporal], bool], *, delayed: bo
     return [test]
 
 
+MOST_LOOKS = 16  # as many rows are made of one row, where Spark adds up for grouping sets
 _LARGEST = 64  # parts of an expression over the input's columns; substitution multiplies them
 
 
@@ -140,10 +142,46 @@ def required_of(logic: BoundLogic, schema: pa.Schema, now: int | None = None) ->
     return tuple(dict.fromkeys(found))
 
 
-def in_one_look(logic: BoundLogic, schema: pa.Schema) -> tuple[tuple[Expr, ...], dict[str, Expr]] | None:
-    """Logic as one filter and one projection: the tests that a row must pass, and the columns that are made of it.
+@dataclass(frozen=True)
+class Look:
+    """A filter and a projection: the tests that a row must pass, and the columns that are made of it."""
 
-    A row is an error if any of these expressions fails. None for logic that does more than this, or is too large.
+    tests: tuple[Expr, ...]
+    columns: Mapping[str, Expr]
+
+
+def looks_of(logic: BoundLogic, before: Iterable[Look]) -> tuple[Look, ...] | None:
+    """Logic as filters and projections, each of which makes at most one row of a row; they follow those before it.
+
+    A row is an error if any of these expressions fails. Elements of an array of constants, as grouping sets are
+    numbered by, are a look each. None for logic that does more than this, or is too large.
+
+    >>> from altneu.expressions import parse
+    >>> from altneu import types as T
+    >>> rows = (all_columns(T.parse_schema("a int, b int")),)
+    >>> numbers = Unnest(parse("array(0, 1)", T.parse_schema("a int")), ("i",))
+    >>> either = Project((("c", parse("CASE WHEN i = 0 THEN a END", T.parse_schema("a int, i int"))),))
+    >>> for look in looks_of(BoundLogic((numbers, either)), rows):
+    ...     print(look.columns)
+    {'c': <a: int>}
+    {'c': <NULL: int>}
+    """
+    looks = [*before]
+    for step in logic.steps:
+        found = [new for look in looks for new in _behind(look, step)]
+        if None in found or len(found) > MOST_LOOKS:
+            return None
+        looks = [look for look in found if look is not None]
+    return None if logic.delay else tuple(looks)
+
+
+def all_columns(schema: pa.Schema) -> Look:
+    """The look that takes rows as they are."""
+    return Look((), {f.name: Column(f.name, f.type, f.nullable) for f in schema})
+
+
+def in_one_look(logic: BoundLogic, schema: pa.Schema) -> tuple[tuple[Expr, ...], Mapping[str, Expr]] | None:
+    """Logic as one filter and one projection; None for logic that is more.
 
     >>> from altneu.expressions import parse
     >>> from altneu import types as T
@@ -153,21 +191,35 @@ def in_one_look(logic: BoundLogic, schema: pa.Schema) -> tuple[tuple[Expr, ...],
     >>> in_one_look(logic, schema)
     ((<(a + a) > 2: boolean>,), {'c': <a + a: int>})
     """
-    tests: list[Expr] = []
-    columns: dict[str, Expr] = {f.name: Column(f.name, f.type, f.nullable) for f in schema}
-    for step in logic.steps:
-        own = [_over(columns, expr) for expr in step.expressions]
-        made = [expr for expr in own if expr is not None]
-        if len(made) < len(own) or any(e.can_grow for e in made):
-            return None
-        if isinstance(step, Filter) and not step.tolerant:
-            tests += made
-        elif isinstance(step, Extend | Project):
-            new = dict(zip((name for name, _ in step.outputs), made, strict=True))
-            columns = {**columns, **new} if isinstance(step, Extend) else new
-        else:
-            return None
-    return None if logic.delay else (tuple(tests), columns)
+    looks = looks_of(logic, (all_columns(schema),))
+    return (looks[0].tests, looks[0].columns) if looks is not None and len(looks) == 1 else None
+
+
+def _behind(look: Look, step: Step) -> Iterator[Look | None]:
+    """A look followed by a step; None where it is more."""
+    made = [decided(expr) for e in step.expressions if (expr := _over(look.columns, e)) is not None]
+    if len(made) < len(step.expressions):
+        yield None
+    elif isinstance(step, Unnest):
+        yield from _elements(look, step, made[0])
+    elif any(e.can_grow for e in made):
+        yield None
+    elif isinstance(step, Filter) and not step.tolerant:
+        yield replace(look, tests=(*look.tests, *made))
+    elif isinstance(step, Extend | Project):
+        new = dict(zip((name for name, _ in step.outputs), made, strict=True))
+        yield replace(look, columns={**look.columns, **new} if isinstance(step, Extend) else new)
+    else:
+        yield None
+
+
+def _elements(look: Look, step: Unnest, array: Expr) -> Iterator[Look | None]:
+    """A look for each element, where these are constants."""
+    elements = array.args if isinstance(array, Call) and array.name == "array" else ()
+    if not elements or not all(e.is_literal for e in elements) or step.ordinality:
+        yield None
+    else:
+        yield from (replace(look, columns={**look.columns, step.names[0]: element}) for element in elements)
 
 
 def _certain(predicate: Expr) -> Iterator[Expr]:

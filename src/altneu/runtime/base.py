@@ -92,15 +92,16 @@ def run(
     inbox: Mapping[int, list[Message]],
     region: Region,
     mode: StepMode,
+    nodes: Collection[int] | None = None,
 ) -> Outcome:
-    """Run one stage in one shard.
+    """Run one stage in one shard; with ``nodes`` these alone, whatever comes to others.
 
     Shape:  ``inbox`` maps channels (and, in stage 0, ``-1 - node`` for sources) to messages; the outcome has the
             shard and channel of every message that is sent.
     Law:    the result, but for the seconds that are measured, depends on the arguments alone; every update of the
             region reaches the outputs in this step, later ones become future updates (tests/oracle).
     """
-    running = begin(plan, stage, shard, snapshot, inbox, region, mode)
+    running = begin(plan, stage, shard, snapshot, inbox, region, mode, nodes)
     running.outcome.sent.extend(running.sent())
     return running.outcome
 

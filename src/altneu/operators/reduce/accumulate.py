@@ -49,6 +49,7 @@ from altneu.operators.reduce.aggregates import (
 from altneu.operators.reduce.calls import Aggregate
 from altneu.order import Lattice
 from altneu.trace.update import Updates
+from altneu.types import quote_name
 
 SLOT = "#slot"
 _MOST_SLOTS = 2**15 - 1
@@ -275,11 +276,12 @@ class Accumulator:
                 valid[i] = valid_of(column)
         return low, high, valid
 
-    def partials(self) -> tuple[tuple[str, str], ...] | None:
+    def partials(self, prefix: str = "") -> tuple[tuple[str, str], ...] | None:
         """Spark SQL aggregates whose results ``from_partials`` takes, as (name, expression); None if a kind has none.
 
         Counts and sums of whole numbers and decimals have them; sums of floats do not add up exactly in SQL, nor do
-        products. Values of decimals must be less than 10^28 units of their last digit, see ``wide``.
+        products. Values of decimals must be less than 10^28 units of their last digit, see ``wide``. With a
+        ``prefix``, which begins the names of the columns, the names begin with it too, but for the count of rows.
 
         >>> accumulator = Accumulator(
         ...     ("k",),
@@ -299,12 +301,15 @@ class Accumulator:
             return None
         results = [("#rows", "count(1)")]
         for i, name in enumerate(self.arguments):
-            results.append((f"#nulls{i}", f"count_if(`{name}` is null)"))
+            column = quote_name(prefix + name)
+            results.append((f"{prefix}#nulls{i}", f"count_if({column} is null)"))
             if self.kinds[i] == DECIMAL:
-                results.append((f"#sum{i}", f"sum(cast(`{name}` as decimal({SUMMED}, {self._scale_of(name)})))"))
+                total = f"sum(cast({column} as decimal({SUMMED}, {self._scale_of(name)})))"
+                results.append((f"{prefix}#sum{i}", total))
             if self.kinds[i] == INTEGER:
-                value = f"cast(`{name}` as bigint)"
-                results += [(f"#low{i}", f"sum({value} % {_WORD})"), (f"#high{i}", f"sum({value} div {_WORD})")]
+                value = f"cast({column} as bigint)"
+                results.append((f"{prefix}#low{i}", f"sum({value} % {_WORD})"))
+                results.append((f"{prefix}#high{i}", f"sum({value} div {_WORD})"))
         return tuple(results)
 
     def _scale_of(self, name: str) -> int:

@@ -42,10 +42,11 @@ class Translator:
 
     Wherever an expression fails, at least one condition in ``failed`` is true; elsewhere one may be true too. The value
     of an expression that fails is arbitrary. Columns must be read from ``frame``, to which each result that may fail
-    is added as a column, so that it is computed once.
+    is added as a column, so that it is computed once; the names of these begin with ``prefix``.
     """
 
     frame: DataFrame
+    prefix: str = "#computed"
     failed: list[Column] = field(default_factory=list)
     _typed: list[tuple[Column, pa.DataType]] = field(default_factory=list)
     _known: dict[Expr, Column] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class Translator:
         if expr not in self._known:
             if len(self._known) == _MOST_STEPS:
                 raise Untranslatable(expr.sql)
-            name = f"#computed{len(self._known)}"
+            name = f"{self.prefix}{len(self._known)}"
             self.frame = self.frame.withColumn(name, column)
             self._known[expr] = sf.col(quote_name(name))
         return self._known[expr]

@@ -41,12 +41,12 @@ from altneu.runtime.spark.frames import (
     is_dear,
     narrowed,
     placed,
-    read_frame,
     rows_needed,
     titled,
     widened,
 )
 from altneu.runtime.spark.jobs import Jobs
+from altneu.runtime.spark.sums import read_frame
 from altneu.runtime.spark.versions import (
     by_shard,
     expected_bytes,

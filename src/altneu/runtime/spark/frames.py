@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
@@ -12,17 +11,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from altneu.columnar.rows import Rows
-from altneu.expressions import Expr
-from altneu.linear import BoundLogic
-from altneu.linear.asked import in_one_look
-from altneu.operators.arrange.operation import ArrangeOp
-from altneu.operators.reduce.accumulate import SUMMED, Accumulator
-from altneu.operators.reduce.operation import ExplodeOp
 from altneu.operators.source.keyed import ROW
 from altneu.plan.physical import Plan, Port
 from altneu.runtime.inputs import Stamp
-from altneu.runtime.spark.catalyst import Translator, Untranslatable, filter_of, is_simple, plain_columns
-from altneu.runtime.spark.jobs import Jobs
+from altneu.runtime.spark.catalyst import filter_of
 from altneu.runtime.spark.versions import (
     arrow_batches,
     arrow_schema,
@@ -31,8 +23,7 @@ from altneu.runtime.spark.versions import (
     spark_type,
     to_arrow,
 )
-from altneu.runtime.spark.wire import SPARK_SCHEMA
-from altneu.runtime.spark.worker import APART, Kernel, Task, read_partials, read_source
+from altneu.runtime.spark.worker import Kernel
 from altneu.trace.update import Updates
 from altneu.types import quote_name
 
@@ -42,18 +33,6 @@ if TYPE_CHECKING:
 _UNKNOWN = 1 << 60  # what Spark expects where it cannot tell
 _SMALL_BYTES = 1 << 20  # a DataFrame of which Spark expects no more is read in one go
 _BATCH_ROWS = 10_000
-
-
-def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp, jobs: Jobs) -> DataFrame:
-    """The messages that come of a DataFrame's rows in stage 0, made by the tasks that read it; ``jobs`` count them."""
-    partial = _partial_sums(task, source, frame, stamp, jobs)
-    if partial is not None:
-        return partial
-    needed, where = rows_needed(task.plan, source, frame, stamp)
-    frame, stamp = placed(needed, narrowed(task.plan, source, frame, stamp))
-    jobs.asked[source] = asked(", ".join(stamp.columns), where)
-    chosen = jobs.observed(source, frame.select(*map(quote_name, stamp.columns)))
-    return chosen.mapInArrow(titled(read_source(task, source, stamp), f"read {source}"), SPARK_SCHEMA)
 
 
 def asked(what: str, where: str) -> str:
@@ -153,67 +132,6 @@ def widened(updates: Updates, schema: pa.Schema) -> Updates:
     return updates.with_rows(Rows(schema, columns, rows.count))
 
 
-def _partial_sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, jobs: Jobs) -> DataFrame | None:
-    """Let Spark filter, compute and add up a bulk load at one time, where that is exact.
-
-    Rows on which something fails, whose decimals are too large to add up there, or that may be refused come beside the
-    sums, in a struct by which they are grouped, and are read as all rows would be.
-    """
-    found = pre_aggregation(task.plan, source)
-    partials = None if found is None else found.accumulator.partials()
-    if found is None or partials is None or not stamp.is_plain or stamp.diff != 1 or stamp.sign != 1:
-        return None
-    unsure = columns_to_check(frame, stamp)
-    if not of_their_types(frame, stamp, unsure) or not found.reads <= plain_columns(frame):
-        return None
-    from pyspark.sql import functions as sf
-
-    to = Translator(rows_needed(task.plan, source, frame, stamp)[0])
-    accumulator, schema = found.accumulator, found.accumulator.schema
-    try:
-        tests = to.columns(found.tests)
-        values = {name: _value(to, found.columns[name], schema.field(name).type) for name in found.columns}
-        to.check()
-    except Untranslatable:
-        return None
-    apart = [*to.failed, *(sf.col(quote_name(name)).isNull() for name in sorted(unsure))]
-    limits = {name: sf.lit(Decimal(10) ** (SUMMED - schema.field(name).type.scale)) for name in accumulator.wide}
-    apart += [sf.abs(values[name]) >= limit for name, limit in limits.items()]
-    rest = narrowed(task.plan, source, frame, stamp)
-    chosen = [value.alias(name) for name, value in values.items()]
-    frame, keys = to.frame, [sf.col(quote_name(k)) for k in accumulator.key]
-    passes = reduce(and_, tests) if tests else None
-    if apart:
-        if any(pa.types.is_nested(f.type) for f in rest.schema):
-            return None  # Spark may not group by what holds a map
-        is_apart = sf.coalesce(reduce(or_, apart), sf.lit(False))
-        row = sf.struct(*map(quote_name, rest.columns))
-        chosen.append(sf.when(is_apart, row).alias(APART))
-        keys.append(sf.col(APART))
-        passes = None if passes is None else is_apart | passes
-    frame = frame if passes is None else frame.where(passes)
-    sums = [sf.expr(expression).alias(name) for name, expression in partials]
-    added = [found.columns[name].sql for name in accumulator.arguments if name in found.columns]
-    groups = ", ".join(found.columns[name].sql for name in accumulator.key)
-    what = f"counts and sums of {', '.join(added)}" if added else "counts"
-    by, where = f" by {groups}" if groups else "", " AND ".join(test.sql for test in found.tests)
-    jobs.asked[source] = asked(f"{what}{by}", where)
-    grouped = jobs.observed(source, frame.select(*chosen)).groupBy(*keys).agg(*sums)
-    kernel = read_partials(task, source, accumulator, rest, int(stamp.time), found.channel)
-    return grouped.mapInArrow(titled(kernel, f"sums of {source}"), SPARK_SCHEMA)
-
-
-def _value(to: Translator, expr: Expr, kind: pa.DataType) -> Column:
-    """What is grouped by, or added up.
-
-    Raises:
-        Untranslatable: Spark may compute something else, or groups no such values.
-    """
-    if not (expr.is_column and not pa.types.is_map(kind)) and not is_simple(kind):
-        raise Untranslatable(expr.sql)
-    return to.column(expr).cast(spark_type(kind))
-
-
 def titled(kernel: Kernel, title: str) -> Kernel:
     """Name a kernel as Spark's pages show it."""
     kernel.__name__ = kernel.__qualname__ = title
@@ -306,48 +224,3 @@ def columns_read(plan: Plan, source: str) -> list[str] | None:
                 return None
             needed |= read
     return [n for n in schema.names if n in needed] or None
-
-
-@dataclass(frozen=True)
-class PreAggregation:
-    """The accumulator that alone reads a source, as expressions over the source's columns.
-
-    ``tests`` are those that a row passes to be added up, ``columns`` the keys and arguments.
-    """
-
-    accumulator: Accumulator
-    tests: tuple[Expr, ...]
-    columns: dict[str, Expr]
-    channel: int
-
-    @property
-    def reads(self) -> frozenset[str]:
-        """The source's columns that are computed with; those that are only grouped by, or counted, are not."""
-        computed = (*self.tests, *(e for e in self.columns.values() if not e.is_column))
-        return frozenset().union(*(e.columns for e in computed))
-
-
-def pre_aggregation(plan: Plan, source: str) -> PreAggregation | None:
-    """The accumulator that alone reads a source; None when something else reads it too, or more than expressions do."""
-    number = plan.sources[source]
-    readers = [i for i, n in enumerate(plan.nodes) if Port(number) in n.inputs]
-    if len(readers) != 1:
-        return None
-    at, logic = readers[0], BoundLogic()
-    operation = plan.nodes[at].operation
-    if operation.is_linear:
-        readers = [i for i, n in enumerate(plan.nodes) if Port(at) in n.inputs]
-        if len(readers) != 1:
-            return None
-        at, logic = readers[0], operation.applied
-        operation = plan.nodes[at].operation
-    whole = in_one_look(logic, plan.nodes[number].schema)
-    if whole is None or not isinstance(operation, ExplodeOp):
-        return None
-    channels = plan.outlets.get(Port(at), ())
-    reader = next((n for n in plan.nodes if Port(at) in n.inputs), None)
-    if len(channels) != 1 or reader is None or not isinstance(reader.operation, ArrangeOp):
-        return None
-    used = {*operation.accumulator.key, *operation.accumulator.arguments}
-    tests, columns = whole
-    return PreAggregation(operation.accumulator, tests, {n: e for n, e in columns.items() if n in used}, channels[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -54,7 +54,7 @@ from altneu.runtime.stored import MessageRef, StoredState
 from altneu.store import Folder
 from altneu.trace.update import Updates
 
-APART = "#apart"
+APART, OF = "#apart", "#of"
 CHUNK_ROWS = 1 << 19  # rows of a source that one run of stage 0 takes: enough to combine well, little enough to hold
 LEAST_ROWS = 1 << 12  # so few that a failure to find memory for them is one
 _frozen = False
@@ -155,7 +155,10 @@ class TaskSnapshot(Snapshot):
 
 
 def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
-    """Stage 0 for a DataFrame: stamp its rows, run what needs no exchange, send the rest on its way."""
+    """Stage 0 for a DataFrame: stamp its rows, run what needs no exchange, send the rest on its way.
+
+    The columns that come are the stamp's, in their order.
+    """
 
     def kernel(batches: Batches) -> Batches:
         _freeze()
@@ -165,7 +168,7 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
             received, outbox = 0, _Outbox(task, memory)
             measured = Counted()
             for chunk in _chunks(batches, memory.room):
-                updates = stamp.updates(chunk)
+                updates = stamp.updates(chunk.rename_columns(stamp.columns))
                 received += len(updates)
                 for result in _outcome_of_source(task, source, updates):
                     measured.add(result.measured.counts)
@@ -177,10 +180,13 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
     return kernel
 
 
-def _outcome_of_source(task: Task, source: str, updates: Updates) -> Iterator[Outcome]:
-    """What stage 0 makes of rows of a source; where memory does not do for all of them, half by half."""
+def _outcome_of_source(
+    task: Task, source: str, updates: Updates, nodes: Collection[int] | None = None
+) -> Iterator[Outcome]:
+    """What stage 0, or ``nodes`` of it, makes of rows; where memory does not do for all of them, half by half."""
     try:
-        result = run(task.plan, 0, 0, Opened(), {-1 - task.plan.sources[source]: [updates]}, task.region, task.mode)
+        inbox: dict[int, list[Message]] = {-1 - task.plan.sources[source]: [updates]}
+        result = run(task.plan, 0, 0, Opened(), inbox, task.region, task.mode, nodes)
     except MemoryError:
         if len(updates) <= LEAST_ROWS:
             raise
@@ -191,13 +197,27 @@ def _outcome_of_source(task: Task, source: str, updates: Updates) -> Iterator[Ou
     pa.default_memory_pool().release_unused()
     middle = len(updates) // 2
     for half in (np.arange(middle), np.arange(middle, len(updates))):
-        yield from _outcome_of_source(task, source, updates.take(half))
+        yield from _outcome_of_source(task, source, updates.take(half), nodes)
 
 
-def read_partials(task: Task, source: str, accumulator: Accumulator, stamp: Stamp, time: int, channel: int) -> Kernel:
+@dataclass(frozen=True)
+class Adder:
+    """Where the sums of a source go that Spark has made, and the nodes that would have made them of rows."""
+
+    accumulator: Accumulator
+    channel: int
+    node: int
+    nodes: frozenset[int]
+
+
+def read_partials(
+    task: Task, source: str, adders: Sequence[Adder], columns: Sequence[str], stamp: Stamp, time: int
+) -> Kernel:
     """Stage 0 for sums that Spark has made already: they become slots and go where the rows would have gone.
 
-    Groups with a row in the column ``APART`` are as many such rows, which are read as any others.
+    ``columns`` are the names of what comes. The column ``OF`` has the number of the adder whose group it is; its
+    columns' names begin with that. Groups with a row in the column ``APART`` are as many such rows, which the adder's
+    nodes read as they would any others.
     """
 
     def kernel(batches: Batches) -> Batches:
@@ -205,31 +225,50 @@ def read_partials(task: Task, source: str, accumulator: Accumulator, stamp: Stam
 
         def rows() -> Iterator[Row]:
             memory = Memory.of(task)
-            received, added, outbox = 0, 0, _Outbox(task, memory)
-            explode, seconds, sent = task.plan.channels[channel].port.node, 0.0, 0
-            measured = Counted()
-            for groups in _chunks(batches, memory.room):
-                chunk, apart = _without_apart(groups, stamp)
-                if apart is not None:
-                    received += len(apart)
-                    for result in _outcome_of_source(task, source, apart):
-                        measured.add(result.measured.counts)
-                        yield from outbox.send(result.sent)
-                partials, before = Rows.from_batch(chunk), perf_counter()
-                slots = accumulator.from_partials(partials, [time])
-                seconds, sent = seconds + perf_counter() - before, sent + len(slots)
-                added += int(sum(v or 0 for v in partials.column("#rows").to_pylist()))
-                key = task.plan.channels[channel].key
-                parts = sent_to(channel, slots, key or (), task.mode, task.region.upper)
-                yield from outbox.send((place, channel, part) for place, part in parts)
-            if added:
-                counts: dict[int, Counts] = {i: [added, added, 0, 0.0] for i in task.plan.upstream(Port(explode))}
-                measured.add({**counts, explode: [added, sent, 0, seconds]})
-            yield outbox.meta(Outcome(received={source: received + added}, measured=measured))
+            outbox, measured, received = _Outbox(task, memory), Counted(), dict[frozenset[int], int]()
+            counts = dict[int, Counts]()
+            for numbered in _chunks(batches, memory.room):
+                chunk = numbered.rename_columns(columns)
+                for number, adder in enumerate(adders):
+                    groups = chunk.filter(pc.equal(chunk.column(OF), number))
+                    there, apart = _without_apart(groups, stamp)
+                    if apart is not None:
+                        received[adder.nodes] = received.get(adder.nodes, 0) + len(apart)
+                        for result in _outcome_of_source(task, source, apart, adder.nodes):
+                            measured.add(result.measured.counts)
+                            yield from outbox.send(result.sent)
+                    if not there.num_rows:
+                        continue
+                    before = perf_counter()
+                    partials = _of_adder(there, number)
+                    slots = adder.accumulator.from_partials(partials, [time])
+                    seconds = perf_counter() - before
+                    added = int(sum(partials.column("#rows").to_pylist()))
+                    known = counts.setdefault(adder.node, [0, 0, 0, 0.0])
+                    counts[adder.node] = [known[0] + added, known[1] + len(slots), 0, known[3] + seconds]
+                    channel = adder.channel
+                    key = task.plan.channels[channel].key
+                    parts = sent_to(channel, slots, key or (), task.mode, task.region.upper)
+                    yield from outbox.send((place, channel, part) for place, part in parts)
+            through = dict[int, Counts]()
+            for node, counted in counts.items():
+                for above in task.plan.upstream(Port(node)):  # of several that read the rows it is the most
+                    most = max(counted[0], through[above][0] if above in through else 0)
+                    through[above] = [most, most, 0, 0.0]
+            measured.add({**through, **counts})
+            read = max(received.values(), default=0) + max((c[0] for c in counts.values()), default=0)
+            yield outbox.meta(Outcome(received={source: int(read)}, measured=measured))
 
         yield from pack(_guarded(rows(), batches))
 
     return kernel
+
+
+def _of_adder(groups: pa.Table, number: int) -> Rows:
+    """The groups of one adder, with the columns as its accumulator names them."""
+    prefix = f"{number}:"
+    names = [name for name in groups.column_names if name == "#rows" or name.startswith(prefix)]
+    return Rows.from_batch(groups.select(names).rename_columns([name.removeprefix(prefix) for name in names]))
 
 
 def _without_apart(chunk: pa.Table, stamp: Stamp) -> tuple[pa.Table, Updates | None]:
