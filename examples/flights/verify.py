@@ -118,13 +118,12 @@ def spark_tables(spark: SparkSession, updates: Path, weather: pl.DataFrame, uppe
 
 
 def recompute(spark: SparkSession, sql: str, runs: int = 3) -> Recomputation:
-    """Ask ``sql`` of Spark's tables; the first run, which also fetches the rows, is timed only if it is the only one.
+    """Ask ``sql`` of Spark's tables; the first run, which also fetches the rows, is not timed.
 
     The timed runs write to Spark's ``noop`` sink: every row is computed and none is sent to Python, in Spark's favour.
     """
-    begin = time.perf_counter()
     rows = spark.sql(sql).toArrow()
-    seconds = [] if runs else [time.perf_counter() - begin]
+    seconds = []
     for _ in range(runs):
         begin = time.perf_counter()
         spark.sql(sql).write.format("noop").mode("overwrite").save()

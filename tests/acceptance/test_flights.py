@@ -105,7 +105,7 @@ def test_a_short_run_is_right_and_draws_its_report(stream, spark, tmp_path, loca
         pipeline = Pipeline(session, stream, enough=15)
         pipeline.load(stream.between(0, cut) if local else spark.read.parquet(str(bulk)), cut)
         days = list(pipeline.keep_up(stop))
-        verdicts = list(pipeline.verdicts(spark, everything, tmp_path, runs=0))
+        verdicts = list(pipeline.verdicts(spark, everything, tmp_path, runs=1))
         table = show.comparison(pipeline, verdicts)
         tables = [table, show.chains_table(pipeline), show.weather_table(pipeline)]
         weather = pl.DataFrame(pl.from_arrow(pipeline.views["weather"].to_arrow()))
@@ -151,7 +151,7 @@ def test_days_that_are_streams_of_files_survive_a_kill(stream, spark, tmp_path):
         assert {name: status.rows for name, status in following.status.items()} == written
         assert stop - data.DAY < session.lower < stop
         session.advance(to=stop)
-        problems = {v.view: v.problem for v in pipeline.verdicts(spark, tmp_path / "updates.parquet", tmp_path, runs=0)}
+        problems = {v.view: v.problem for v in pipeline.verdicts(spark, tmp_path / "updates.parquet", tmp_path, runs=1)}
     assert problems == dict.fromkeys(pipeline.views)
 
 

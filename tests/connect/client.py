@@ -1,15 +1,20 @@
-"""A client of Spark Connect that follows a stream of files, in a process of its own (tests/connect/jobs.py)."""
+"""A client of Spark Connect in a process of its own, which follows a stream of files: ``<what as JSON>``.
+
+``what`` has the server's ``url``, the ``state`` of the session, the ``folder`` of the files, the ``plan`` to maintain,
+options of ``follow``, and the ``point`` where the process kills itself (faults/follower.py). The last line is what it
+has to say, as JSON.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.connect.client.retries import DefaultPolicy
 
 import altneu as an
 from altneu.errors import StreamError
@@ -26,45 +31,41 @@ EARLY = date(1066, 10, 14)
 PLANS = {"counts": (COUNTS, SCHEMA), "keyed": (KEYED, KEYED_SCHEMA)}
 
 
-def follow(
-    state: Path,
-    say: Callable[[str, Any], None],
-    *,
-    url: str,
-    files: str,
-    plan: str = "counts",
-    point: str = "",
-    group: int = relay.GROUP,
-    options: dict[str, Any] | None = None,
-) -> None:
-    """Follow the files of a folder to the end, or up to the ``point`` (faults/follower.py)."""
-    kind, _, number = point.partition(" ")
-    relay.GROUP = group
+def main(what: dict[str, Any]) -> dict[str, Any]:
+    """Follow to the end, or up to the point."""
+    kind, _, number = what.get("point", "").partition(" ")
+    relay.GROUP = what.get("group", relay.GROUP)
 
     def look(status: Status, _: an.Step) -> None:
         if kind == "after" and status.batch >= int(number):
             die()
 
-    spark = SparkSession.builder.remote(url).create()
-    # Soon again: Spark's clients would wait for a minute where a server takes twenty seconds to start.
-    spark.client.set_retry_policies([DefaultPolicy(max_retries=600, max_backoff=1000)])
-    maintained, schema = PLANS[plan]
-    with an.Session(spark, state, shards=1) as session:
-        view = session.maintain("v", maintained)
-        if plan == "counts":
+    spark = SparkSession.builder.remote(what["url"]).create()
+    plan, schema = PLANS[what["plan"]]
+    state = Path(what["state"])
+    with an.Session(spark, state, shards=1, placement=what.get("placement", "auto")) as session:
+        view = session.maintain("v", plan)
+        if what["plan"] == "counts":
             session.maintain("late", LATE)
         if kind == "operation":
             kill_at(state, int(number))
         elif kind in ("offsets", "commits", "relay"):
             kill_when_written(state / "streams" / "n" / kind / number)
-        frame = Files(spark, Path(files), schema).stream()
-        asked = {"extra": "ignore", "available_now": True, **(options or {})}
+        frame = Files(spark, Path(what["folder"]), schema).stream()
+        options = {"available_now": True, **what.get("options", {})}
         try:
-            with session.follow(n=frame, on_step=look, **asked) as following:
+            with session.follow(n=frame, on_step=look, **{"extra": "ignore", **options}) as following:
                 assert following.wait(300)
         except StreamError as error:
-            say("said", {"error": str(error)})
-            return
+            return {"error": str(error), "rows": sorted(view.to_pylist(), key=str)}
         status = following.status["n"]
-        rows = [[str(v) if isinstance(v, date) else v for v in row] for row in sorted(view.to_pylist(), key=str)]
-        say("said", {"rows": rows, "taken": status.rows, "batch": status.batch, "batches": status.batches})
+        return {
+            "rows": sorted(view.to_pylist(), key=str),
+            "taken": status.rows,
+            "batch": status.batch,
+            "batches": status.batches,
+        }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(json.loads(sys.argv[1])), default=str) + "\n")

@@ -14,30 +14,22 @@ from faults.children import ENVIRONMENT, Server
 PATIENCE = 400  # seconds
 
 
-def client() -> Server:
+def forking() -> Server:
     """What runs jobs (tests/connect/jobs.py), each in a process of its own, one at a time."""
     return Server("tests.connect.jobs")
 
 
 def run(clients: Server, job: str, folder: Path, **options: Any) -> Any:
-    """What the client of a job has to say; None of one that was killed.
-
-    Spark gives the Python of a query ten seconds to start, which a machine may be too busy for: it is started again.
-    """
-    for _ in range(5):
-        ended = clients.run(job, folder, **options)
-        failed = ended.last("failed") or ""
-        if "Python worker failed to connect back" not in failed:
-            break
-    if ended.code == -signal.SIGKILL:
-        return None
+    """What the client of a job has to say."""
+    ended = clients.run(job, folder, **options)
+    failed = ended.last("failed")
+    assert failed is None, failed[-5000:]
     assert ended.code == 0
-    assert not failed, failed[-5000:]
     return ended.last("said")
 
 
 def started(module: str, *arguments: str) -> subprocess.Popen[str]:
-    """A program of another kind that runs."""
+    """A client of another kind that runs."""
     command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
     root = Path(__file__).parents[2]
     return subprocess.Popen(
@@ -45,8 +37,26 @@ def started(module: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def ended(program: subprocess.Popen[str]) -> Any:
-    """What it says in its last line."""
-    out, error = program.communicate(timeout=PATIENCE)
-    assert program.returncode == 0, error[-5000:]
+def ended(client: subprocess.Popen[str]) -> Any:
+    """What a client says in its last line; None of one that was killed."""
+    return _last(client, *client.communicate(timeout=PATIENCE))
+
+
+def _last(client: subprocess.Popen[str], out: str, error: str) -> Any:
+    if client.returncode == -signal.SIGKILL:
+        return None
+    assert client.returncode == 0, error[-5000:]
     return json.loads(out.splitlines()[-1])
+
+
+def follow(**what: Any) -> Any:
+    """Follow a stream of files (tests/connect/client.py).
+
+    Spark gives the Python of a query ten seconds to start, which a machine may be too busy for: it is started again.
+    """
+    for _ in range(5):
+        client = started("tests.connect.client", json.dumps(what, default=str))
+        said, error = client.communicate(timeout=PATIENCE)
+        if client.returncode in (0, -signal.SIGKILL) or "Python worker failed to connect back" not in error:
+            break
+    return _last(client, said, error)

@@ -8,7 +8,7 @@ import pytest
 
 from bench.cluster.server import ConnectServer
 from faults.children import Server
-from tests.connect.clients import client
+from tests.connect.clients import forking
 
 
 @pytest.fixture(scope="module")
@@ -21,5 +21,5 @@ def server() -> Iterator[ConnectServer]:
 @pytest.fixture(scope="module")
 def clients() -> Iterator[Server]:
     """What runs clients, one at a time."""
-    with client() as forking:
-        yield forking
+    with forking() as started:
+        yield started

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyspark.sql.connect.functions
-import pyspark.sql.connect.session
-import pyspark.sql.connect.streaming.query  # noqa: F401  # imported once, for all children
+import pyspark.sql.connect.session  # noqa: F401  # imported once, for all children
 
-from tests.connect import client, work
+from tests.connect import work
 
 JOBS: dict[str, Callable[..., None]] = {
-    "follow": client.follow,
     "step": work.step,
     "interrupted": work.interrupted,
     "doctor": work.doctor,

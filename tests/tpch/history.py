@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
@@ -89,13 +89,13 @@ class History:
         """What DuckDB says of each query, without limits, at first and after each step."""
         return [_ask_duckdb(tables, self.queries) for tables in self.states]
 
-    def by_spark(self, spark: SparkSession, step: int, numbers: Iterable[int], folder: Path) -> dict[int, pa.Table]:
-        """What Spark says of some queries, without limits, at first (0) or after a step."""
+    def by_spark(self, spark: SparkSession, step: int, folder: Path) -> dict[int, pa.Table]:
+        """What Spark says of each query, without limits, at first (0) or after a step."""
         for name, table in self.states[step].items():
             pl.DataFrame(pl.from_arrow(table)).write_parquet(folder / f"{name}-{step}.parquet")
             spark.read.parquet(str(folder / f"{name}-{step}.parquet")).createOrReplaceTempView(name)
         with few_rows(spark) as pool:
-            result = dict(pool.map(lambda n: (n, spark.sql(self.queries[n].whole).toArrow()), numbers))
+            result = dict(pool.map(lambda n: (n, spark.sql(self.queries[n].whole).toArrow()), self.queries))
         for name in data.TABLES:
             spark.catalog.dropTempView(name)
         return result

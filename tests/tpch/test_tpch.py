@@ -1,7 +1,6 @@
 """TPC-H's 22 queries as maintained views: right on load and after every refresh step, on both executors.
 
-Judged by the answers that come with DuckDB's generator, by DuckDB after every step, and by Spark after one step, which
-is another one for another query (with ``ALTNEU_EVERY=1`` after every step).
+Judged by the answers that come with DuckDB's generator, by DuckDB after every step, and by Spark after every step.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import altneu as an
 from altneu import sql
 from bench.tpch import data
 from bench.tpch.compare import rows_of, spoken
-from tests.lane import EVERY
 from tests.tpch.history import History
 
 pytestmark = pytest.mark.skipif(data.extension() is None, reason="duckdb or duckdb-extension-tpch is not installed")
@@ -31,14 +29,9 @@ def history():
 
 @pytest.fixture(scope="module")
 def by_spark(history, spark, tmp_path_factory):
-    """Spark's own answers by query and step."""
-    folder, answers = tmp_path_factory.mktemp("tpch"), {}
-    steps = range(1, len(history.states))
-    for step in steps:
-        numbers = [number for number in data.QUERIES if EVERY or number % len(steps) == step % len(steps)]
-        found = history.by_spark(spark, step, numbers, folder)
-        answers |= {(number, step): table for number, table in found.items()}
-    return answers
+    """Spark's own answers after each step."""
+    folder = tmp_path_factory.mktemp("tpch")
+    return {step: history.by_spark(spark, step, folder) for step in range(1, len(history.states))}
 
 
 def view_of(session, history, number):
@@ -58,16 +51,16 @@ def refresh(session, changes):
     return session.advance()
 
 
-def difference(history, by_spark, view, number, step):
-    """How a view differs after a step from what DuckDB says, and Spark where it was asked; None: not at all."""
-    query, kept = history.queries[number], view.to_arrow()
-    by_duckdb = query.difference(rows_of(kept), spoken(history.by_duckdb[step][number], view.schema))
-    found = by_spark.get((number, step))
-    if by_duckdb is not None or found is None:
-        return by_duckdb
+def difference_to_duckdb(history, view, number, step):
+    rows = spoken(history.by_duckdb[step][number], view.schema)
+    return history.queries[number].difference(rows_of(view.to_arrow()), rows)
+
+
+def difference_to_spark(history, view, number, found):
+    kept = view.to_arrow()
     if kept.schema.types != found.schema.types or kept.column_names != found.column_names:
         return f"{kept.schema} and not {found.schema}"
-    return query.difference(rows_of(kept), rows_of(found))
+    return history.queries[number].difference(rows_of(kept), rows_of(found))
 
 
 def published(history, number, schema, answers):
@@ -82,39 +75,42 @@ def test_the_steps_change_every_table_and_every_answer(history):
 
 
 @each_query
-def test_a_view_has_the_published_answer_and_follows_every_step(history, by_spark, number):
+def test_a_view_has_the_published_answer(history, number):
     with an.Session() as session:
         view = view_of(session, history, number)
         load(session, history.tables)
         kept = view.to_arrow()
-        assert sorted(rows_of(kept), key=str) == published(history, number, kept.schema, history.answers)
+    assert sorted(rows_of(kept), key=str) == published(history, number, kept.schema, history.answers)
+
+
+@each_query
+def test_a_view_follows_every_step(history, by_spark, number):
+    with an.Session() as session:
+        view = view_of(session, history, number)
+        load(session, history.tables)
         problems = []
         for step, changes in enumerate(history.steps, 1):
             refresh(session, changes)
-            problems.append(difference(history, by_spark, view, number, step))
+            problems += [difference_to_spark(history, view, number, by_spark[step][number])]
+            problems += [difference_to_duckdb(history, view, number, step)]
     assert problems == [None] * len(problems)
 
 
-def maintained(session, history):
-    return {number: view_of(session, history, number) for number in data.QUERIES}
+def follow(session, history, by_spark, steps):
+    """All views in one session: what differs from Spark's answers after the steps, and where they ran."""
+    views = {number: view_of(session, history, number) for number in data.QUERIES}
+    taken, problems = [load(session, history.tables)], {}
+    for step in range(1, steps + 1):
+        taken.append(refresh(session, history.steps[step - 1]))
+        for number, view in views.items():
+            problems[step, number] = difference_to_spark(history, view, number, by_spark[step][number])
+    return {where: problem for where, problem in problems.items() if problem is not None}, taken
 
 
-def differences(history, by_spark, views, step):
-    found = {number: difference(history, by_spark, view, number, step) for number, view in views.items()}
-    return {number: problem for number, problem in found.items() if problem is not None}
-
-
-def test_all_of_them_in_one_session_go_on_after_a_restart(history, by_spark, quick):
-    with an.Session(path=quick / "state") as session:
-        views = maintained(session, history)
-        load(session, history.tables)
-        refresh(session, history.steps[0])
-        assert differences(history, by_spark, views, 1) == {}
-    with an.Session(path=quick / "state") as session:
-        views = maintained(session, history)
-        for step, changes in enumerate(history.steps[1:], 2):
-            refresh(session, changes)
-            assert differences(history, by_spark, views, step) == {}
+def test_all_of_them_in_one_session(history, by_spark):
+    with an.Session() as session:
+        problems, _ = follow(session, history, by_spark, len(history.steps))
+    assert problems == {}
 
 
 def test_what_several_of_them_need_is_kept_once(history):
@@ -131,17 +127,28 @@ def test_what_several_of_them_need_is_kept_once(history):
 
 def test_all_of_them_on_spark(history, by_spark, spark):
     with an.Session(spark, placement="spark") as session:
-        views = maintained(session, history)
-        taken = [load(session, history.tables), refresh(session, history.steps[0])]
-        assert differences(history, by_spark, views, 1) == {}
+        problems, taken = follow(session, history, by_spark, 1)
+    assert problems == {}
     assert {step.placement for step in taken} == {"spark"}
 
 
 def test_the_published_answers_of_a_larger_scale(history):
     answers, tables = data.answers(LARGER), data.generate(LARGER)
     with an.Session() as session:
-        views = maintained(session, history)
+        views = {number: view_of(session, history, number) for number in data.QUERIES}
         load(session, tables)
         kept = {number: view.to_arrow() for number, view in views.items()}
     for number, table in kept.items():
         assert sorted(rows_of(table), key=str) == published(history, number, table.schema, answers), number
+
+
+def test_all_of_them_go_on_after_a_restart(history, quick):
+    for step, changes in enumerate([None, history.steps[0]]):
+        with an.Session(path=quick / "state") as session:
+            views = {number: view_of(session, history, number) for number in data.QUERIES}
+            if changes is None:
+                load(session, history.tables)
+            else:
+                refresh(session, changes)
+                actual = {number: difference_to_duckdb(history, view, number, step) for number, view in views.items()}
+                assert actual == dict.fromkeys(data.QUERIES)
