@@ -226,11 +226,11 @@ class Groups:
             if isinstance(node, exp.Column) and not is_bound(node) and self.scope.is_local(node):
                 if (part := self._part_of_key(node)) is not None:
                     return part
-                if (name := self._collation_of_key(node)) is not None:
+                if (collation := self._collation_of_key(node)) is not None:
                     shown = _shown(node)
                     raise TypeMismatchError(
-                        f"the column {shown!r} may have several values in a group of equal {shown} COLLATE {name}; "
-                        f"show min({shown}) or max({shown}), or what is compared, collation_key({shown}, '{name}')"
+                        f"the column {shown!r} may have several values in a group of equal {shown} COLLATE {collation}; "
+                        f"show min({shown}) or max({shown}), or what is compared, collation_key({shown}, '{collation}')"
                     )
                 raise TypeMismatchError(
                     f"the column {_shown(node)!r} is neither in GROUP BY nor inside an aggregate; group by it, or "

@@ -153,7 +153,7 @@ def _spans(call: exp.Anonymous) -> exp.Expr:
     now = f"unix_micros(CAST({time.sql('spark')} AS TIMESTAMP))"
     last = f"({now} - pmod({now} - {start}, {slide}L))"
     spans = [_span(time, f"{last} - {i * slide}L", length) for i in range(count)]
-    array = exp.Anonymous(this="array", expressions=spans)
+    array: exp.Expr = exp.Anonymous(this="array", expressions=spans)
     if length % slide:  # the earliest may have ended
         open_ones = tree_of(f"filter(spans, w -> unix_micros(CAST(w.end AS TIMESTAMP)) > {now})")
         open_ones.set("expressions", [array, *open_ones.expressions[1:]])
