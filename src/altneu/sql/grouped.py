@@ -229,8 +229,8 @@ class Groups:
                 if (collation := self._collation_of_key(node)) is not None:
                     shown = _shown(node)
                     raise TypeMismatchError(
-                        f"the column {shown!r} may have several values in a group of equal {shown} COLLATE {collation}; "
-                        f"show min({shown}) or max({shown}), or what is compared, collation_key({shown}, '{collation}')"
+                        f"the column {shown!r} may have several values in a group of equal {shown} COLLATE "
+                        f"{collation}; show min({shown}) or max({shown}), or what is compared, collation_key({shown}, '{collation}')"
                     )
                 raise TypeMismatchError(
                     f"the column {_shown(node)!r} is neither in GROUP BY nor inside an aggregate; group by it, or "
