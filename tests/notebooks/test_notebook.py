@@ -101,10 +101,17 @@ _ = session.advance()
 """
 
 
+LONG = """
+session.insert("rows", [(4,)])
+_ = session.advance()
+print(sorted(view.to_pylist()))
+"""
+
+
 def test_a_step_that_takes_long_says_so_in_its_cell_until_it_is_over():
     cells = [
         SLOW,
-        'progress.PATIENCE = 2.0; session.insert("rows", [(4,)]); _ = session.advance()\nprint(sorted(view.to_pylist()))',
+        f"progress.PATIENCE = 2.0\n{LONG}",
         "1 + 1",
     ]
     executed = run(nbformat.v4.new_notebook(cells=[*map(nbformat.v4.new_code_cell, cells)]))

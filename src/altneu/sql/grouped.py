@@ -230,7 +230,8 @@ class Groups:
                     shown = _shown(node)
                     raise TypeMismatchError(
                         f"the column {shown!r} may have several values in a group of equal {shown} COLLATE "
-                        f"{collation}; show min({shown}) or max({shown}), or what is compared, collation_key({shown}, '{collation}')"
+                        f"{collation}; show min({shown}) or max({shown}), or what is compared, "
+                        f"collation_key({shown}, '{collation}')"
                     )
                 raise TypeMismatchError(
                     f"the column {_shown(node)!r} is neither in GROUP BY nor inside an aggregate; group by it, or "

@@ -12,7 +12,7 @@ from sqlglot import exp
 from altneu import sql
 from altneu.engine.engine import Engine
 from altneu.errors import AltneuError, StatementError, UnknownColumnError
-from altneu.plan.rewrite import optimise
+from altneu.plan.rewrite import optimise, without_indexes
 from altneu.plan.versions import Versions, read_of
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.origins import table_of
@@ -242,7 +242,7 @@ def _readers(
         if other is defined or collection is None or other.kind in ("SOURCE", "TABLE"):
             continue
         read = list[str]()
-        for source, columns in read_of(optimise(collection.node)).values():
+        for source, columns in read_of(without_indexes(optimise(collection.node))).values():
             version = versions.find(source.schema) if source.name == defined.name else None
             if version is not None:
                 read += [f.name for n, f in version.by_number.items() if n in numbers and f.name in columns]
