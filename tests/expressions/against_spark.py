@@ -16,8 +16,10 @@ from pyspark.sql.classic.dataframe import DataFrame
 
 from altneu import types as T
 from altneu.columnar.canonical import canonical
+from altneu.columnar.python_values import python_values
 from altneu.columnar.rows import Rows
 from altneu.expressions import Result, parse
+from altneu.runtime.spark.versions import to_arrow
 
 ASKED_PER_CODE = 2
 _OF_MAPS = ("map", "transform_keys", "str_to_map")
@@ -65,7 +67,7 @@ def _values(spark, table, results, tolerance):
     frame = spark.createDataFrame(wide)
     columns = [f"CASE WHEN __ok[{i}] THEN ({text}) END AS e{i}" for i, text in enumerate(results)]
     try:
-        actual = frame.repartition(1).selectExpr("__row", *columns).toArrow().sort_by("__row")
+        actual = to_arrow(frame.repartition(1).selectExpr("__row", *columns)).sort_by("__row")
     except Exception as error:  # noqa: BLE001 -- narrowed down to the expressions at fault
         return _narrow(spark, frame, results, columns, error)
     differences = []
@@ -80,7 +82,7 @@ def _narrow(spark, frame, results, columns, error):
     differences = []
     for text, column in zip(results, columns, strict=True):
         try:
-            frame.repartition(1).selectExpr(column).toArrow()
+            to_arrow(frame.repartition(1).selectExpr(column))
         except Exception as one:  # noqa: BLE001 -- reported
             differences.append(f"{text}: Spark fails where altneu has a value: {_reason(one)}")
     return differences or [f"Spark fails on all expressions together: {_reason(error)}"]
@@ -107,7 +109,7 @@ def plain(array: pa.Array) -> list:
         array = array.cast(pa.int64())
     if pa.types.is_date(array.type):
         array = array.cast(pa.int32())
-    return canonical(array).to_pylist()  # the entries of a map have no order, neither here nor in Spark
+    return python_values(canonical(array))  # the entries of a map have no order, neither here nor in Spark
 
 
 def same(mine: object, their: object, tolerance: float = 0.0) -> bool:
@@ -135,7 +137,8 @@ def _errors(spark, table, results):
     tried = {text: result for text, result in failing.items() if not text.startswith(_OF_MAPS)}
     spark.conf.set("spark.sql.subexpressionElimination.enabled", False)  # it would lift a part out of the try
     try:
-        actual = _tried(spark, spark.createDataFrame(wide).repartition(1), list(tried)).toArrow().sort_by("__row")
+        tries = _tried(spark, spark.createDataFrame(wide).repartition(1), list(tried))
+        actual = to_arrow(tries).sort_by("__row")
     finally:
         spark.conf.unset("spark.sql.subexpressionElimination.enabled")
     differences = []
@@ -184,7 +187,7 @@ def _shown(table, row: int, text: str) -> dict[str, object]:
 def _verdict(frame, text: str) -> str:
     """The error class that Spark raises, or the value that it gives."""
     try:
-        got = frame.selectExpr(f"({text}) AS x").toArrow()
+        got = to_arrow(frame.selectExpr(f"({text}) AS x"))
     except Exception as error:  # noqa: BLE001 -- its class is what is asked for
         return (getattr(error, "getCondition", lambda: None)() or _reason(error)).strip("[").split(".")[0]
     return repr(plain(got.column(0).combine_chunks())[0])

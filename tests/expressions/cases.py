@@ -7,6 +7,7 @@ from tests.expressions.cases_of_csv import CSV
 from tests.expressions.cases_of_documents import JSON
 from tests.expressions.cases_of_texts import ENCODINGS, FORMATS, HASHES, MAPS, NUMBER_FORMATS, TIMES, VECTORS, WORDS
 from tests.expressions.cases_of_times import CLOCKS
+from tests.expressions.cases_of_variants import VARIANTS
 
 PAIRS = (
     "y1 y2,h1 y1,i1 i2,i1 l1,l1 l2,f1 f2,f1 i1,d1 d2,d1 n1,n1 n2,n1 i1,m1 m1,m1 m2,l1 m2,n1 m1".split(",")  # noqa: SIM905 -- a table
@@ -636,6 +637,7 @@ GROUPS = {
     "collations": COLLATIONS,
     "csv": CSV,
     "times of day": CLOCKS,
+    "variants": VARIANTS,
     "hashes": HASHES,
     "formats": FORMATS,
     "times": TIMES,

@@ -66,7 +66,7 @@ def test_names_are_sparks(spark):
         ("a char", "declare it string"),
         ("a array<struct<b: varchar(3)>>", "column 'a': VARCHAR(3) is not supported"),
         ("a interval year to month", "not supported"),
-        ("a variant", "not supported"),
+        ("a map<variant, int>", "must not be variants"),
     ],
 )
 def test_a_bad_schema_is_refused_with_the_text_that_is_wrong(text, blamed):

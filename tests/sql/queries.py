@@ -282,7 +282,58 @@ CLAUSES = [
     "from t |> select a, b, x |> pivot (sum(x) for b in ('p', 'q')) |> unpivot (v for n in (p, q))",
     "values (1, 'a'), (2, 'b') |> select col1 as k |> aggregate max(k) as m",
 ]
-ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS, *TIMES, *COLLATED, *CLAUSES, *AROUND]
+_KINDS = (
+    "parse_json('null')",
+    "parse_json('1')",
+    "parse_json('1.25')",
+    "parse_json('0.12345678901234567890123456789')",
+    "parse_json('12345678901234567890123456789.5')",
+    "parse_json('1e3')",
+    "parse_json('true')",
+    "parse_json('\"x\"')",
+    "parse_json('[1]')",
+    "parse_json('[\"x\"]')",
+    "parse_json('{\"a\":1}')",
+    'parse_json(\'{"b":[],"a":"x"}\')',
+    "cast(1.5f as variant)",
+    "cast(date '2020-01-01' as variant)",
+    "cast(timestamp '2020-01-01 00:00:00' as variant)",
+    "cast(timestamp_ntz '2020-01-01 00:00:00' as variant)",
+    "cast(x'00' as variant)",
+)
+_PAIRS = ", ".join(f"({place}, {value})" for place, value in enumerate(_KINDS))
+VARIANTS = [
+    (
+        "select a.i, b.i j, schema_of_variant(cast(array(a.v, b.v) as variant)) s "
+        f"from (values {_PAIRS}) a(i, v), (values {_PAIRS}) b(i, v)"
+    ),
+    (
+        "select a, v:k::string k, cast(v:n as string) n from "
+        "(select a, parse_json(to_json(named_struct('k', b, 'n', x))) v from t)"
+    ),
+    (
+        "select v:k::string k, count(v:n) n, sum(v:n::int) s, schema_of_variant_agg(v) z from "
+        "(select to_variant_object(named_struct('k', b, 'n', p)) v from t) group by v:k::string"
+    ),
+    "select u.a, e.pos, e.key, cast(e.value as string) c from u, lateral variant_explode(cast(arr as variant)) e",
+    "select a, p, to_json(w) j from u, lateral variant_explode_outer(to_variant_object(m)) e(p, k, w)",
+    (
+        "select k, w::string v, count(*) n from u, lateral variant_explode(to_variant_object(m)) e(p, k, w) "
+        "group by k, w::string"
+    ),
+    "select x, y from t join (select y, to_variant_object(m) v from u) s on t.a = s.v:k::int",
+    "select schema_of_variant_agg(variant_get(to_variant_object(m), '$.l')) from u",
+    (
+        "select a, v::string c from "
+        "(select a, cast(x as variant) v from t union all select a, to_variant_object(m) from u)"
+    ),
+    (
+        "select a, to_json(variant_set(to_variant_object(m), '$.new[1]', y)) j, is_variant_null(cast(y as variant)) n "
+        "from u"
+    ),
+    'select pos, key, to_json(value) v from variant_explode(parse_json(\'{"b": true, "a": [3.14]}\'))',
+]
+ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS, *TIMES, *COLLATED, *VARIANTS, *CLAUSES, *AROUND]
 
 
 def rows(name, rng, count):

@@ -17,7 +17,7 @@ from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import Col, Expr, parse, parse_order
 from altneu.linear import BoundLogic, Filter, Project
 from altneu.plan import ir
-from altneu.types import DATE, DAY_TIME, TIMESTAMP, TIMESTAMP_NTZ, quote_name, type_name
+from altneu.types import DATE, DAY_TIME, TIMESTAMP, TIMESTAMP_NTZ, no_key, quote_name, type_name
 
 AsOfMode = Literal["logical", "locked", "revising"]
 Direction = Literal["backward", "forward", "nearest"]
@@ -131,12 +131,12 @@ def refuse_maps(schema: pa.Schema) -> None:
     """Refuse rows that cannot be compared.
 
     Raises:
-        TypeMismatchError: naming the column that is a map.
+        TypeMismatchError: naming the column that is a map, or has variants.
     """
     for f in schema:
-        if pa.types.is_map(f.type):
+        if what := no_key(f.type):
             raise TypeMismatchError(
-                f"column {f.name!r} is a map, and maps cannot be compared; select what you need of it"
+                f"column {f.name!r} has {what}, and {what} cannot be compared; select what you need of it"
             )
 
 

@@ -31,7 +31,7 @@ from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColu
 from altneu.expressions import Col, Expr, parse, parse_order, parse_projection, parse_window
 from altneu.linear import BoundLogic, FlatMapFunction, Function, Project
 from altneu.plan import ir
-from altneu.types import quote_name, type_name
+from altneu.types import no_key, quote_name, type_name
 
 On = str | Sequence[str] | Mapping[str, str]
 OnLimit = Literal["error", "stop"]
@@ -815,9 +815,9 @@ class Collection(LinearVerbs):
             raise PlanError("latest needs order=, a column that says which row of a key is the latest")
         self._check([*keys, *columns])
         for name in (*keys, *columns):
-            if pa.types.is_map(self.schema.field(name).type):
+            if what := no_key(self.schema.field(name).type):
                 raise TypeMismatchError(
-                    f"latest: column {name!r} is a map, and maps cannot be compared; select what you need of it"
+                    f"latest: column {name!r} has {what}, and {what} cannot be compared; select what you need of it"
                 )
         return Collection(ir.Latest(self.node, keys, columns))
 
@@ -860,9 +860,9 @@ def _comparable(
     extra: tuple[list[tuple[str, Expr]], list[tuple[str, Expr]]] = ([], [])
     for i, pair in enumerate(pairs):
         types = [left.schema.field(pair.left_name).type, right.schema.field(pair.right_name).type]
-        if any(pa.types.is_map(t) for t in types):
+        if what := no_key(types[0]) or no_key(types[1]):
             raise TypeMismatchError(
-                f"join key {pair.left_name!r}: maps cannot be compared; join on what you need of them"
+                f"join key {pair.left_name!r}: {what} cannot be compared; join on what you need of them"
             )
         if types[0] != types[1]:
             common = _common_type(pair, types)

@@ -32,7 +32,7 @@ from altneu.expressions.names import UPDATE_TIME
 from altneu.expressions.parse import tree_of
 from altneu.linear import BoundLogic, Function, Project, Unnest
 from altneu.plan import ir
-from altneu.types import parse_schema, quote_name
+from altneu.types import no_key, parse_schema, quote_name
 
 MOST_COLUMNS = 10_000
 MOST_KEYS = 63
@@ -85,7 +85,11 @@ def aggregate_node(node: ir.Node, keys: Outputs, results: Sequence[tuple[str, Ag
 
     Raises:
         SchemaError: two columns would have one name.
+        TypeMismatchError: a key has variants.
     """
+    for name, expression in keys:
+        if T.contains(expression.type, T.VARIANT.equals):
+            raise TypeMismatchError(f"group column {name!r} has variants, which cannot be compared; group by a part")
     key = tuple(n for n, _ in keys)
     arguments: dict[Expr, str] = {}
     calls: dict[ir.Aggregate, int] = {}
@@ -178,9 +182,9 @@ class Grouping(Generic[C]):
         self.node, self.keys, self.wrap = node, keys, wrap
         check_names([n for n, _ in keys])
         for name, expression in keys:
-            if pa.types.is_map(expression.type):
+            if what := no_key(expression.type):
                 raise TypeMismatchError(
-                    f"group column {name!r} is a map, and maps cannot be compared; select what you need of it"
+                    f"group column {name!r} has {what}, and {what} cannot be compared; select what you need of it"
                 )
 
     def __repr__(self) -> str:

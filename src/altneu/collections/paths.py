@@ -15,7 +15,7 @@ from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.operators.delta_join.paths import Extension, Part, Path, Variables
 from altneu.plan import ir
 from altneu.plan.rewrite.delta_joins import before_renaming
-from altneu.types import type_name
+from altneu.types import no_key, type_name
 
 
 class Relations:
@@ -89,9 +89,9 @@ class Relations:
                         f"column {f.name!r} must be of one type, got {type_name(expected)} in {other!r} and "
                         f"{type_name(f.type)} in {relation!r}; cast one of them with select"
                     )
-                if other != relation and pa.types.is_map(f.type):
+                if other != relation and (what := no_key(f.type)):
                     raise TypeMismatchError(
-                        f"column {f.name!r} of {other!r} and {relation!r} is a map, and maps cannot be compared; "
+                        f"column {f.name!r} of {other!r} and {relation!r} has {what}, and {what} cannot be compared; "
                         "select what you need of it, or call one of them otherwise"
                     )
 

@@ -22,12 +22,12 @@ from altneu import types as T
 from altneu.collections.moments import refuse_moments
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import Call, Column, Expr, Literal, call, replace_subexpressions
-from altneu.expressions.coercion import contains_map
 from altneu.expressions.lambdas import Variable
 from altneu.linear import BoundLogic, Filter, Function, MapFunction, Project, Step
 from altneu.linear.mapping import mapped, parts_of
 from altneu.linear.user_function import NO_ARGUMENT, Results, UserFunction, ValueOf, result_type, user_calls
 from altneu.plan import ir
+from altneu.types import uncompared
 
 _ARGUMENTS = "#arguments"
 _OUTSIDE = -1  # of all loops
@@ -144,7 +144,7 @@ def _check(rows: ir.Node, function: UserFunction, found: Call) -> None:
             "view.changes() shows them"
         )
     for arg in found.args:
-        if contains_map(arg.type):
+        if what := uncompared(arg.type):
             raise TypeMismatchError(
-                f"{title} keeps results by argument, and `{arg.text}` has maps, which are not compared"
+                f"{title} keeps results by argument, and `{arg.text}` has {what}, which are not compared"
             )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import parse
 from altneu.expressions.names import UPDATE_TIME
 from altneu.linear import BoundLogic, Project
 from altneu.plan import ir
-from altneu.types import quote_name
+from altneu.types import no_key, quote_name
 
 
 def with_update_time(node: ir.Node) -> ir.Node:
@@ -20,9 +18,9 @@ def with_update_time(node: ir.Node) -> ir.Node:
         PlanError: rows that are there for a moment.
     """
     for f in node.schema:
-        if pa.types.is_map(f.type):
+        if what := no_key(f.type):
             raise TypeMismatchError(
-                f"update_time() tells rows apart, and column {f.name!r} is a map, which cannot be compared; select "
+                f"update_time() tells rows apart, and column {f.name!r} has {what}, which cannot be compared; select "
                 "what you need of it first"
             )
     if ir.moments(node):

@@ -16,7 +16,7 @@ from altneu import types as T
 from altneu.errors import TypeMismatchError, UnsupportedFunctionError
 from altneu.expressions import catalogue
 from altneu.expressions.catalogue import INSTEAD
-from altneu.expressions.coercion import INTEGRAL, contains_map, is_decimal, is_numeric
+from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
 from altneu.expressions.construct import call, cast, get_field, literal
 from altneu.expressions.expr import Call, Expr, Literal
 from altneu.expressions.names import MOMENTS_OF_ONE, MOMENTS_OF_TWO, PICKED
@@ -91,8 +91,8 @@ def _count(it: Written) -> Expr:
     it.wants(1, 1000)
     if not it.distinct and all(a.is_literal and not a.nullable for a in it.args):
         return it.call("count", (), T.LONG)
-    if it.distinct and any(contains_map(a.type) for a in it.args):
-        raise TypeMismatchError(f"count(DISTINCT {it.args[0].text}): maps cannot be compared")
+    if it.distinct and (what := next(filter(None, (T.uncompared(a.type) for a in it.args)), "")):
+        raise TypeMismatchError(f"count(DISTINCT {it.args[0].text}): {what} cannot be compared")
     return it.call("count", it.args, T.LONG)
 
 
@@ -141,8 +141,8 @@ def _any_value(it: Written) -> Expr:
 
 
 def _ordered(it: Written, value: Expr) -> Expr:
-    if contains_map(value.type):
-        raise TypeMismatchError(f"{it.name}({value.text}): maps cannot be compared; take map_keys or map_values")
+    if what := T.uncompared(value.type):
+        raise TypeMismatchError(f"{it.name}({value.text}): {what} cannot be compared; take what you need of them")
     return value
 
 
@@ -176,6 +176,14 @@ def _collect_set(it: Written) -> Expr:
     return it.call("collect_set", (value,), T.list_type(value.type), distinct=False)
 
 
+def _schema_of_variants(it: Written) -> Expr:
+    """Of the distinct types of the values, merged in their order as texts."""
+    it.wants(1)
+    kind = call("schema_of_variant", [it.args[0]])
+    found = it.call("collect_set", (kind,), T.list_type(T.STRING), distinct=False)
+    return call("merged_variant_schema", [found])
+
+
 def _listagg(it: Written) -> Expr:
     it.wants(1, 2)
     value, delimiter = it.args[0], it.args[1] if len(it.args) > 1 else literal("")
@@ -193,8 +201,8 @@ def _by(it: Written) -> Expr:
     """The value at which another one is greatest or least; ties are decided by the value itself."""
     it.wants(2, 3)
     value, key = it.args[0], it.args[1]
-    if contains_map(key.type):
-        raise TypeMismatchError(f"{it.name}(…, {key.text}): maps cannot be compared")
+    if what := T.uncompared(key.type):
+        raise TypeMismatchError(f"{it.name}(…, {key.text}): {what} cannot be compared")
     key = cast(key, T.BOOLEAN) if key.type == T.NULL else key
     pair = call("named_struct", [literal("key"), key, literal("value"), value])
     some = call("case", [call("isnotnull", [key]), pair])
@@ -392,6 +400,7 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("count_if", "bool_and", "bool_or"), _boolean),
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), _bits),
     "mode": _mode,
+    "schema_of_variant_agg": _schema_of_variants,
     **dict.fromkeys(("median", "percentile"), _percentile),
     **dict.fromkeys(("percentile_cont", "percentile_disc"), _percentile_in_order),
     **dict.fromkeys(("percentile_approx", "approx_percentile"), _percentile_approx),
@@ -491,6 +500,10 @@ AGGREGATES = (
     (
         "listagg([DISTINCT] a[, delimiter]) [WITHIN GROUP (ORDER BY b [DESC], …)], string_agg(…)",
         "The texts of the non-null values, joined in the order of b and then of the values.",
+    ),
+    (
+        "schema_of_variant_agg(v)",
+        "The type of all variants of a column, such as `OBJECT<a: BIGINT, b: VARIANT>`; `VOID` if there are none.",
     ),
     ("count_if(a)", "Number of rows on which a is true."),
     ("bool_and(a), every(a)", "Whether a is true on every row on which it is not null."),

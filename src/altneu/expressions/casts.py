@@ -17,6 +17,8 @@ from altneu.columnar.canonical import canonical
 from altneu.expressions import decimals, text_in, text_out
 from altneu.expressions.cast_failures import CAST_OVERFLOW, INVALID, OUT_OF_RANGE, explain
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_nested, is_numeric
+from altneu.expressions.variants import casting
+from altneu.expressions.variants.text import spelled
 from altneu.expressions.vector import Failure, Mask, Values, Vector, both_valid, dtype_of, has_numpy, validity
 
 _FLOATS = (T.FLOAT, T.DOUBLE)
@@ -29,12 +31,12 @@ def possible(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether ANSI mode lets one type be cast to another."""
     if source in (target, T.NULL):
         return True
+    if T.VARIANT in (source, target):
+        return casting.readable(target) if source == T.VARIANT else casting.writable(source, objects=False)
     if is_nested(source):
         return target == T.STRING or _possible_nested(source, target)
-    if is_nested(target) or target == T.NULL:
-        return False
-    if target == T.STRING:
-        return source != T.YEAR_MONTH
+    if is_nested(target) or target in (T.NULL, T.STRING):
+        return bool(target == T.STRING) and source != T.YEAR_MONTH
     if source == T.STRING:
         return target not in (T.DAY_TIME, T.YEAR_MONTH)
     if source == T.TIME:
@@ -64,7 +66,11 @@ def _possible_nested(source: pa.DataType, target: pa.DataType) -> bool:
 
 def can_fail(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a cast could fail on some value."""
-    if source in (target, T.NULL) or target in (T.STRING, T.BINARY):
+    if source in (target, T.NULL):
+        return False
+    if T.VARIANT in (source, target) or (target == T.STRING and T.contains(source, T.VARIANT.equals)):
+        return True
+    if target in (T.STRING, T.BINARY):
         return False
     if is_nested(source):
         return any(can_fail(source.field(i).type, target.field(i).type) for i in range(source.num_fields))
@@ -97,15 +103,29 @@ def convert(vector: Vector, target: pa.DataType) -> Vector:
         return vector
     if source == T.NULL:
         return Vector(target, arrow=pa.nulls(len(vector), target), constant=vector.constant)
+    if source == T.VARIANT:
+        return from_variant(vector, target, strict=True)
+    if target == T.VARIANT:
+        result = casting.column_written(vector.arrow)
+        return Vector(target, arrow=result.arrow, failures=result.failures, constant=vector.constant)
     if source == T.STRING and not is_nested(target):
         return text_in.parse(vector, target)
     if target == T.STRING:
-        return Vector(T.STRING, arrow=text_out.to_text(vector.arrow), constant=vector.constant)
+        array, damaged = spelled(vector.arrow)
+        failures = casting.failures_of(damaged, len(array))
+        return Vector(T.STRING, arrow=text_out.to_text(array), failures=failures, constant=vector.constant)
     if is_nested(source):
         array, failures = _nested(vector.arrow, target)
         return Vector(target, arrow=array, failures=failures, constant=vector.constant)
     kernel = _kernel(source, target)
     return kernel(vector, target)
+
+
+def from_variant(vector: Vector, target: pa.DataType, *, strict: bool) -> Vector:
+    """Variants in another type; what does not fit fails its row if ``strict``, else it is null by itself."""
+    casts = casting.Casts(possible, convert)
+    result = casting.column_read(vector.arrow, target, casts, strict=strict)
+    return Vector(target, arrow=result.arrow, failures=result.failures, constant=vector.constant)
 
 
 def _kernel(source: pa.DataType, target: pa.DataType) -> Callable[[Vector, pa.DataType], Vector]:

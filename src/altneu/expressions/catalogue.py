@@ -137,14 +137,6 @@ tuple_union_agg_double tuple_union_agg_integer tuple_union_double tuple_union_in
 tuple_union_theta_integer
 """
 )
-_VARIANTS = _names(
-    """
-is_valid_variant is_variant_null parse_json schema_of_variant schema_of_variant_agg to_variant_object
-try_parse_json try_variant_array_append try_variant_get try_variant_insert try_variant_set variant_array_append
-variant_delete variant_explode variant_explode_outer variant_get variant_insert variant_set variant_strip_nulls
-"""
-)
-
 _XML = _names(
     """
 from_xml schema_of_xml to_xml xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number
@@ -200,17 +192,15 @@ REFUSED = {
 }
 """Functions that are refused by design, with the reason."""
 
-_NOT_YET = "it is not implemented yet"
-LACKING = {
-    **dict.fromkeys(_VARIANTS, f"{_NOT_YET}, nor is VARIANT; get_json_object and from_json read JSON"),
-}
+LACKING: dict[str, str] = {}
 """Functions that are not implemented yet, with what to use instead."""
 
 ELSEWHERE = frozenset(
     _names(
         """
 || bigint binary boolean date decimal double explode explode_outer float grouping grouping_id inline inline_outer
-int posexplode posexplode_outer range session_window smallint stack string time timestamp tinyint window
+int posexplode posexplode_outer range session_window smallint stack string time timestamp tinyint
+variant_explode variant_explode_outer window
 """
     )
 )

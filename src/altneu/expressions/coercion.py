@@ -41,12 +41,12 @@ def is_fractional(data_type: pa.DataType) -> bool:
 
 def is_nested(data_type: pa.DataType) -> bool:
     """Whether a type is an array, a map or a struct."""
-    return bool(pt.is_nested(data_type))
+    return bool(pt.is_nested(data_type)) and data_type != T.VARIANT
 
 
 def is_atomic(data_type: pa.DataType) -> bool:
-    """Whether a type is neither nested nor void."""
-    return not is_nested(data_type) and data_type != T.NULL
+    """Whether a type is neither nested nor void, nor a variant."""
+    return not pt.is_nested(data_type) and data_type != T.NULL
 
 
 def as_decimal(data_type: pa.DataType) -> pa.DataType:
@@ -94,6 +94,8 @@ def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return left
     if T.NULL in (left, right):
         return right if left == T.NULL else left
+    if T.VARIANT in (left, right):
+        return T.VARIANT if T.STRING in (left, right) else None
     if T.STRING in (left, right):
         return _with_string(right if left == T.STRING else left)
     if left in _PRECEDENCE and right in _PRECEDENCE:
@@ -160,13 +162,6 @@ def common_type(types: Iterable[pa.DataType], what: str) -> pa.DataType:
     return common
 
 
-def contains_map(data_type: pa.DataType) -> bool:
-    """Whether a type has a map anywhere in it."""
-    if pt.is_map(data_type):
-        return True
-    return is_nested(data_type) and any(contains_map(data_type.field(i).type) for i in range(data_type.num_fields))
-
-
 def can_implicitly_cast(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a function that wants ``target`` takes ``source``."""
     if source in (target, T.NULL):
@@ -180,7 +175,7 @@ def can_implicitly_cast(source: pa.DataType, target: pa.DataType) -> bool:
     if source == T.STRING:
         return is_atomic(target) and target not in (T.DAY_TIME, T.YEAR_MONTH)
     if target == T.STRING:
-        return is_atomic(source)
+        return is_atomic(source) or source == T.VARIANT
     if source in _DATETIME and target in _DATETIME:
         return True
     if pt.is_list(source) and pt.is_list(target):

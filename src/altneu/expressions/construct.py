@@ -88,7 +88,7 @@ def cast(expr: Expr, data_type: pa.DataType, *, implicit: bool = True, name: str
         return Literal(expr.value, data_type, expr.text)
     function = registry.function(name)
     typing = function.typing((expr, Literal(None, data_type)))
-    result = folded(Call(function, (expr,), data_type, bool(typing.nullable) or expr.nullable, implicit))
+    result = folded(Call(function, (expr,), typing.type, bool(typing.nullable) or expr.nullable, implicit))
     return Literal(result.value, result.type, expr.text) if implicit and isinstance(result, Literal) else result
 
 
@@ -181,7 +181,7 @@ def get_field(expr: Expr, name: str) -> Expr:
     if pt.is_map(expr.type):
         return call("[]", [expr, Literal(name, T.STRING)])
     inner = expr.type.value_type if pt.is_list(expr.type) else expr.type
-    if not pt.is_struct(inner):
+    if not T.is_struct(inner):
         raise TypeMismatchError(f"`{expr.text}` is {T.type_name(expr.type)} and has no field {name!r}")
     matches = [f.name for f in inner if f.name == name] or [f.name for f in inner if f.name.lower() == name.lower()]
     if len(matches) != 1:

@@ -16,6 +16,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import ExpressionSyntaxError, PlanError
+from altneu.expressions.variants.paths import written
 from altneu.types import time_digits
 from altneu.types.syntax import refuse_unread, with_quotes
 
@@ -39,6 +40,7 @@ class SparkExpressions(Spark):
             name: Spark.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL_SYNTAX
         }
         ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}  # array(1, 2)[0] is no ARRAY[0]
+        COLON_IS_VARIANT_EXTRACT = True
         NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
             "CASE": Spark.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
         }
@@ -76,6 +78,21 @@ class SparkExpressions(Spark):
                 text = ".".join(part.name for part in name.parts)
                 this = self.expression(exp.Anonymous(this="collate", expressions=[this, exp.Literal.string(text)]))
             return this
+
+        def _build_json_extract(
+            self, this: exp.Expr | None, path_parts: list[exp.JSONPathPart]
+        ) -> tuple[exp.Expr | None, list[exp.JSONPathPart]]:
+            """A path behind a colon, ``v:a[0]``, which is a call of ``variant_get``."""
+            if len(path_parts) < 2:
+                return this, path_parts
+            steps: list[str | int] = []
+            for part in path_parts[1:]:
+                if not isinstance(part.this, str | int):
+                    self.raise_error("a path behind a colon has names and indices only")
+                steps.append(part.this)
+            path = exp.Literal.string(written(tuple(steps)))
+            call = self.expression(exp.Anonymous(this="variant_get", expressions=[this, path]))
+            return call, [exp.JSONPathRoot()]
 
         def _parse_bitwise(self) -> exp.Expr | None:
             return self._parse_levels(0)

@@ -65,13 +65,16 @@ class _NotJson(Exception):  # noqa: N818 -- a signal inside this module
 class Reader:
     """Reads documents; ``numbers`` as the reader of values does, else as Hive's functions do.
 
+    One that is not ``liberal`` takes nothing but JSON.
+
     >>> Reader(numbers=False)("{'a': [1, 1.50, null]} and more")
     [('a', [1, '1.50', None])]
     >>> Reader(numbers=True)('{"a": -INF}'), Reader(numbers=False)('{"a": NaN}') is MISSING
     ([('a', '-Infinity')], True)
     """
 
-    def __init__(self, *, numbers: bool) -> None:
+    def __init__(self, *, numbers: bool, liberal: bool = True) -> None:
+        self.liberal = liberal
         self.numbers = self.strict = numbers
         decoder = json.JSONDecoder(
             strict=self.strict,
@@ -83,7 +86,7 @@ class Reader:
         self._scan: Any = make_scanner(decoder)  # type: ignore[arg-type]
 
     def _constant(self, word: str) -> Real:
-        if not self.numbers:
+        if not (self.numbers and self.liberal):
             raise _NotJson(word)
         return Real(word)
 
@@ -94,13 +97,15 @@ class Reader:
 
     def __call__(self, text: str) -> Any:
         """The document at the start of a text; ``MISSING`` if there is none."""
-        if _too_deep(text):
+        if too_deep(text):
             return MISSING
         start = _SPACE.match(text).end()  # type: ignore[union-attr]
         try:
             try:
                 value, end = self._scan(text, start)
             except (ValueError, StopIteration, _NotJson):
+                if not self.liberal:
+                    return MISSING
                 value, end = self._slowly(text, start, 0)
         except (_NotJson, RecursionError):
             return MISSING
@@ -173,7 +178,7 @@ class Reader:
             out.append(char)
 
 
-def _too_deep(text: str) -> bool:
+def too_deep(text: str) -> bool:
     """Whether more arrays and objects are in one another than there is room for."""
     if text.count("[") + text.count("{") <= _DEEPEST:
         return False

@@ -98,6 +98,7 @@ AGGREGATES = frozenset(
         "regr_sxy",
         "regr_syy",
         "skewness",
+        "schema_of_variant_agg",
         "some",
         "std",
         "stddev",

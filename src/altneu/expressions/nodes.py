@@ -172,7 +172,7 @@ def _bracket(self: TreeBuilder, node: exp.Expr) -> Expr:
     if len(node.expressions) != 1:
         raise ExpressionSyntaxError(f"{node.sql('spark')!r}: brackets take one index")
     inner, index = self.build(node.this), self.build(node.expressions[0])
-    if pt.is_struct(inner.type) and isinstance(index, Literal) and isinstance(index.value, str):
+    if T.is_struct(inner.type) and isinstance(index, Literal) and isinstance(index.value, str):
         return get_field(inner, index.value)
     return call("[]", [inner, index])
 
@@ -432,7 +432,7 @@ def _update_field(self: TreeBuilder, nodes: Sequence[exp.Expr]) -> Expr:
     PySpark's ``withField`` and ``dropFields``; a null stays null.
     """
     value, name = self.build(nodes[0]), nodes[1].name
-    if not pt.is_struct(value.type):
+    if not T.is_struct(value.type):
         raise TypeMismatchError(f"`{value.text}` is {T.type_name(value.type)} and has no field {name!r}")
     members = [value.type.field(i).name for i in range(value.type.num_fields)]
     parts = {m: get_field(value, m) for m in members}

@@ -11,7 +11,6 @@ from sqlglot import exp
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
 from altneu.expressions.build import Builder, build
-from altneu.expressions.coercion import contains_map
 from altneu.expressions.collations import plain
 from altneu.expressions.column import Col
 from altneu.expressions.construct import call, cast, key_of_order, literal
@@ -177,12 +176,12 @@ def order_key(tree: exp.Expr, builder: Builder) -> OrderKey:
     """One sort key, built by ``builder``; nulls are first ascending and last descending, as in Spark.
 
     Raises:
-        TypeMismatchError: it is a map, which has no order.
+        TypeMismatchError: it has a map or a variant, which have no order.
     """
     if not isinstance(tree, exp.Ordered):
         tree = exp.Ordered(this=tree, desc=False, nulls_first=True)
     expr = key_of_order(builder.build(tree.this))
-    if contains_map(expr.type):
+    if T.uncompared(expr.type):
         raise TypeMismatchError(f"`{expr.text}` is {T.type_name(expr.type)}, which has no order")
     descending = bool(tree.args.get("desc"))
     nulls_first = tree.args.get("nulls_first")

@@ -36,6 +36,13 @@ _ELSEWHERE = (
         "explode(xs), explode_outer(xs), posexplode(xs), posexplode_outer(xs), inline(xs), inline_outer(xs)",
         "Rows of the elements of an array or of the entries of a map, in SELECT, in FROM or in LATERAL VIEW.",
     ),
+    (
+        "variant_explode(v), variant_explode_outer(v)",
+        (
+            "Rows of the fields of a variant's object or the elements of its array, with columns pos, key and value, "
+            "in SELECT, in FROM or in LATERAL VIEW."
+        ),
+    ),
     ("stack(n, a, b, …)", "The values as n rows with columns col0, col1 …, in SELECT, in FROM or in LATERAL VIEW."),
     ("range([start, ]end[, step])", "Rows of whole numbers, in FROM."),
     ("window(t, duration[, slide[, start]])", "The window of time of a row, in GROUP BY."),
@@ -128,6 +135,12 @@ _TAIL = """\
   not show, of `time_from_seconds(1.1234567)` for example. Medians and percentiles of times of day are refused, but
   `approx_percentile` is not. Delta tables and tables of databases have no times of day here. Spark takes and gives them
   from 4.1 on, where `spark.sql.timeType.enabled` is set.
+* A VARIANT is Spark's pair of bytes, value and metadata; `to_pylist` and Python functions have both, and take them. It
+  is not compared: a variant is no key of GROUP BY, DISTINCT, joins, ORDER BY or a map, and `any_value` and `first`
+  refuse it as well. At most 200 arrays and objects are in one another (Spark: 1000), and an array is not extended by
+  more than a million nulls (VALUE_TOO_LARGE). A TIME or an interval does not become a variant; `from_json` and
+  `from_csv` do not read one, nor does `json` of a source. Delta and Iceberg tables, databases and feeds have no
+  variants here; Parquet files do.
 """
 
 
@@ -169,9 +182,9 @@ def _catalogue() -> str:
     refused = len(catalogue.SPARK) - len(known) - lacking
     return (
         f"## Spark's list\n\nOf the {len(catalogue.SPARK)} functions and operators that "
-        f"`spark.catalog.listFunctions()` names in Spark 4.3, altneu supports {len(known)}, refuses {refused} by "
-        f"design and does not have {lacking} yet. The table says why, and what to use instead; a test compares the "
-        "list with Spark's. `SHOW FUNCTIONS LIKE 'map%'` lists functions.\n\n"
+        f"`spark.catalog.listFunctions()` names in Spark 4.3, altneu supports {len(known)}, and refuses {refused} by "
+        f"design{f'; it does not have {lacking} yet' if lacking else ''}. The table says why, and what to use instead; "
+        "a test compares the list with Spark's. `SHOW FUNCTIONS LIKE 'map%'` lists functions.\n\n"
         f"| not supported | why |\n|---|---|\n{rows}\n\nSupported, beside the operators: {shown}.\n"
     )
 

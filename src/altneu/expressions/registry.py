@@ -35,7 +35,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from altneu.errors import NonDeterministicError, TooWideError, UnsupportedFunctionError
+from altneu import types as T
+from altneu.errors import NonDeterministicError, TooWideError, TypeMismatchError, UnsupportedFunctionError
 from altneu.expressions import signatures
 from altneu.expressions.catalogue import NON_DETERMINISTIC, SPARK, refusal
 from altneu.expressions.limits import VALUE_TOO_LARGE, overflows, too_large
@@ -143,7 +144,10 @@ class Function:
             TypeMismatchError: the arguments do not fit.
         """
         expect_count(self.message_name, args, *self.counts)
-        return self.rule(Arguments(self.message_name, args))
+        typing = self.rule(Arguments(self.message_name, args))
+        if refused := T.refused_keys(typing.type):
+            raise TypeMismatchError(f"{self.message_name}: {refused}")
+        return typing
 
     def can_fail(self, call: Call) -> bool:
         """Whether the call itself could fail on some row."""
@@ -432,6 +436,8 @@ _TABLE_FUNCTIONS = {
     "posexplode_outer": '.unnest("xs", as_="x", ordinality="place", outer=True), whose places count from 1',
     "inline": '.unnest("xs", as_="x").select("x.a", "x.b")',
     "inline_outer": '.unnest("xs", as_="x", outer=True).select("x.a", "x.b")',
+    "variant_explode": '.unnest("variant_entries(v)", as_="x").select("x.pos", "x.key", "x.value")',
+    "variant_explode_outer": '.unnest("variant_entries(v)", as_="x", outer=True).select("x.pos", "x.key", "x.value")',
     "generate_series": '.generate_series(start, stop, as_="n")',
     "repeat_row": ".repeat_row(n)",
     "unnest": '.unnest("xs", as_="x")',

@@ -10,7 +10,7 @@ from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError
-from altneu.expressions.coercion import can_implicitly_cast, common_type, contains_map, is_numeric
+from altneu.expressions.coercion import can_implicitly_cast, common_type, is_numeric
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Expr
@@ -85,10 +85,10 @@ class Arguments(tuple["Expr", ...]):  # noqa: SLOT001 -- a tuple has none
         """Check that values of a type can be compared.
 
         Raises:
-            TypeMismatchError: there are maps in them.
+            TypeMismatchError: there are maps or variants in them.
         """
-        if contains_map(kind):
-            raise TypeMismatchError(f"{self.name}: maps cannot be compared")
+        if what := T.uncompared(kind):
+            raise TypeMismatchError(f"{self.name}: {what} cannot be compared")
 
 
 Rule: TypeAlias = Callable[[Arguments], Typing]

@@ -12,7 +12,7 @@ from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, UnsupportedFunctionError
 from altneu.expressions.aggregate import AggregateCall, aggregate_expr
 from altneu.expressions.build import Builder
-from altneu.expressions.coercion import INTEGRAL, contains_map, is_decimal, is_numeric
+from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
 from altneu.expressions.collations import plain
 from altneu.expressions.construct import call, cast, get_field, key_of_order
 from altneu.expressions.expr import Column, Expr, Literal
@@ -341,8 +341,8 @@ class _Call:
             raise ExpressionSyntaxError(f"the window {node.alias!r} is not known here: write it out, OVER (…)")
         partition = [key_of_order(self.builder.build(n)) for n in node.args.get("partition_by") or ()]
         for one in partition:
-            if contains_map(one.type):
-                raise TypeMismatchError(f"PARTITION BY {one.text}: maps cannot be compared")
+            if what := T.uncompared(one.type):
+                raise TypeMismatchError(f"PARTITION BY {one.text}: {what} cannot be compared")
         order = node.args.get("order")
         keys = [order_key(tree, self.builder) for tree in (order.expressions if order is not None else ())]
         return Window(tuple(p for p in partition if not p.is_literal), tuple(keys))

@@ -25,7 +25,7 @@ from altneu.errors.extras import require
 from altneu.order import Epoch
 from altneu.sinks.base import Mark, Mode, Sink, check_partitions
 from altneu.trace.update import Updates, consolidate
-from altneu.types import to_ddl, type_name
+from altneu.types import VARIANT, contains, to_ddl, type_name
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -67,7 +67,8 @@ class DeltaSink(Sink):
         fields = [f.with_nullable(True) for f in view.schema]
         self._schema = pa.schema([*fields, *(pa.field(name, pa.int64()) for name in controls)])
         for field in view.schema:
-            if pt.is_duration(field.type) or pt.is_interval(field.type) or pt.is_time(field.type):
+            absent = pt.is_duration(field.type) or pt.is_interval(field.type) or pt.is_time(field.type)
+            if absent or contains(field.type, VARIANT.equals):
                 raise SchemaError(
                     f"column {field.name!r} has type {type_name(field.type)}, which Delta tables do not have; let the "
                     "view select a cast of it to another type"

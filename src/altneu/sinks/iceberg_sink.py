@@ -24,7 +24,7 @@ from altneu.order import Epoch
 from altneu.sinks.base import Mark, Mode, Sink, check_partitions, refuse_negative
 from altneu.streams.tables.iceberg import catalog_of
 from altneu.trace.update import Updates, consolidate
-from altneu.types import to_ddl, type_name
+from altneu.types import VARIANT, contains, to_ddl, type_name
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -66,7 +66,8 @@ class IcebergSink(Sink):
         controls = {"append": (*self.followed.time_names(), "diff"), "upsert": (), "merge": (COUNT,)}[mode]
         self.followed.check_names(controls)
         for field in view.schema:
-            if pt.is_duration(field.type) or pt.is_interval(field.type) or pt.is_null(field.type):
+            absent = pt.is_duration(field.type) or pt.is_interval(field.type) or pt.is_null(field.type)
+            if absent or contains(field.type, VARIANT.equals):
                 raise SchemaError(
                     f"column {field.name!r} has type {type_name(field.type)}, which Iceberg tables do not have; let "
                     "the view select a cast of it to another type"

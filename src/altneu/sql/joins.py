@@ -14,7 +14,7 @@ from altneu.expressions import Expr, cast, literal, parse
 from altneu.plan import ir
 from altneu.sql.scope import bound, columns_in, common_type, extended, filtered, fresh, renamed
 from altneu.sql.selective import implied, left_by
-from altneu.types import type_name
+from altneu.types import no_key, type_name
 
 Link = tuple[exp.Expr, exp.Expr, bool]  # an expression of the left side, one of the right, and whether null is null
 
@@ -104,8 +104,8 @@ def _compared(a: Expr, b: Expr, safe: bool) -> tuple[Expr, Expr]:
     Raises:
         SchemaError: they cannot be compared.
     """
-    if pa.types.is_map(a.type) or pa.types.is_map(b.type):
-        raise SchemaError(f"`{a.text}` = `{b.text}`: maps cannot be compared; join on what you need of them")
+    if what := no_key(a.type) or no_key(b.type):
+        raise SchemaError(f"`{a.text}` = `{b.text}`: {what} cannot be compared; join on what you need of them")
     kind = common_type(
         (a.type, b.type), lambda: f"`{a.text}` is {type_name(a.type)} and `{b.text}` is {type_name(b.type)}"
     )

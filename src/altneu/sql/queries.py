@@ -11,7 +11,7 @@ from sqlglot import exp
 from altneu.collections.collection import Collection
 from altneu.collections.functions import Udf
 from altneu.collections.grouping import check_names
-from altneu.errors import PlanError, SchemaError, UnknownTableError
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownTableError
 from altneu.expressions import parse
 from altneu.plan import ir
 from altneu.sql.binder import Binder, projected
@@ -20,6 +20,7 @@ from altneu.sql.dialect import parse_query
 from altneu.sql.functions import Functions, Given, with_functions
 from altneu.sql.ordering import SHOWN
 from altneu.sql.scope import ANYWHERE, Field, Relation, Within, bound, fresh, full_name, path_of
+from altneu.types import uncompared
 from altneu.types.syntax import place_of, refuse_unread
 
 
@@ -104,6 +105,9 @@ def shown(
     answer = _answer(tree, catalog, functions, within)
     schema = answer.relation.node.schema
     keys = [name for name, _, _ in answer.order]
+    for name in keys:
+        if what := uncompared(schema.field(name).type):
+            raise TypeMismatchError(f"ORDER BY {name.removeprefix('^out ')}: {what} have no order")
     outputs = [(name, parse(bound(name), schema)) for name in keys]
     columns: list[str] = []
     for f in answer.relation.shown:

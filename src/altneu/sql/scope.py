@@ -15,6 +15,7 @@ from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, parse, parse_predicate
 from altneu.linear import BoundLogic, Filter
 from altneu.plan import ir
+from altneu.types import is_struct
 from altneu.types.syntax import place_of
 
 MOST_PARTS = 3  # of the name of a table: catalog, schema, name
@@ -298,7 +299,7 @@ def _members(parts: Sequence[str] | None, relation: Relation) -> list[tuple[str,
     for name in match[1]:
         tree = exp.Dot(this=tree, expression=exp.to_identifier(name, quoted=True))
     kind = parse(tree, relation.node.schema).type
-    if not pa.types.is_struct(kind):
+    if not is_struct(kind):
         return []
     names = [kind.field(i).name for i in range(kind.num_fields)]
     return [(n, exp.Dot(this=tree.copy(), expression=exp.to_identifier(n, quoted=True))) for n in names]

@@ -17,6 +17,7 @@ from altneu.expressions import cast, parse
 from altneu.plan import ir
 from altneu.sql.binding import QueryBinder
 from altneu.sql.scope import Field, Relation, Scope, bound, common_type, fresh
+from altneu.types import is_struct
 
 _NOTHING = pa.schema([])
 _EXPLODES = {"explode": False, "explode_outer": True, "posexplode": False, "posexplode_outer": True, "unnest": False}
@@ -24,7 +25,9 @@ _INLINES = {"inline": False, "inline_outer": True}
 _SERIES = ("generate_series", "range")
 _REPEATS = ("repeat_row", "repeat_row_non_negative")
 _STRUCTS = ("json_tuple", "stack")
-FUNCTIONS = (*_SERIES, *_EXPLODES, *_INLINES, *_REPEATS, *_STRUCTS)
+_VARIANTS = {"variant_explode": False, "variant_explode_outer": True}
+_IN_SELECT = (*_EXPLODES, *_INLINES, *_STRUCTS, *_VARIANTS)
+FUNCTIONS = (*_SERIES, *_EXPLODES, *_INLINES, *_REPEATS, *_STRUCTS, *_VARIANTS)
 
 
 def one_row() -> ir.Node:
@@ -112,6 +115,10 @@ class Generator:
             kind = parse(rows, scope.relation.node.schema).type
             return self._inlined(scope.relation, rows, kind, outer=self.outer)
         self._expect(arguments, 1, 1)
+        if self.name in _VARIANTS:
+            rows = exp.Anonymous(this="variant_entries", expressions=arguments)
+            kind = parse(rows, scope.relation.node.schema).type
+            return self._inlined(scope.relation, rows, kind, outer=self.outer or _VARIANTS[self.name])
         return self._unnested(scope.relation, arguments[0])
 
     def _structs(self, arguments: list[exp.Expr]) -> list[exp.Expr]:
@@ -191,7 +198,7 @@ class Generator:
         return Relation(result.node, (*relation.fields, *fields), relation.carried, relation.plain)
 
     def _inlined(self, relation: Relation, value: exp.Expr, kind: pa.DataType, *, outer: bool) -> Relation:
-        if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        if not pa.types.is_list(kind) or not is_struct(kind.value_type):
             raise PlanError(f"{self.name}() needs an array of structs, not `{value.sql('spark')}`")
         members = [kind.value_type.field(i).name for i in range(kind.value_type.num_fields)]
         columns, fields = self._named(members, relation)
@@ -211,7 +218,7 @@ def generated(binder: QueryBinder, scope: Scope, items: list[exp.Expr]) -> tuple
     for item in items:
         inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
         inner = inner.unnest()
-        if not isinstance(inner, exp.Anonymous) or inner.name.lower() not in (*_EXPLODES, *_INLINES, *_STRUCTS):
+        if not isinstance(inner, exp.Anonymous) or inner.name.lower() not in _IN_SELECT:
             outputs.append(item)
             continue
         generators += 1

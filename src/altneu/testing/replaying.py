@@ -15,9 +15,12 @@ from altneu.collections.collection import Collection
 from altneu.columnar.rows import array_of
 from altneu.errors import InputError
 from altneu.errors.extras import require
+from altneu.expressions.documents import Object
+from altneu.expressions.variants.binary import encoded
 from altneu.plan import ir
 from altneu.session import Session
 from altneu.testing.asserting import assert_contents
+from altneu.types import VARIANT
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -238,6 +241,8 @@ def _values(kind: pa.DataType) -> SearchStrategy[Any]:
     if pa.types.is_decimal(kind):
         unit = Decimal(1).scaleb(-kind.scale)
         return st.sampled_from([Decimal(0).quantize(unit), unit, -unit])
+    if kind == VARIANT:
+        return st.sampled_from([tuple(encoded(tree)) for tree in (1, [True, None], Object([("a", 1)]))])
     for is_it, values in _SIMPLE:
         if is_it(kind):
             return st.sampled_from(values)

@@ -2,13 +2,15 @@
 
 Inside altneu every column has one of these types: boolean, int8 to int64, float32, float64, decimal128, string, binary,
 date32, timestamp("us", "UTC") (Spark's ``timestamp``), timestamp("us") (``timestamp_ntz``), duration("us")
-(``interval day to second``), time64("us") (``time(6)``), list, map, struct, and null (``void``).
+(``interval day to second``), time64("us") (``time(6)``), list, map, struct, null (``void``), and ``VARIANT``, the
+struct of two byte strings that Parquet and Spark give variants as; any struct of exactly this form is a variant.
 Anything else that Arrow can say is normalised to one of them or refused.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pyarrow as pa
 import sqlglot
@@ -25,6 +27,10 @@ TIMESTAMP, TIMESTAMP_NTZ = pa.timestamp("us", "UTC"), pa.timestamp("us")
 TIME = pa.time64("us")
 DAY_TIME, YEAR_MONTH = pa.duration("us"), pa.month_day_nano_interval()
 """Intervals; a year-month interval exists only inside expressions."""
+VARIANT = pa.struct(
+    [pa.field("value", BINARY, False), pa.field("metadata", BINARY, False, metadata={"variant": "true"})]
+)
+"""A variant's value and the names that it uses, with the mark by which Spark tells it from a struct."""
 
 _NAMES = {
     BOOLEAN: "boolean",
@@ -43,6 +49,7 @@ _NAMES = {
     DAY_TIME: "interval day to second",
     YEAR_MONTH: "interval year to month",
     NULL: "void",
+    VARIANT: "variant",
 }
 
 _SIMPLE = {
@@ -63,6 +70,7 @@ _SIMPLE = {
     exp.DType.TIMESTAMPLTZ: TIMESTAMP,
     exp.DType.TIMESTAMPNTZ: TIMESTAMP_NTZ,
     exp.DType.NULL: NULL,
+    exp.DType.VARIANT: VARIANT,
 }
 
 _WIDENED = {
@@ -267,6 +275,49 @@ def normalise_type(data_type: pa.DataType, where: str = "value") -> pa.DataType:
     raise SchemaError(f"the Arrow type {data_type} of {where!r} is not supported{hint}")
 
 
+def is_struct(data_type: pa.DataType) -> bool:
+    """Whether a type is a struct to its users: it has fields, and is no variant."""
+    return bool(pt.is_struct(data_type)) and data_type != VARIANT
+
+
+def contains(data_type: pa.DataType, wanted: Callable[[pa.DataType], bool]) -> bool:
+    """Whether a type, or some type inside of it, is wanted; what a variant is made of is not inside of it."""
+    if wanted(data_type):
+        return True
+    if data_type == VARIANT or not pt.is_nested(data_type):
+        return False
+    return any(contains(data_type.field(i).type, wanted) for i in range(data_type.num_fields))
+
+
+def uncompared(data_type: pa.DataType) -> str:
+    """What a type has that is not compared, "maps" or "variants"; an empty text if its values are compared.
+
+    >>> (
+    ...     uncompared(list_type(VARIANT)),
+    ...     uncompared(pa.map_(STRING, LONG)),
+    ...     uncompared(pa.struct([("a", LONG)])),
+    ... )
+    ('variants', 'maps', '')
+    """
+    if contains(data_type, pt.is_map):
+        return "maps"
+    return "variants" if contains(data_type, VARIANT.equals) else ""
+
+
+def refused_keys(data_type: pa.DataType) -> str:
+    """Why there is no such map: its keys are, or have, variants, which are not compared; else an empty text."""
+    found = contains(data_type, lambda kind: pt.is_map(kind) and contains(kind.key_type, VARIANT.equals))
+    return f"the keys of a map must not be variants, got {type_name(data_type)}" if found else ""
+
+
+def no_key(data_type: pa.DataType) -> str:
+    """What a type is or has that no key and no distinct row may be, "maps" or "variants"; an empty text if nothing.
+
+    Maps inside of arrays and structs are told apart by their bytes.
+    """
+    return "maps" if pt.is_map(data_type) else "variants" if contains(data_type, VARIANT.equals) else ""
+
+
 def list_type(element: pa.DataType) -> pa.DataType:
     """The array type of an element type (one spelling of Arrow's child field, so that equal types are equal)."""
     return pa.list_(pa.field("element", element))
@@ -351,7 +402,10 @@ def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
     if kind in (exp.DType.ARRAY, exp.DType.LIST) and len(children) == 1:
         return list_type(arrow_type(children[0], text))
     if kind == exp.DType.MAP and len(children) == 2:
-        return pa.map_(arrow_type(children[0], text), arrow_type(children[1], text))
+        result = pa.map_(arrow_type(children[0], text), arrow_type(children[1], text))
+        if refused := refused_keys(result):
+            raise SchemaError(refused + (f" (in {text!r})" if text else ""))
+        return result
     if kind == exp.DType.STRUCT and children:
         return pa.struct([_field(c, text) for c in children])
     if isinstance(kind, exp.Interval):

@@ -15,7 +15,7 @@ from altneu.errors import PlanError
 from altneu.expressions import Expr, cast, parse
 from altneu.linear import BoundLogic, Project, Unnest
 from altneu.plan import ir
-from altneu.types import DOUBLE, LONG, quote_name, type_name
+from altneu.types import DOUBLE, LONG, no_key, quote_name, type_name
 
 Product = Literal["+", "least", "greatest"]
 _ELEMENT = "#element"
@@ -228,7 +228,7 @@ class _Chosen(_Built):
     def entered(self, column: Expr) -> Expr:
         """A type with an order, and a number where the product is +."""
         kind = super().entered(column)
-        if pa.types.is_map(kind.type):
+        if no_key(kind.type):
             raise self.mismatch(column, "of a type that has an order")
         number = pa.types.is_integer(kind.type) or pa.types.is_floating(kind.type) or pa.types.is_decimal(kind.type)
         if self.product == "+" and not number:
@@ -401,7 +401,7 @@ class Union(_Built):
 
     def entered(self, column: Expr) -> Expr:
         """An array of values that can be compared."""
-        if not pa.types.is_list(column.type) or pa.types.is_map(column.type.value_type):
+        if not pa.types.is_list(column.type) or no_key(column.type.value_type):
             raise self.mismatch(column, "an array")
         return column
 

@@ -23,10 +23,9 @@ from altneu.collections.verbs import LinearVerbs, Text, Verb, Version
 from altneu.collections.weights.carrying import carrying, weighing
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.expressions import Col, Expr, call, cast, literal, parse
-from altneu.expressions.coercion import contains_map
 from altneu.linear import BoundLogic, ExplodeFunction, Function, JoinFunction, MapFunction, Negate
 from altneu.plan import ir
-from altneu.types import parse_schema, quote_name, type_name
+from altneu.types import parse_schema, quote_name, type_name, uncompared
 
 _BUCKET = "#bucket"
 _REMEDY = "use a weight that has it, or consolidate() first, which gives an ordinary collection"
@@ -128,9 +127,9 @@ class Weight(ABC):
             TypeMismatchError: it has another.
         """
         wanted = parse_schema(f"weight {self.layout}").field(0).type
-        if contains_map(wanted):
+        if what := uncompared(wanted):
             raise PlanError(
-                f"the layout of {self} is {self.layout}, and maps cannot be compared; use an array of structs"
+                f"the layout of {self} is {self.layout}, and {what} cannot be compared; use an array of structs"
             )
         if column.type != wanted:
             raise self.mismatch(column, type_name(wanted))

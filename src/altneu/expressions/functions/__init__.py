@@ -35,6 +35,7 @@ from altneu.expressions.functions import (
     text,
     times,
     urls,
+    variants,
     words,
 )
 
@@ -73,5 +74,6 @@ __all__ = [
     "text",
     "times",
     "urls",
+    "variants",
     "words",
 ]

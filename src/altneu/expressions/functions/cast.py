@@ -11,6 +11,7 @@ from altneu.errors import TypeMismatchError
 from altneu.expressions import casts
 from altneu.expressions.registry import Group
 from altneu.expressions.rules import Arguments, Typing
+from altneu.expressions.variants import casting
 from altneu.expressions.vector import Vector, failed_rows
 
 if TYPE_CHECKING:
@@ -25,13 +26,17 @@ def _rule(args: Arguments) -> Typing:
         raise TypeMismatchError(
             f"`{args[0].text}` is {T.type_name(source)}, which cannot be cast to {T.type_name(target)}"
         )
-    return Typing((None,), target, args.name == "try_cast" or args[0].nullable)
+    if args.name == "try_cast" and source != T.VARIANT and T.contains(source, T.VARIANT.equals):
+        raise TypeMismatchError(f"try_cast(`{args[0].text}`): {T.type_name(source)} has variants; use try_variant_get")
+    of_variant = source == T.VARIANT and target != T.VARIANT
+    kind = casting.nullable(target) if of_variant else target
+    return Typing((None,), kind, args.name == "try_cast" or of_variant or args[0].nullable)
 
 
 def _written_out(call: Call) -> bool:
-    """Whether arrays, maps, structs or bytes become a text, which may be longer than they are."""
+    """Whether arrays, maps, structs or bytes become a text, which may be longer than they are, or are in a variant."""
     source = call.args[0].type
-    return call.type == T.STRING and (pt.is_nested(source) or source == T.BINARY)
+    return T.VARIANT in (source, call.type) or (call.type == T.STRING and (pt.is_nested(source) or source == T.BINARY))
 
 
 @scalar(
@@ -46,9 +51,15 @@ def cast(call: Call, a: Vector) -> Any:
     return casts.convert(a.with_failures(()), call.type)
 
 
-@scalar("try_cast(…)", rule=_rule, usage="TRY_CAST(a AS type)", grows=_written_out)
+def _of_variant(call: Call) -> bool:
+    return bool(call.args[0].type == T.VARIANT != call.type)
+
+
+@scalar("try_cast(…)", rule=_rule, usage="TRY_CAST(a AS type)", fails=_of_variant, grows=_written_out)
 def try_cast(call: Call, a: Vector) -> Any:
     """The value converted to another type; NULL if it does not fit."""
+    if _of_variant(call):
+        return casts.from_variant(a.with_failures(()), call.type, strict=False)
     result = casts.convert(a.with_failures(()), call.type)
     own = failed_rows(result.failures)
     return result if own is None else casts.with_nulls(result, own)

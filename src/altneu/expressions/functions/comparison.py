@@ -14,7 +14,6 @@ from altneu.errors import TypeMismatchError
 from altneu.expressions import nested
 from altneu.expressions.coercion import (
     comparable_type,
-    contains_map,
     is_decimal,
     is_nested,
     literal_decimal,
@@ -82,7 +81,7 @@ def comparable(name: str, left: Expr, right: Expr) -> pa.DataType:
     """The type in which two expressions are compared.
 
     Raises:
-        TypeMismatchError: they do not mix, or are maps.
+        TypeMismatchError: they do not mix, or are maps or variants.
     """
     result = comparable_type(left.type, right.type)
     if result is not None and is_decimal(result) and T.NULL not in (left.type, right.type):
@@ -92,8 +91,8 @@ def comparable(name: str, left: Expr, right: Expr) -> pa.DataType:
             f"`{left.text} {name} {right.text}`: {T.type_name(left.type)} and {T.type_name(right.type)} "
             "cannot be compared; cast one of them"
         )
-    if contains_map(result):
-        raise TypeMismatchError(f"`{left.text} {name} {right.text}`: maps cannot be compared")
+    if what := T.uncompared(result):
+        raise TypeMismatchError(f"`{left.text} {name} {right.text}`: {what} cannot be compared")
     return result
 
 
@@ -168,8 +167,8 @@ def is_nan(count: int, a: Vector) -> Values:
 
 def _in_rule(args: Arguments) -> Typing:
     result = args.common()
-    if contains_map(result):
-        raise TypeMismatchError(f"`{args[0].text} IN (…)`: maps cannot be compared")
+    if what := T.uncompared(result):
+        raise TypeMismatchError(f"`{args[0].text} IN (…)`: {what} cannot be compared")
     return Typing([result] * len(args), T.BOOLEAN)
 
 
@@ -212,6 +211,8 @@ def _in_set(value: Vector, items: list[Vector]) -> Vector:
 
 def _extreme_rule(args: Arguments) -> Typing:
     result = args.common()
+    if T.contains(result, T.VARIANT.equals):
+        raise TypeMismatchError(f"{args.name}: variants cannot be compared")
     return Typing([result] * len(args), result, all(a.nullable for a in args))
 
 

@@ -150,7 +150,7 @@ def _schema(text: str) -> pa.DataType:
         kind = T.parse_type(text)
     except PlanError:
         kind = pa.struct(list(T.parse_schema(text)))
-    if not pt.is_struct(kind):
+    if not T.is_struct(kind):
         raise TypeMismatchError(f"from_csv gives a struct, not {T.type_name(kind)}")
     return nullable(kind)
 
@@ -287,8 +287,10 @@ def _moment(text: str, kind: pa.DataType, pattern: str) -> int:
 
 def _to_csv_rule(args: Arguments) -> Typing:
     kind = args[0].type
-    if not pt.is_struct(kind):
+    if not T.is_struct(kind):
         raise TypeMismatchError(f"to_csv takes a struct, not {T.type_name(kind)} (`{args[0].text}`)")
+    if T.contains(kind, T.VARIANT.equals):
+        raise UnsupportedFunctionError("to_csv: a variant is not written; cast it to string")
     if any(pt.is_duration(inner) for inner in _parts(kind)):
         raise UnsupportedFunctionError("to_csv: an interval is not written; cast it to string")
     _given(args, 1, _WRITING)
@@ -367,14 +369,14 @@ def _listed(array: pa.Array) -> Iterator[pa.Array | None]:
     for scalar_ in array:
         if not scalar_.is_valid:
             yield None
-        elif pt.is_struct(array.type):
+        elif T.is_struct(array.type):
             yield [pa.array([scalar_[i].as_py()], f.type) for i, f in enumerate(array.type)]
         else:
             yield scalar_.values
 
 
 def _nested(value: Any, kind: pa.DataType, given: Mapping[str, str]) -> str:
-    if pt.is_struct(kind):
+    if T.is_struct(kind):
         return "{" + _joined([_cells(part, given)[0] for part in value]) + "}"
     if pt.is_map(kind):
         keys, items = (_cells(value.field(i), given) for i in (0, 1))

@@ -23,6 +23,8 @@ from altneu.expressions.lists import Lists, explode
 from altneu.expressions.registry import Group, Out
 from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.text_out import to_text
+from altneu.expressions.variants.casting import failures_of
+from altneu.expressions.variants.text import column_text, spelled
 from altneu.expressions.vector import Vector
 
 if TYPE_CHECKING:
@@ -215,16 +217,23 @@ def _to_json_rule(args: Arguments) -> Typing:
     return Typing([None] * len(args), T.STRING, args[0].nullable)
 
 
-@scalar("to_json(a[, options])", rule=_to_json_rule, grows=True)
+def _has_variants(call: Call) -> bool:
+    return T.contains(call.args[0].type, T.VARIANT.equals)
+
+
+@scalar("to_json(a[, options])", rule=_to_json_rule, fails=_has_variants, grows=True)
 def to_json(call: Call, a: Vector, *more: Vector) -> Vector:  # noqa: ARG001 -- the options are read from the call
     """A struct, an array or a map as a document. Options: ignoreNullFields, dateFormat, timestampFormat."""
     given = options(Arguments("to_json", call.args), 1, _WRITING)
-    return Vector(T.STRING, arrow=_texts(a.arrow, given), constant=a.constant)
+    failures = failures_of(spelled(a.arrow)[1], len(a))
+    return Vector(T.STRING, arrow=_texts(a.arrow, given), failures=(*a.failures, *failures), constant=a.constant)
 
 
 def _texts(array: pa.Array, given: dict[str, str]) -> pa.Array:
     """The document of every value; null for a null."""
     kind = array.type
+    if kind == T.VARIANT:
+        return column_text(array)[0]
     if pt.is_struct(kind):
         return _struct_texts(array, given)
     if pt.is_list(kind):

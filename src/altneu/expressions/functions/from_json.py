@@ -57,7 +57,7 @@ Reading = Callable[[Any], Any]
 
 
 @lru_cache(maxsize=256)
-def _schema(text: str) -> pa.DataType:
+def schema_of_text(text: str) -> pa.DataType:
     """The type that a schema says: a type, or the columns of a struct.
 
     Raises:
@@ -73,8 +73,8 @@ def _rule(args: Arguments) -> Typing:
     text = getattr(args[1], "value", None)
     if not isinstance(text, str):
         raise TypeMismatchError(f"from_json: the schema `{args[1].text}` must be a constant text, 'a INT, b STRING'")
-    kind = _schema(text)
-    if not pt.is_nested(kind):
+    kind = schema_of_text(text)
+    if not pt.is_nested(kind) or kind == T.VARIANT:
         raise TypeMismatchError(f"from_json gives a struct, an array or a map, not {T.type_name(kind)}")
     kind = nullable(kind)
     given = options(args, 2, _OPTIONS)
@@ -88,7 +88,7 @@ def _rule(args: Arguments) -> Typing:
 
 def nullable(kind: pa.DataType) -> pa.DataType:
     """The type with everything in it nullable."""
-    if pt.is_struct(kind):
+    if T.is_struct(kind):
         return pa.struct([pa.field(f.name, nullable(f.type)) for f in kind])
     if pt.is_list(kind):
         return T.list_type(nullable(kind.value_type))
@@ -105,13 +105,13 @@ def from_json(call: Call, s: pa.Array, *more: pa.Array) -> Out:  # noqa: ARG001 
     given = options(Arguments("from_json", call.args), 2, _OPTIONS)
     kind, strict = call.type, given["mode"].upper() == "FAILFAST"
     reading = _reading(kind, tuple(sorted(given.items())))
-    nothing = dict.fromkeys(f.name for f in kind) if pt.is_struct(kind) else None
+    nothing = dict.fromkeys(f.name for f in kind) if T.is_struct(kind) else None
 
     def value(text: str) -> Any:
         if not text.strip(" \t\n\r"):
             return None
         document = _read(text)
-        if pt.is_list(kind) and pt.is_struct(kind.value_type) and isinstance(document, Object):
+        if pt.is_list(kind) and T.is_struct(kind.value_type) and isinstance(document, Object):
             document = [document]  # an object where an array of them should be
         try:
             return _unfit() if document is MISSING or document is None else reading(document)
@@ -132,7 +132,7 @@ def _reading(kind: pa.DataType, given: tuple[tuple[str, str], ...]) -> Reading:
     Raises:
         UnsupportedFunctionError: nothing becomes one.
     """
-    if pt.is_struct(kind):
+    if T.is_struct(kind):
         return _object({f.name: _reading(f.type, given) for f in kind})
     if pt.is_list(kind):
         return _array(_reading(kind.value_type, given))

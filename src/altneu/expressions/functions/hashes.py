@@ -15,7 +15,6 @@ from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError
-from altneu.expressions.coercion import contains_map
 from altneu.expressions.functions.digests import scalar
 from altneu.expressions.lists import explode
 from altneu.expressions.rules import Arguments, Typing
@@ -198,8 +197,8 @@ def _plain(array: pa.Array, seeds: Values, kernels: tuple[_Kernel, _Kernel, _Ker
 
 def _rule(args: Arguments) -> Typing:
     for arg in args:
-        if contains_map(arg.type):
-            raise TypeMismatchError(f"{args.name}: `{arg.text}` has a map, whose entries have no order")
+        if what := T.uncompared(arg.type):
+            raise TypeMismatchError(f"{args.name}: `{arg.text}` has {what}, which have no hash")
     return Typing([None] * len(args), T.INT if args.name == "hash" else T.LONG, False)
 
 

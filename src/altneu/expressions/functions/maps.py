@@ -98,7 +98,7 @@ def map_from_arrays(call: Call, keys: pa.Array, items: pa.Array) -> Any:
 
 def _from_entries_rule(args: Arguments) -> Typing:
     kind = args[0].type
-    if not (pt.is_list(kind) and pt.is_struct(kind.value_type) and kind.value_type.num_fields == 2):
+    if not (pt.is_list(kind) and T.is_struct(kind.value_type) and kind.value_type.num_fields == 2):
         raise TypeMismatchError(f"map_from_entries takes an array of structs of two fields, not {T.type_name(kind)}")
     key, item = kind.value_type
     return Typing([None], pa.map_(key.type, item.type))

@@ -234,6 +234,13 @@ class Expressions:
             result = exp.Anonymous(this="#update_field", expressions=arguments)
         return result
 
+    def _VariantGet(self, expression: Any) -> exp.Expr:  # noqa: N802
+        """With the type, which is no argument of Catalyst's."""
+        arguments, kind = self._trees(expression.children()), str(expression.targetType().sql())
+        if kind != "VARIANT":
+            arguments.append(exp.Literal.string(kind))
+        return exp.Anonymous(this=str(expression.prettyName()), expressions=arguments)
+
     def _AtLeastNNonNulls(self, expression: Any) -> exp.Expr:  # noqa: N802
         tests = []
         for child in listed(expression.children()):

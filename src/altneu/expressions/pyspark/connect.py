@@ -55,6 +55,7 @@ _TYPES = {
     "timestamp_ntz": "timestamp_ntz",
     "year_month_interval": "interval year to month",
     "day_time_interval": "interval day to second",
+    "variant": "variant",
 }
 _TIMES = "nanoseconds"
 

@@ -94,7 +94,7 @@ Members: TypeAlias = dict[Path, Values]
 def _paths(path: Path, data_type: pa.DataType) -> Iterator[Path]:
     """All that has to be found to read a type: the value, and the members of structs."""
     yield path
-    if pt.is_struct(data_type):
+    if T.is_struct(data_type):
         for field in data_type:
             yield from _paths((*path, field.name), field.type)
 
@@ -178,7 +178,7 @@ class Reader:
 
     def _member(self, members: Members, path: Path, data_type: pa.DataType, unit: str) -> pa.Array:
         values = members[path]
-        if not pt.is_struct(data_type):
+        if not T.is_struct(data_type):
             return self._read(values, data_type, unit)
         kinds = values.first()
         self._check(values, ~np.isin(kinds, (0, ord("{"))), "object")
@@ -200,7 +200,7 @@ class Reader:
 
     def _read(self, values: Values, data_type: pa.DataType, unit: str) -> pa.Array:
         """Values that are not members of what was found already."""
-        if pt.is_struct(data_type):
+        if T.is_struct(data_type):
             return self._member(self.find(values, [((), data_type)]), (), data_type, unit)
         if pt.is_list(data_type) or pt.is_map(data_type):
             return self._items(values, data_type, unit)
@@ -255,7 +255,7 @@ class Reader:
 
 def _something(data_type: pa.DataType) -> object:
     """Some value of a type that is not null, as Python has it."""
-    if pt.is_struct(data_type):
+    if T.is_struct(data_type):
         return {f.name: None if f.nullable else _something(f.type) for f in data_type}
     if pt.is_list(data_type) or pt.is_map(data_type):
         return []

@@ -35,6 +35,7 @@ from altneu.operators.kernels.exact_sum import (
 from altneu.operators.reduce import moments
 from altneu.operators.reduce.calls import Aggregate
 from altneu.operators.reduce.moments import moment
+from altneu.types import no_key
 
 _SUMS = ("sum", "avg", "try_sum", "try_avg")
 _BITS = ("bit_and", "bit_or", "bit_xor")
@@ -77,8 +78,8 @@ def result_type(aggregate: Aggregate, schema: pa.Schema) -> pa.DataType:
     if aggregate.function == "count":
         if aggregate.distinct and not types:
             raise TypeMismatchError("count(distinct *) names no columns; name those whose distinct values it counts")
-        if aggregate.distinct and any(pa.types.is_map(t) for t in types):
-            raise TypeMismatchError(f"{aggregate.signature}: maps cannot be compared; take map_entries first")
+        if aggregate.distinct and (what := next(filter(None, map(no_key, types)), "")):
+            raise TypeMismatchError(f"{aggregate.signature}: {what} cannot be compared; take what you need of them")
         return pa.int64()
     if len(types) != _argument_count(aggregate):
         raise TypeMismatchError(f"{aggregate.signature} takes {_argument_count(aggregate)} columns, not {len(types)}")

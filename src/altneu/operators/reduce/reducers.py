@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from altneu.columnar.ranking import Order
 from altneu.expressions import Call, Column, Expr
-from altneu.expressions.coercion import contains_map
 from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
@@ -29,6 +28,7 @@ from altneu.operators.reduce.node import (
     Suffix,
     Within,
 )
+from altneu.types import uncompared
 
 
 @dataclass(frozen=True)
@@ -361,7 +361,7 @@ def backward_calls(calls: tuple[WindowCall, ...], schema: pa.Schema, key: Key) -
     if any(call.reads_ties for call in calls):
         named = {name for name, _, _ in order}
         rest = [field for field in schema if field.name not in named and field.name not in key]
-        if any(call.reads_peers for call in calls) or any(contains_map(field.type) for field in rest):
+        if any(call.reads_peers for call in calls) or any(uncompared(field.type) for field in rest):
             return ()
         order += tuple((field.name, False, True) for field in rest)
     reverse = tuple((name, not descending, not nulls_first) for name, descending, nulls_first in order)

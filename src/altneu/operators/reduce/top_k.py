@@ -23,6 +23,7 @@ from altneu.operators.reduce.spec import ReduceSpec
 from altneu.order import Epoch
 from altneu.trace.batch import Arranged
 from altneu.trace.update import Updates, consolidate
+from altneu.types import no_key
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ class TopKSpec(ReduceSpec):
         for name, _, _ in self.order:
             if self.schema.get_field_index(name) < 0:
                 raise UnknownColumnError(name, self.schema.names, "top_k order")
-            if pa.types.is_map(self.schema.field(name).type):
+            if what := no_key(self.schema.field(name).type):
                 raise TypeMismatchError(
-                    f"top_k cannot order by {name!r}: maps have no order; order by a value taken of it"
+                    f"top_k cannot order by {name!r}: {what} have no order; order by a value taken of it"
                 )
 
     def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:

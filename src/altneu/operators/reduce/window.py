@@ -27,6 +27,7 @@ from altneu.operators.reduce.window_functions import OF_PLACE, PICKING, Results,
 from altneu.order import Epoch
 from altneu.trace.batch import Arranged
 from altneu.trace.update import Updates, consolidate
+from altneu.types import no_key
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class WindowSpec(ReduceSpec):
             for name, _, _ in call.order:
                 if self.input.get_field_index(name) < 0:
                     raise UnknownColumnError(name, self.input.names, "window order")
-                if pa.types.is_map(self.input.field(name).type):
-                    raise TypeMismatchError(f"a window cannot be ordered by {name!r}: maps have no order")
+                if what := no_key(self.input.field(name).type):
+                    raise TypeMismatchError(f"a window cannot be ordered by {name!r}: {what} have no order")
             bounds = () if call.frame is None else (call.frame.start, call.frame.end)
             if any(isinstance(b, str) for b in bounds) and len(call.order) != 1:
                 raise PlanError(

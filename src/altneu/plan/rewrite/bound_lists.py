@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from altneu.expressions import Column, Expr, Literal
-from altneu.expressions.coercion import contains_map
 from altneu.expressions.expr import Call
 from altneu.linear import BoundLogic, Project
 from altneu.operators.reduce.calls import Aggregate
 from altneu.plan.ir import Aggregates, Concat, Linear, Node, Reduce
 from altneu.plan.rewrite.transform import readers, transform
+from altneu.types import uncompared
 
 
 def bound_lists(node: Node) -> Node:
@@ -49,7 +49,7 @@ def _with_most(call: Aggregate, column: str, logic: BoundLogic, reduce: Reduce) 
     if call.function != "collect_list" or call.distinct or len(call.arguments) > 1 or call.most:
         return call
     (name,) = call.arguments
-    if contains_map(reduce.input.schema.field(name).type):
+    if uncompared(reduce.input.schema.field(name).type):
         return call
     return replace(call, most=_read(column, logic, reduce) or 0)
 

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import pyarrow as pa
 
 from altneu.errors import ReadError, SetupError
+from altneu.expressions.lists import explode, implode, implode_map
 from altneu.runtime import interrupts
+from altneu.types import VARIANT, contains
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -125,27 +127,53 @@ _Columns = TypeVar("_Columns", pa.Table, pa.RecordBatch)
 
 
 def in_units_of_spark(columns: _Columns) -> _Columns:
-    """The same columns with times of day in nanoseconds, the only unit in which Spark takes them from Arrow.
+    """The same columns as Spark takes them from Arrow: times of day in nanoseconds, variants with their mark.
 
     >>> in_units_of_spark(pa.table({"at": pa.array([1], pa.time64("us"))})).schema
     at: time64[ns]
     """
-    kinds = [_in_nanoseconds(f.type) for f in columns.schema]
-    if kinds == columns.schema.types:
+    for place, field in enumerate(columns.schema):
+        if contains(field.type, VARIANT.equals):
+            column = columns.column(place)
+            if isinstance(column, pa.ChunkedArray):
+                column = pa.chunked_array([_whole(chunk) for chunk in column.chunks], field.type)
+            else:
+                column = _whole(column)
+            columns = columns.set_column(place, field, column)
+    kinds = [_for_spark(f.type) for f in columns.schema]
+    if all(kind.equals(f.type, check_metadata=True) for kind, f in zip(kinds, columns.schema, strict=True)):
         return columns
     fields = [f.with_type(kind) for f, kind in zip(columns.schema, kinds, strict=True)]
     return columns.cast(pa.schema(fields))
 
 
-def _in_nanoseconds(kind: pa.DataType) -> pa.DataType:
+def _whole(array: pa.Array) -> pa.Array:
+    """The same values with bytes under the variants that are null, without which PySpark cannot cast them."""
+    kind = array.type
+    if not contains(kind, VARIANT.equals):
+        return array
+    if pa.types.is_struct(kind):
+        parts = [part.fill_null(b"") if kind == VARIANT else _whole(part) for part in array.flatten()]
+        fields = list(VARIANT if kind == VARIANT else kind)
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null() if array.null_count else None)
+    lists = explode(array)
+    if pa.types.is_map(kind):
+        keys, items = lists.elements.field(0), _whole(lists.elements.field(1))
+        return implode_map(lists.lengths, keys, items, lists.valid, kind)
+    return implode(lists.lengths, _whole(lists.elements), lists.valid)
+
+
+def _for_spark(kind: pa.DataType) -> pa.DataType:
+    if kind == VARIANT:
+        return VARIANT
     if pa.types.is_time(kind):
         return pa.time64("ns")
     if pa.types.is_struct(kind):
-        return pa.struct([f.with_type(_in_nanoseconds(f.type)) for f in kind])
+        return pa.struct([f.with_type(_for_spark(f.type)) for f in kind])
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_in_nanoseconds(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_for_spark(kind.value_type)))
     if pa.types.is_map(kind):
-        return pa.map_(_in_nanoseconds(kind.key_type), _in_nanoseconds(kind.item_type))
+        return pa.map_(_for_spark(kind.key_type), _for_spark(kind.item_type))
     return kind
 
 
@@ -264,9 +292,15 @@ def is_shuffled(frame: DataFrame) -> bool:
 
 def to_arrow(frame: DataFrame) -> pa.Table:
     """All rows of a DataFrame: ``toArrow``, which came with 4.0."""
-    if hasattr(frame, "toArrow"):
+    schema = arrow_schema(frame.schema)
+    variants = any(contains(f.type, VARIANT.equals) for f in schema)  # which toArrow casts, and Arrow does not if null
+    if hasattr(frame, "toArrow") and not variants:
         return frame.toArrow()
-    schema, batches = arrow_schema(frame.schema), cast(Any, frame)._collect_as_arrow()
+    if is_connect(frame.sparkSession):
+        return cast(Any, frame)._to_table()[0]
+    batches = cast(Any, frame)._collect_as_arrow()
+    if variants:
+        return pa.Table.from_batches(batches) if batches else schema.empty_table()
     return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 

@@ -32,6 +32,7 @@ from altneu.sql.scope import Around, Field, Relation, Scope, bound, fresh, is_bo
 from altneu.sql.spans import with_spans
 from altneu.sql.times import with_times
 from altneu.sql.trees import has_aggregate, has_subquery, with_collation_keys
+from altneu.types import is_struct
 
 FRAME = "frame"
 """The key of a SELECT tree's ``meta`` for one that stands for a DataFrame, by its number."""
@@ -43,7 +44,7 @@ WAS = "#was "
 """What the name of a table begins with in the fields of dropped columns."""
 _PLAIN = "plain"  # marks an output that is a column as it was, and not a new one of the same value
 _GENERATORS = frozenset(("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer"))
-_SEVERAL = frozenset((*_GENERATORS, "stack", "json_tuple"))
+_SEVERAL = frozenset((*_GENERATORS, "stack", "json_tuple", "variant_explode", "variant_explode_outer"))
 Bind = Callable[["Frames", Around | None], Answer]
 T = TypeVar("T")
 
@@ -369,8 +370,8 @@ def _member_name(tree: exp.Expr, relation: Relation) -> str | None:
     if not isinstance(index, exp.Literal) or not index.is_string or has_aggregate(tree) or has_subquery(tree):
         return None
     of = Scope(relation).resolve(tree.this)
-    is_struct = pa.types.is_struct(parse(of, relation.node.schema).type)
-    return f"{shown(tree.this)}.{index.name}" if is_struct else None
+    of_struct = is_struct(parse(of, relation.node.schema).type)
+    return f"{shown(tree.this)}.{index.name}" if of_struct else None
 
 
 def _starred(star: exp.Star, relation: Relation) -> list[exp.Expr]:
@@ -394,7 +395,7 @@ def _members(name: str, relation: Relation) -> list[exp.Expr]:
     """The fields of a struct, ``s.*``."""
     found = relation.find(name_parts(name))
     column = relation.node.schema.field(found[0].column).type if found and not found[1] else None
-    if found is None or column is None or not pa.types.is_struct(column):
+    if found is None or column is None or not is_struct(column):
         raise PlanError(f"{name}.*: {name!r} is neither a DataFrame's alias nor a column that is a struct")
     members = [column.field(i).name for i in range(column.num_fields)]
     return [
