@@ -26,6 +26,7 @@ class Project:
             *([f"database: {database}"] if database else []),
             "configuration:",
             f"  shop.data: {self.data}",
+            "  shop.least: '3'",
             '  spark.sql.shuffle.partitions: "1"',
             "libraries:",
             "  - glob:",

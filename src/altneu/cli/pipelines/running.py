@@ -314,7 +314,9 @@ class _Run:
             try:
                 while self._append(resolved, flow, key):
                     pass
-            except (PipelineError, ViewHasErrorsError) as error:  # before anything was inserted
+            except PipelineError as error:  # before anything was inserted
+                self._fail(PipelineError(f"{error} (flow {flow.name}, {flow.query.place})"))
+            except ViewHasErrorsError as error:
                 self._fail(error)
 
     def _fail(self, error: AltneuError) -> None:
