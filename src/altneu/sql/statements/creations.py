@@ -362,7 +362,9 @@ def sink(p: Any, head: dict[str, Any]) -> CreateSink:
         clauses["table"] = p.string("a table") if p.is_string() else p.dotted("a table")
     while not p.at_end():
         if p.word("MODE"):
-            clauses["mode"] = (p.one_of("APPEND", "MERGE", "UPSERT") or p.expected("APPEND, MERGE or UPSERT")).lower()
+            clauses["mode"] = (
+                p.one_of("APPEND", "MERGE", "ROWS", "UPSERT") or p.expected("APPEND, MERGE, ROWS or UPSERT")
+            ).lower()
         elif p.word("KEY"):
             clauses["key"] = p.names("a column")
         elif p.word("OPTIONS"):
