@@ -16,7 +16,7 @@ help:
 	@echo "make spark-matrix the tests that need Spark, on each version of Spark from 3.5 to 4.3"
 	@echo "make pythons      whether each package has a wheel for every Python from 3.11 to 3.14"
 	@echo "make python-matrix the kernels, and some tests, with each Python from 3.11 to 3.14 that is here"
-	@echo "make faults       kills, failing disks, damaged files: some twenty minutes, and no difference"
+	@echo "make faults       kills, failing disks, damaged files: some half an hour, and no difference"
 	@echo "make lint         style, types and import contracts"
 	@echo "make check        lint and test: what CI runs"
 	@echo "make bench        the benchmarks"

@@ -18,7 +18,30 @@ from bench.scale import SCALES
 from bench.tables import Findings, markdown, show
 
 WIDTH = 160  # of what is not a terminal
-NAMES = ("a", "b1", "b10", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t")
+NAMES = (
+    "a",
+    "b1",
+    "b10",
+    "c",
+    "d",
+    "e",
+    "f",
+    "g",
+    "h",
+    "i",
+    "j",
+    "k",
+    "l",
+    "m",
+    "n",
+    "o",
+    "p",
+    "q",
+    "r",
+    "s",
+    "t",
+    "u",
+)
 
 
 @click.command()

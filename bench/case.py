@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench import (
     asof,
+    between_tables,
     durable,
     first,
     following,
@@ -54,6 +55,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "r": relations.measure,
     "s": weights.measure,
     "t": bulk.measure,
+    "u": between_tables.measure,
 }
 
 

@@ -25,8 +25,8 @@ COUNTS = {
     "workers": 50,
     "failures": 50,
     "flips": 50,
-    "tables": 50,
-    "iceberg": 50,
+    "tables": 100,
+    "iceberg": 100,
 }
 EXECUTORS = 8  # of the runs in which workers are killed, so many kill an executor of a cluster
 
@@ -55,8 +55,8 @@ def main(seed: int, part: float, only: tuple[str, ...]) -> None:
     """Disturb altneu in every way it says it stands, and compare with undisturbed runs.
 
     At full counts 310 kills (20 of them with Spark) and 10 streams whose followers are killed, 50 killed workers or
-    executors, 50 operations on files that fail and 50 damaged stores, with readers beside all that is local, and 50
-    sessions between Delta tables and 50 between Iceberg tables that are killed, with rivals beside: some half an
+    executors, 50 operations on files that fail and 50 damaged stores, with readers beside all that is local, and 100
+    sessions between Delta tables and 100 between Iceberg tables that are killed, with rivals beside: some half an
     hour on two cores.
     """
     console = Console()

@@ -40,10 +40,10 @@ class Ended:
 
 
 class Server:
-    """Runs jobs in forked children, one at a time; the process that forks them is started for the first."""
+    """Runs the jobs of a module in forked children, one at a time; what forks them is started for the first."""
 
-    def __init__(self) -> None:
-        self._child = 0
+    def __init__(self, module: str = "faults.jobs") -> None:
+        self._module, self._child = module, 0
 
     def __enter__(self) -> Self:
         return self
@@ -58,7 +58,7 @@ class Server:
 
     @cached_property
     def _process(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-W", "ignore", server.__file__]
+        command = [sys.executable, "-W", "ignore", server.__file__, self._module]
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=ENVIRONMENT
         )

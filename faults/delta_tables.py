@@ -119,6 +119,7 @@ def sinks(session: an.Session | an.Reader, folder: Path) -> list[Sink]:
         an.sinks.delta(groups, folder / "keyed", key=["p"]),
         an.sinks.delta(rows, folder / "counted", partition_by=["p"]),
         an.sinks.delta(rows, folder / "log", mode="append"),
+        an.sinks.delta(rows, folder / "exact", mode="rows"),
     ]
 
 

@@ -394,6 +394,7 @@ def sinks(session: an.Session | an.Reader, folder: Path) -> list[Sink]:
         an.sinks.iceberg(groups, "shop.keyed", key=["p"], **where),
         an.sinks.iceberg(rows, "shop.counted", partition_by=["p"], **where),
         an.sinks.iceberg(rows, "shop.log", mode="append", **where),
+        an.sinks.iceberg(rows, "shop.exact", mode="rows", **where),
     ]
 
 

@@ -1,20 +1,24 @@
 """A process that has imported everything and forks one that works for every line it reads.
 
-A line is a job as JSON; what the child says, and how it ended, comes back a line each. Forking saves an interpreter's
-start for every kill. Nothing here may use Polars before it forks.
+``server.py MODULE``: what ``JOBS`` of that module names can be asked for. A line is a job as JSON; what the child says,
+and how it ended, comes back a line each. Forking saves an interpreter's start for every kill. Nothing here may use
+Polars before it forks.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
 import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from altneu.runtime.spark.warm import warm_kernels
-from faults import jobs
+
+Jobs = Mapping[str, Callable[..., None]]
 
 
 def say(word: str, what: object) -> None:
@@ -22,27 +26,28 @@ def say(word: str, what: object) -> None:
     os.write(1, (json.dumps([word, what]) + "\n").encode())
 
 
-def work(job: dict[str, Any]) -> None:
+def work(jobs: Jobs, job: dict[str, Any]) -> None:
     """Do a job in a forked child."""
     try:
-        jobs.JOBS[job["kind"]](Path(job["folder"]), say, **job["options"])
+        jobs[job["kind"]](Path(job["folder"]), say, **job["options"])
     except Exception:  # noqa: BLE001  # whatever it is, the parent is told
         say("failed", traceback.format_exc())
     os._exit(0)
 
 
-def main() -> None:
-    """Fork a child for every line; the kernels are loaded once, for all of them."""
+def main(module: str) -> None:
+    """Fork a child for every line; modules and kernels are loaded once, for all of them."""
+    jobs: Jobs = importlib.import_module(module).JOBS
     warm_kernels()
     for line in sys.stdin:
         job = json.loads(line)
         child = os.fork()
         if not child:
-            work(job)
+            work(jobs, job)
         say("pid", child)
         _, status = os.waitpid(child, 0)
         say("ended", os.waitstatus_to_exitcode(status))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -87,7 +87,7 @@ def _differences(format_: str, place: Path, table: Any) -> list[str]:
             result += [f"time {t} is not version {t}" for t in wrong]
         elif format_ == "delta" and reader.lower <= latest:
             result.append(f"{reader.lower} times of {latest + 1} versions")
-        for name, view in (("keyed", groups), ("counted", rows), ("log", rows)):
+        for name, view in (("keyed", groups), ("counted", rows), ("log", rows), ("exact", rows)):
             for version, upto, there in FORMATS[format_].kept(place, name):
                 expected = Counter(view.to_pylist(at=upto - 1)) if upto else Counter[Any]()
                 if _contents(there, name) != expected:

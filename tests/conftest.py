@@ -37,6 +37,10 @@ settings.register_profile("quick", _shared, derandomize=True, max_examples=10, d
 settings.register_profile("no-shrink", _shared, max_examples=60, phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# A JVM of a test does not live long enough for what its optimising compiler and further threads of its collector cost.
+for name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
+    os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what needs Spark, so that ``-m "not spark"`` is the quick run; of what is sampled some is run."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import zlib
 from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import pytest
 
@@ -16,6 +18,15 @@ def seeds(every: int, some: int) -> range:
     return range(every if EVERY else some)
 
 
+T = TypeVar("T")
+
+
+def some_of(all_: Iterable[T], one_in: int) -> list[T]:
+    """One in so many of what is tried together: the same in each run, and not those that stand beside each other."""
+    there = list(all_)
+    return there if EVERY else _chosen(there, one_in, repr)
+
+
 def left_out(items: list[pytest.Item]) -> list[pytest.Item]:
     """Of tests marked ``sampled(n)``, all sets of parameters but one in n: the same in each run, spread over all."""
     tests = defaultdict[tuple[str, int], list[pytest.Item]](list)
@@ -24,6 +35,10 @@ def left_out(items: list[pytest.Item]) -> list[pytest.Item]:
             tests[item.nodeid.split("[")[0], mark.args[0]].append(item)
     result = list[pytest.Item]()
     for (_, one_in), sets in tests.items():
-        sets.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
-        result += sets[-(-len(sets) // one_in) :]
+        kept = {*_chosen(sets, one_in, lambda item: item.nodeid)}
+        result += [item for item in sets if item not in kept]
     return result
+
+
+def _chosen(there: list[T], one_in: int, name: Callable[[T], str]) -> list[T]:
+    return sorted(there, key=lambda one: zlib.crc32(name(one).encode()))[: -(-len(there) // one_in)]

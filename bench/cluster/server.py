@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -50,19 +51,12 @@ def _command(home: Path) -> list[str]:
 class ConnectServer:
     """A server that runs ``sbin/start-connect-server.sh``, on ``master``.
 
-    Its Python workers find altneu unless ``has_altneu`` is False. For them the folder ``hidden`` is another,
-    empty one, as on another machine, which takes the rights of root.
+    Its Python workers find altneu, but in a ``with`` block of ``workers``.
     """
 
-    def __init__(
-        self,
-        master: str = "local[2]",
-        *,
-        has_altneu: bool = True,
-        config: Mapping[str, str] | None = None,
-        hidden: Path | None = None,
-    ) -> None:
+    def __init__(self, master: str = "local[2]", *, config: Mapping[str, str] | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="altneu-connect-"))
+        self._process: subprocess.Popen[bytes] | None = None
         self._port = _free_port()
         self._settings = {
             "spark.connect.grpc.binding.address": HOST,
@@ -78,32 +72,50 @@ class ConnectServer:
         self._master = master
         home = Path(pyspark.__file__).parent
         self._command = _command(home)
-        found = Path(altneu.__file__).parents[1] if has_altneu else self._without()
+        self._python = self.folder / "python"
+        self._write_python()
         self._environment = {
             **os.environ,
             "JAVA_HOME": str(find_java().home),
-            "PYSPARK_PYTHON": sys.executable if hidden is None else str(self._elsewhere(hidden)),
+            "PYSPARK_PYTHON": str(self._python),
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOG_DIR": str(self.folder / "logs"),
             "SPARK_PID_DIR": str(self.folder / "pids"),
-            "PYTHONPATH": str(found),
+            "PYTHONPATH": str(Path(altneu.__file__).parents[1]),
         }
-        self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
-    def _elsewhere(self, hidden: Path) -> Path:
-        """A Python that has its own view of a folder: a program that mounts another over it before it runs."""
-        mounted = shlex.quote(f'mount -t tmpfs none {shlex.quote(str(hidden))} && exec "$@"')
-        program = self.folder / "python"
-        program.write_text(f'#!/bin/sh\nexec unshare --mount sh -c {mounted} sh {shlex.quote(sys.executable)} "$@"\n')
-        program.chmod(0o755)
-        return program
+    @contextmanager
+    def workers(self, *, has_altneu: bool = True, hidden: Path | None = None) -> Iterator[None]:
+        """Its Python workers are others in the meantime.
+
+        They find altneu unless ``has_altneu`` is False. For them the folder ``hidden`` is another, empty one, as on
+        another machine, which takes the rights of root.
+        """
+        self._write_python(has_altneu=has_altneu, hidden=hidden)
+        try:
+            yield
+        finally:
+            self._write_python()
+
+    def _write_python(self, *, has_altneu: bool = True, hidden: Path | None = None) -> None:
+        """The program that Spark starts as its Python; those that run are killed, and Spark starts others."""
+        lines, run = ["#!/bin/sh"], f'exec {shlex.quote(sys.executable)} "$@"'
+        if not has_altneu:
+            lines.append(f'export PYTHONPATH={shlex.quote(str(self._without()))}:"$PYTHONPATH"')
+        if hidden is not None:
+            mounted = shlex.quote(f'mount -t tmpfs none {shlex.quote(str(hidden))} && exec "$@"')
+            run = f'exec unshare --mount sh -c {mounted} sh {shlex.quote(sys.executable)} "$@"'
+        self._python.write_text("\n".join([*lines, run, ""]))
+        self._python.chmod(0o755)
+        pythons = [process for process in self._below() if "python" in process.name()]
+        _kill(pythons)
 
     def _without(self) -> Path:
         """A folder for Python's path with which it finds no altneu, even where it is installed."""
         folder = self.folder / "without"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         (folder / "sitecustomize.py").write_text(_WITHOUT)
         return folder
 
@@ -162,15 +174,21 @@ class ConnectServer:
         """Kill it, and whatever it has started, at once."""
         if self._process is None or self._process.poll() is not None:
             return
-        running = psutil.Process(self._process.pid)
-        every = [running, *running.children(recursive=True)]
-        for process in every:
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
+        _kill([psutil.Process(self._process.pid), *self._below()])
         self._process.wait()
-        psutil.wait_procs(every, timeout=30)
+
+    def _below(self) -> list[psutil.Process]:
+        """What it has started."""
+        if self._process is None or self._process.poll() is not None:
+            return []
+        return psutil.Process(self._process.pid).children(recursive=True)
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=30)
 
 
 def _free_port() -> int:

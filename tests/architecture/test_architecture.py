@@ -99,6 +99,13 @@ def test_spark_is_imported_where_it_is_used() -> None:
     assert [str(found) for found in spark_imports() if found.eager and not built.match(found.module)] == []
 
 
+def test_one_module_knows_what_differs_between_versions_of_spark() -> None:
+    asks = re.compile(r"\b(pyspark\.__version__|spark\.version|version_of)\b")
+    tell = {"altneu.cli.pipelines.described", "altneu.cli.spark_checks"}  # which it is, and decide nothing by it
+    found = {name for name, path in MODULES.items() if asks.search(path.read_text())}
+    assert found - tell == {"altneu.runtime.spark.versions"}
+
+
 def test_what_this_parser_sees_is_what_is_there() -> None:
     """No import statement hides in a corner of the syntax where the walk above does not look."""
     for module, path in MODULES.items():

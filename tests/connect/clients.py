@@ -9,13 +9,27 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from faults.children import ENVIRONMENT
+from faults.children import ENVIRONMENT, Server
 
 PATIENCE = 400  # seconds
 
 
+def forking() -> Server:
+    """What runs jobs (tests/connect/jobs.py), each in a process of its own, one at a time."""
+    return Server("tests.connect.jobs")
+
+
+def run(clients: Server, job: str, folder: Path, **options: Any) -> Any:
+    """What the client of a job has to say."""
+    ended = clients.run(job, folder, **options)
+    failed = ended.last("failed")
+    assert failed is None, failed[-5000:]
+    assert ended.code == 0
+    return ended.last("said")
+
+
 def started(module: str, *arguments: str) -> subprocess.Popen[str]:
-    """A client that runs."""
+    """A client of another kind that runs."""
     command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
     root = Path(__file__).parents[2]
     return subprocess.Popen(

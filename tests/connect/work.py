@@ -1,29 +1,30 @@
-"""Sessions on a server, each in a process of its own: ``<what> <url> <folder>``; the last line is JSON."""
+"""Sessions on a server, each in a process of its own (tests/connect/jobs.py)."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from click.testing import CliRunner
 
 import altneu as an
+from altneu.cli import main
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+Say = Callable[[str, Any], None]
 N = an.source("n", "k long, v long")
 SUMS = N.group_by("k").agg(n="count(*)", total="sum(v)")
 
 
-def step(spark: SparkSession, folder: Path) -> dict[str, Any]:
+def step(folder: Path, say: Say, *, url: str) -> None:
     """Two steps of DataFrames, what is said meanwhile, and where they ran."""
+    spark = an.spark_session(master=url)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         with an.Session(spark, folder / "state") as session:
@@ -33,7 +34,7 @@ def step(spark: SparkSession, folder: Path) -> dict[str, Any]:
             session.retract("n", spark.range(999).selectExpr("id % 3 AS k", "id AS v"))
             session.advance()
             frame = view.df()
-            return {
+            answer = {
                 "placement": first.placement,
                 "chosen": session._engine.placement,
                 "shards": session.shards,
@@ -43,10 +44,12 @@ def step(spark: SparkSession, folder: Path) -> dict[str, Any]:
                 "read": session._engine.jobs.read,
                 "said": [str(warning.message) for warning in said if "altneu" in str(warning.message)],
             }
+    say("said", answer)
 
 
-def interrupted(spark: SparkSession, folder: Path) -> dict[str, Any]:
+def interrupted(folder: Path, say: Say, *, url: str) -> None:
     """A step whose rows take a minute to read is interrupted after some seconds; it is cancelled, and another works."""
+    spark = an.spark_session(master=url)
     with an.Session(spark, folder / "state", placement="spark", shards=2) as session:
         view = session.maintain("v", SUMS)
         session.insert("n", [(1, 1)])
@@ -54,7 +57,7 @@ def interrupted(spark: SparkSession, folder: Path) -> dict[str, Any]:
         sleep = "length(concat('', reflect('java.lang.Thread', 'sleep', 2000L)))"
         session.insert("n", spark.range(0, 60, 1, 2).selectExpr("id AS k", f"cast({sleep} AS long) AS v"))
         began = time.monotonic()
-        threading.Timer(6, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
         notes: list[str] = []
         try:
             session.advance()
@@ -65,18 +68,18 @@ def interrupted(spark: SparkSession, folder: Path) -> dict[str, Any]:
         tags = spark.getTags()
         session.insert("n", spark.range(2).selectExpr("id AS k", "id AS v"))
         session.advance()  # which waits for free tasks if the one before goes on
-        return {
+        answer = {
             "notes": notes,
             "seconds": seconds,
             "after": time.monotonic() - began,
             "tags": sorted(tags),
             "rows": sorted(view.to_pylist()),
         }
+    say("said", answer)
 
 
-WORK: dict[str, Callable[[SparkSession, Path], dict[str, Any]]] = {"step": step, "interrupted": interrupted}
-
-if __name__ == "__main__":
-    what, url, folder = sys.argv[1:]
-    answer = WORK[what](an.spark_session(master=url, config={"spark.sql.shuffle.partitions": 2}), Path(folder))
-    sys.stdout.write(json.dumps(answer) + "\n")
+def doctor(folder: Path, say: Say, *, url: str) -> None:
+    """What ``altneu doctor`` finds of Spark, with a store."""
+    found = CliRunner().invoke(main, ["doctor", "--json", "--master", url, "--path", str(folder / "state")])
+    checks = [json.loads(line) for line in found.stdout.splitlines() if line.startswith("{")]
+    say("said", {check["check"]: check for check in checks if check["check"].startswith("Spark")})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -19,14 +18,14 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-import altneu
+import altneu as an
 from altneu.runtime.spark.java import find_java
 from faults.children import ENVIRONMENT
+from tests.lane import EVERY
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-ALTNEU = (sys.executable, "-m", "altneu")
 APT = shutil.which("apt-cache")
 CONDA = {"tzdata": "python-tzdata", "prometheus-client": "prometheus_client"}  # names that differ there
 
@@ -109,52 +108,37 @@ def wait(said, what, patience=400):
         time.sleep(0.1)
 
 
+@pytest.fixture
+def services(tmp_path):
+    started = Services(tmp_path)
+    yield started
+    started.close()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
-def test_the_services_start_and_the_job_maintains_its_view(tmp_path):
-    services = Services(tmp_path)
-    try:
-        master = services.start("master")
-        wait(lambda: "I have been elected leader" in master.read_text(), master.read_text)
-        for _ in range(services.services["worker"]["deploy"]["replicas"]):
-            worker = services.start("worker")
-            wait(lambda log=worker: "Successfully registered" in log.read_text(), worker.read_text)
-        for runs in (1, 2):  # the second run continues the store of the first
-            job = services.start("job")
-            assert services.processes[-1].wait(900) == 0, job.read_text()
-            assert f"{2 * runs}" in job.read_text()
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "altneu",
-                "query",
-                "SELECT * FROM totals",
-                "--path",
-                tmp_path / "state/orders",
-                "--json",
-            ],
-            env=services.environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        rows = [json.loads(line) for line in done.stdout.splitlines()]
-        assert sorted(rows, key=str) == [
-            {"item": "jam", "n": 2, "total": 10},
-            {"item": "tea", "n": 4, "total": 14},
-        ]
-        server = services.start("connect")
-        wait(lambda: listens(int(services.connect)), server.read_text)
-        asked = (
-            f"import altneu; print(altneu.spark_session(master='sc://127.0.0.1:{services.connect}').range(7).count())"
-        )
-        answer = subprocess.run(
-            [sys.executable, "-c", asked], env=services.environment, capture_output=True, text=True, check=True
-        )
-        assert answer.stdout.split() == ["7"]
-    finally:
-        services.close()
+def test_the_services_start_and_the_job_maintains_its_view(services, tmp_path):
+    """One of the workers and one run of the job; all workers, another run and Connect are started by the matrix."""
+    master = services.start("master")
+    wait(lambda: "I have been elected leader" in master.read_text(), master.read_text)
+    for _ in range(services.services["worker"]["deploy"]["replicas"] if EVERY else 1):
+        worker = services.start("worker")
+        wait(lambda log=worker: "Successfully registered" in log.read_text(), worker.read_text)
+    for runs in (1, 2) if EVERY else (1,):  # the second run continues the store of the first
+        job = services.start("job")
+        assert services.processes[-1].wait(900) == 0, job.read_text()
+        with an.read(tmp_path / "state/orders") as reader:
+            rows = reader.view("totals").to_pylist()
+        assert sorted(rows) == [("jam", runs, 5 * runs), ("tea", 2 * runs, 7 * runs)]
+    if not EVERY:
+        return
+    server = services.start("connect")
+    wait(lambda: listens(int(services.connect)), server.read_text)
+    asked = f"import altneu; print(altneu.spark_session(master='sc://127.0.0.1:{services.connect}').range(7).count())"
+    answer = subprocess.run(
+        [sys.executable, "-c", asked], env=services.environment, capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.split() == ["7"]
 
 
 def test_every_service_is_of_the_image_and_sees_the_store():
@@ -217,7 +201,7 @@ def of_recipe(lines):
 
 def test_the_recipe_of_conda_asks_for_what_the_project_asks_for():
     recipe = yaml.safe_load((DEPLOY / "conda" / "recipe.yaml").read_text())
-    assert recipe["context"]["version"] == altneu.__version__
+    assert recipe["context"]["version"] == an.__version__
     run = of_recipe(recipe["requirements"]["run"])
     assert run == as_conda(PROJECT["dependencies"]) | {("python", frozenset({PROJECT["requires-python"]}))}
     extras = PROJECT["optional-dependencies"]

@@ -20,6 +20,7 @@ from altneu.runtime.base import run
 from altneu.runtime.inputs import Stamp
 from altneu.runtime.local import ShardView
 from altneu.trace.update import Updates
+from tests.lane import some_of
 from tests.oracle import plans
 from tests.oracle.histories import random_history
 from tests.oracle.operators_cases import HISTORY, JUDGE, PLANS
@@ -36,9 +37,11 @@ def session_of_retries(path):
 
 
 def test_tasks_that_run_twice_make_the_same_and_it_is_right(tmp_path):
-    """Every operator through the code of Spark's tasks, messages in any order, each task more than once."""
+    """Operators through the code of Spark's tasks, messages in any order, each task more than once."""
     runner = Runner("retries", session_of_retries, lambda: tmp_path / "state", together=True)
-    for name, trace in runner.run(PLANS, SOURCES, HISTORY, [2, 5, 8]).items():
+    for name, trace in runner.run(
+        {name: PLANS[name] for name in some_of(PLANS, 2)}, SOURCES, HISTORY, [2, 5, 8]
+    ).items():
         JUDGE.check(name, trace)
 
 

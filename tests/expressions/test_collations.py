@@ -10,6 +10,7 @@ from altneu.errors import PlanError, UnsupportedFunctionError
 from altneu.expressions import parse
 from altneu.expressions.collations import NAMES
 from altneu.expressions.functions.collating import collation_key
+from altneu.sql import query
 
 SCHEMA = T.parse_schema("s string, i int, xs array<string>")
 ROWS = an.source("rows", SCHEMA)
@@ -50,6 +51,13 @@ def test_where_a_collation_would_be_lost_it_is_refused(text, why):
 def test_aggregates_of_values_take_none(text):
     with pytest.raises(UnsupportedFunctionError, match="collation"):
         ROWS.group_by("i").agg(f"{text} AS x")
+
+
+def test_a_text_of_a_group_by_a_collation_is_refused_with_what_to_show():
+    why = r"several values in a group of equal s COLLATE UTF8_LCASE; show min\(s\) or max\(s\), or .*collation_key\(s"
+    for shown in ("s", "s COLLATE UTF8_LCASE"):
+        with pytest.raises(PlanError, match=why):
+            query(f"SELECT {shown}, count(*) FROM rows GROUP BY s COLLATE UTF8_LCASE", {"rows": ROWS})
 
 
 @pytest.mark.parametrize("text", ["lag(s COLLATE UTF8_LCASE) OVER (ORDER BY i)", "first(s COLLATE UTF8_LCASE) OVER ()"])

@@ -335,6 +335,9 @@ def test_aggregates_refused(text, error, said):
     ("text", "value"),
     [
         ("'it''s'", "it's"),
+        ("r'a''b'", "ab"),
+        ("r'a\\n' 'b\\n'", "a\\nb\n"),
+        ("'a' r'\\d'", "a\\d"),
         ("''''", "'"),
         ("'a'''", "a'"),
         ("'''a'''''", "'a''"),

@@ -110,3 +110,10 @@ def test_arrow_types_that_no_type_of_spark_holds_are_refused(kind):
 def test_a_schema_is_text_or_arrow():
     with pytest.raises(SchemaError, match="got list"):
         T.parse_schema([("a", "int")])
+
+
+def test_comments_in_ddl_have_quotes_as_texts_have():
+    """None of them is kept, and none stands in the way."""
+    plain = T.parse_schema("a int, b array<int> not null")
+    for comment in ("'it''s'", '"it\'s"', "r'a' 'b'"):
+        assert T.parse_schema(f"a int COMMENT {comment}, b array<int> NOT NULL COMMENT {comment}") == plain

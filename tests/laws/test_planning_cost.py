@@ -192,6 +192,7 @@ def runs(plan):
         assert view.to_pylist() == session.view("late").to_pylist() == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", DEEP)
 def test_deep_plans(shape):
     runs(deep_plan(shape, 6))

@@ -73,7 +73,7 @@ def numbering(function, order, **how):
     return WindowCall(Aggregate(function, (), pa.int32()), order, **how)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("function", ["rank", "dense_rank", "row_number"])

@@ -70,7 +70,7 @@ def running(order):
     }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("name", running(()))
 @pytest.mark.parametrize("order", ORDERS, ids=order_text)

@@ -30,7 +30,7 @@ from tests.oracle.runners import Judge, Runner, contents_of, observe, state_left
 EACH, ONE = list(range(1, TIMES + 2)), [TIMES + 1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PLANS)
 def test_every_step_shows_what_joining_gives(runner, name):
     cuts = {"memory": [EACH, ONE, [2, 4, TIMES + 1]], "shards": [EACH, ONE], "durable": [[2, 3, TIMES + 1]]}

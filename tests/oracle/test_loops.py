@@ -28,7 +28,7 @@ from tests.oracle.runners import Judge, Runner, contents_of, observe, state_left
 EACH, ONE = list(range(1, TIMES + 2)), [TIMES + 1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PLANS)
 def test_every_step_shows_what_iterating_gives(runner, name):
     cuts = {"memory": [EACH, ONE, [2, 5, TIMES + 1]], "durable": [[2, 3, TIMES + 1]]}
@@ -72,6 +72,7 @@ def test_a_late_view_shows_the_same(name):
         assert sum(contents_of(again).values()) == sum(JUDGE.expected(name, TIMES - 1)[0].values())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PLANS)
 def test_retracting_everything_returns_to_nothing(name):
     with Session(shards=2) as session:

@@ -1,17 +1,17 @@
 """Every operator, on every runner, against recomputation at every time.
 
-Spark runs all plans in one session, so that a step costs one job and not one for each plan.
+Spark runs all plans that are judged in one session, so that a step costs one job and not one for each plan.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
-from altneu import Session
+from altneu import Collection, Session
 from altneu.columnar.hashing import hash_bits
 from tests.oracle.histories import accumulated, random_cuts
 from tests.oracle.operators_cases import HISTORY, JUDGE, PLANS, TIMES, history_of
@@ -32,19 +32,22 @@ class Runs:
     """What one runner made of the history, for each way to cut it into steps; run when first asked for."""
 
     runner: Runner
+    plans: Mapping[str, Collection]  # those that are judged
     known: dict[tuple[int, ...], Traces] = field(default_factory=dict)
 
     def trace(self, name: str, cuts: Sequence[int]) -> Trace:
         traces = self.known.setdefault(tuple(cuts), {})
         if name not in traces:
-            wanted = PLANS if self.runner.together else {name: PLANS[name]}
+            wanted = self.plans if self.runner.together else {name: self.plans[name]}
             traces |= self.runner.run(wanted, SOURCES, HISTORY, cuts)
         return traces[name]
 
 
 @pytest.fixture(scope="module")
-def runs(runner):
-    return Runs(runner)
+def runs(runner, request):
+    asked = [item for item in request.session.items if item.path == request.path and "runs" in item.fixturenames]
+    judged = {item.callspec.params["name"] for item in asked if item.callspec.params["runner"] == runner.name}
+    return Runs(runner, {name: plan for name, plan in PLANS.items() if name in judged})
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -135,6 +135,7 @@ def life(seed: int, runner: Runner, declared: str, plans: int) -> Life:
     return Life(rng, runner, sources, {**whole, **chosen})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("declared", DECLARED)
 def test_views_follow_snapshots(runner, declared):
     """Whatever was inserted before, in whichever form, on every runner."""

@@ -33,7 +33,7 @@ def weigher(name: str, seed: int) -> Weigher:
     return Weigher(plans_of(name), history if KINDS[name].group else even(history), {}, name, queries_of(name))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_time_shows_the_weights_of_the_table(runner: Runner, name: str) -> None:
     judge, runner = weigher(name, 1), ByWeight(**vars(runner), kind=name)

@@ -26,6 +26,7 @@ class Project:
             *([f"database: {database}"] if database else []),
             "configuration:",
             f"  shop.data: {self.data}",
+            "  shop.least: '3'",
             '  spark.sql.shuffle.partitions: "1"',
             "libraries:",
             "  - glob:",
@@ -109,3 +110,38 @@ def order(number: int, customer: str, item: str, price: int, day: int) -> dict[s
 def rows_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     """Rows in a form in which they are compared: the values as texts, sorted."""
     return sorted(tuple(str(value) for value in row.values()) for row in rows)
+
+
+KILLED = """
+import os, sys
+from deltalake import DeltaTable
+from altneu.cli.pipelines import outside, running
+from altneu.session import Session
+from altneu import sinks
+from altneu.cli.pipelines import forms
+left = int(sys.argv[2])
+
+def counted(owner, name):
+    function = getattr(owner, name)
+    def call(*arguments, **options):
+        global left
+        left -= 1
+        if left == 0:
+            os._exit(9)  # before
+        result = function(*arguments, **options)
+        left -= 1
+        if left == 0:
+            os._exit(9)  # after
+        return result
+    setattr(owner, name, call)
+
+counted(Session, "advance")
+counted(forms, "write_file")
+counted(forms._Delta, "append")
+counted(outside, "write_file")
+counted(sinks.base.Sink, "run")
+counted(DeltaTable, "create")
+running.Pipeline(sys.argv[1]).run()
+print("to the end")
+"""
+"""Runs a pipeline, and ends the process before or after an operation of a number: ``<spec> <number>``."""

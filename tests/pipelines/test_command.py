@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -87,7 +88,18 @@ UNSUPPORTED = {
     "join on x over a stream in flow 't'": STREAM.format(
         ".alias('a').join(spark.readStream.json(DATA + '/g', schema='x INT'), 'x')"
     ),
-    "with watermark": STREAM.format(".withWatermark('y', '1 hour')"),
+    r"group by.*over a stream in flow 't'.*materialized view.*a\.py, line \d": STREAM.format(
+        ".withWatermark('y', '1 hour').groupBy(F.window(F.to_timestamp('y'), '1 hour')).count()"
+    ),
+    r"dropDuplicatesWithinWatermark; .*materialized view.*a\.py, line \d": STREAM.format(
+        ".withWatermark('y', '1 hour').dropDuplicatesWithinWatermark(['x'])"
+    ),
+    "'?z'?.*there are.*x, y|no column.*z": STREAM.format(".withWatermark('z', '1 hour')"),
+    "the option versionAsOf = '3' of delta tables": SOURCE.format(
+        ".format('delta').option('versionAsOf', 3).load('/nowhere')"
+    ),
+    "a schema of delta tables": SOURCE.format(".format('delta').schema('x INT').load('/nowhere')"),
+    "there is no Delta table at /nowhere": SOURCE.format(".format('delta').load('/nowhere')"),
     "format 'kafka'.*parquet, csv, json": SOURCE.format(".format('kafka').load()"),
     "JSON files without a schema": SOURCE.format(".json(DATA + '/f')"),
     "option multiLine = 'true' of json files": SOURCE.format(
@@ -95,7 +107,8 @@ UNSUPPORTED = {
     ),
     "the path .s3://x.": SOURCE.format(".schema('x INT').json('s3://x')"),
     "PATH_NOT_FOUND": None,
-    "partition_cols=": PY + "@dp.materialized_view(partition_cols=['id'])\ndef v():\n    return spark.range(3)\n",
+    r"partitions \(id\) of table 'v'.*make it a Delta": PY
+    + "@dp.materialized_view(partition_cols=['id'])\ndef v():\n    return spark.range(3)\n",
     "cluster_by=": PY + "@dp.materialized_view(cluster_by=['id'])\ndef v():\n    return spark.range(3)\n",
     "format 'orc' of table 'v'": PY + "@dp.materialized_view(format='orc')\ndef v():\n    return spark.range(3)\n",
     "spark.sql.odd in spark_conf of flow 'v'": PY
@@ -125,7 +138,8 @@ STATEMENTS = {
     "USE in a pipeline": "USE DATABASE shop",
     "have CREATE statements and SET, got INSERT": "INSERT INTO t VALUES (1)",
     "run ONCE": "CREATE STREAMING TABLE t; CREATE FLOW f AS INSERT INTO ONCE t BY NAME SELECT 1",
-    "partitions of table 'v'": "CREATE MATERIALIZED VIEW v PARTITIONED BY (x) AS SELECT 1 AS x",
+    r"partitions \(x\) of table 'v'.*USING DELTA": "CREATE MATERIALIZED VIEW v PARTITIONED BY (x) AS SELECT 1 AS x",
+    "clusters of table 'v'": "CREATE MATERIALIZED VIEW v CLUSTER BY (x) AS SELECT 1 AS x",
     "SET": "SET spark.sql.ansi.enabled = false",
     "expected BY NAME": "CREATE STREAMING TABLE t; CREATE FLOW f AS INSERT INTO t SELECT 1",
     "AUTOCDC_MISSING_SEQUENCE_BY": "CREATE STREAMING TABLE t FLOW AUTO CDC FROM STREAM s KEYS (x)",
@@ -211,3 +225,97 @@ dp.create_sink("shown", "console")
     assert project.table("elsewhere.total") == [("12",)]
     assert DeltaTable(str(out["delta"])).to_pyarrow_table().num_rows == 3
     assert pq.read_table(project.root / "storage/tables/shop.db/streamed").num_rows == 3
+
+
+def test_a_watermark_says_nothing_where_no_row_is_remembered(tmp_path):
+    project = project_of(
+        tmp_path,
+        a_py=STREAM.format(".withWatermark('at', '1 second').filter('x > 0')").replace("y STRING", "at TIMESTAMP"),
+    )
+    project.put("f/1.json", [{"x": 1, "at": "2026-01-01 10:00:00"}, {"x": 2, "at": "2020-01-01 10:00:00"}, {"x": 3}])
+    Pipeline(str(project.spec)).run()
+    assert [row[0] for row in project.table("t")] == ["1", "2", "3"]
+
+
+PYTHON = {
+    r"ZeroDivisionError: division by zero \(transformations/a\.py, line 3\)": "x = 1\ny = 0\nx / y\n",
+    r"SyntaxError: .* \(transformations/a\.py, line 2\)": "x = 1\ndef f(:\n",
+    r"ModuleNotFoundError: No module named 'nowhere' \(transformations/a\.py, line 1\)": "import nowhere\n",
+    r"AttributeError: .*'colour'.* \(transformations/a\.py, line 6\)": PY
+    + "@dp.materialized_view\ndef v():\n    return F.colour('x')\n",
+    r"KeyError: 'x' \(transformations/a\.py, line 5\)": PY
+    + "def f(name):\n    return {}[name]\n@dp.materialized_view\ndef v():\n    return spark.range(f('x'))\n",
+    r"ATTEMPT_ANALYSIS.* \(transformations/a\.py, line 6\)": PY
+    + "@dp.materialized_view\ndef v():\n    return spark.range(spark.range(3).count())\n",
+}
+
+
+@pytest.mark.parametrize("message", PYTHON)
+def test_errors_of_python_are_one_line_with_their_place(tmp_path, message):
+    project = project_of(tmp_path, a_py=PYTHON[message])
+    said = call("dry-run", project.spec)
+    assert said.exit_code == 1
+    told = said.stderr[said.stderr.index("Importing") :].splitlines()[1:]
+    assert len(told) == 1, told
+    assert re.search(message, told[0]), told
+
+
+def test_texts_have_the_values_of_settings(tmp_path):
+    project = project_of(tmp_path, a_sql="CREATE MATERIALIZED VIEW one AS SELECT '${shop.name}' AS x;")
+    text = project.spec.read_text().replace(
+        "configuration:\n", "configuration:\n  shop.name: ${hivevar:shop.own} tea\n  shop.own: '7'\n"
+    )
+    project.spec.write_text(text)
+    project.write(
+        "b.py", PY + "@dp.materialized_view\ndef two():\n    return spark.sql('SELECT ${spark:shop.own} AS x')\n"
+    )
+    Pipeline(str(project.spec)).run()
+    assert (project.table("one"), project.table("two")) == ([("7 tea",)], [("7",)])
+    for wrong, message in {
+        "${shop.nothing}": r"SQL_CONF_NOT_FOUND.*\$\{shop.nothing\} in transformations/a.sql.*shop.own",
+        "${env:HOME}": "env:HOME",
+        "${shop.circle}": "CIRCULAR_REFERENCE.*shop.circle -> shop.circle",
+    }.items():
+        project.spec.write_text(text.replace("  shop.own", "  shop.circle: ${shop.circle}\n  shop.own"))
+        project.write("a.sql", f"CREATE MATERIALIZED VIEW one AS SELECT '{wrong}' AS x;")
+        with pytest.raises(AltneuError, match=message):
+            Pipeline(str(project.spec))
+
+
+def test_a_file_that_cannot_be_read_stops_what_reads_it_and_no_other(tmp_path):
+    project = project_of(
+        tmp_path,
+        a_py=PY
+        + """
+@dp.materialized_view
+def broken():
+    return spark.read.schema("x INT").json(DATA + "/f")
+
+@dp.table
+def joined():
+    return spark.readStream.schema("x INT").json(DATA + "/g").join(spark.read.table("broken"), "x")
+
+@dp.table
+def whole():
+    return spark.readStream.schema("x INT").json(DATA + "/g")
+""",
+        b_sql="CREATE MATERIALIZED VIEW below AS SELECT count(*) AS n FROM broken;\n"
+        "CREATE MATERIALIZED VIEW beside AS SELECT count(*) AS n FROM whole;\n",
+    )
+    project.put("f/1.json", [{"x": 1}])
+    project.put("g/1.json", [{"x": 1}])
+    names = ("broken", "joined", "whole", "below", "beside")
+    Pipeline(str(project.spec)).run()
+    assert project.tables(names) == {n: [("1",)] for n in names}
+    good = project.put_text("f/1.json", '{"x": 7}\n{"x": 1}\n')
+    bad = project.put_text("f/2.json", '{"x": \n')
+    project.put("g/2.json", [{"x": 7}])
+    said = call("run", project.spec)
+    assert said.exit_code == 1
+    assert re.search(r"f/2\.json.*: not brought up to date: below, broken, joined", said.stderr), said.stderr
+    one, two = [("1",)], [("1",), ("7",)]
+    assert project.tables(names) == {"broken": one, "joined": one, "whole": two, "below": one, "beside": [("2",)]}
+    bad.unlink()
+    assert good.exists()
+    assert call("run", project.spec).exit_code == 0
+    assert project.tables(names) == {"broken": two, "joined": two, "whole": two, "below": [("2",)], "beside": [("2",)]}

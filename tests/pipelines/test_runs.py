@@ -16,7 +16,7 @@ from altneu.cli.pipelines.running import Pipeline, Selection
 from altneu.errors import AltneuError, PipelineError
 from altneu.session import Session
 from altneu.views.peek import explained
-from tests.pipelines.projects import TABLES, Project, order, rows_of
+from tests.pipelines.projects import KILLED, TABLES, Project, order, rows_of
 from tests.store.support import CHILD
 
 FIRST = {
@@ -255,35 +255,6 @@ def test_a_part_of_a_log_is_looked_up():
 
 # runs that are killed ------------------------------------------------------------------------------------------------
 
-KILLED = """
-import os, sys
-from altneu.cli.pipelines import outside, running
-from altneu.session import Session
-from altneu import sinks
-from altneu.cli.pipelines import tables
-left = int(sys.argv[2])
-
-def counted(owner, name):
-    function = getattr(owner, name)
-    def call(*arguments, **options):
-        global left
-        left -= 1
-        if left == 0:
-            os._exit(9)  # before
-        result = function(*arguments, **options)
-        left -= 1
-        if left == 0:
-            os._exit(9)  # after
-        return result
-    setattr(owner, name, call)
-
-counted(Session, "advance")
-counted(tables, "write_file")
-counted(outside, "write_file")
-counted(tables.sinks.base.Sink, "run")
-running.Pipeline(sys.argv[1]).run()
-print("to the end")
-"""
 POINTS = range(1, 70) if os.environ.get("ALTNEU_PIPELINES") else (14,)
 
 

@@ -39,7 +39,7 @@ def raw():
     return spark.readStream.format("json").schema(ORDERS).load(f"{DATA}/orders").filter("price > 1")
 """,
     "totals.sql": """
-CREATE TEMPORARY VIEW dear AS SELECT * FROM orders WHERE price > 3;
+CREATE TEMPORARY VIEW dear AS SELECT * FROM orders WHERE price > ${shop.least};
 CREATE MATERIALIZED VIEW totals AS SELECT customer, sum(price) AS total FROM dear GROUP BY customer;
 """,
 }

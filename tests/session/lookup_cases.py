@@ -191,6 +191,8 @@ JOINS = (
     "SELECT k, d FROM facts a WHERE {a} AND s NOT IN (SELECT s FROM tops WHERE n > 2)",
     "SELECT a.k, t.n, r.ratio FROM facts a JOIN totals t USING (i, s) {kind} JOIN ratios r ON r.i = t.n WHERE {a}",
     "SELECT k, (SELECT max(n) FROM totals t WHERE t.i = a.i AND t.s = a.s) AS m FROM facts a WHERE {a}",
+    "SELECT v.x, f.k, f.d FROM (VALUES (1, 'p'), (NULL, 'q'), (0, 'r')) AS v (i, x) {kind} JOIN facts f ON f.i = v.i",
+    "SELECT k, d FROM facts f WHERE (i, s) IN (SELECT * FROM VALUES (1, 'a'), (0, '')) AND {f}",
 )
 
 

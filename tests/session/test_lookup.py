@@ -107,6 +107,7 @@ LOOKUPS = {
     "a join": "SELECT o.price, t.total FROM orders o JOIN totals t USING (item) WHERE o.shop = 7",
     "nothing": "SELECT o.price, t.total FROM orders o LEFT JOIN totals t ON t.item = -o.item WHERE o.shop = 7",
     "a set": "SELECT * FROM totals WHERE item IN (SELECT item FROM orders WHERE shop = 7)",
+    "values": "SELECT v.x, o.price FROM (VALUES (7, 'a')) AS v (shop, x) JOIN orders o ON o.shop = v.shop",
     "there": "SELECT * FROM totals t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.shop = 7 AND o.item = t.item)",
 }
 
@@ -240,6 +241,7 @@ def test_a_lookup_makes_few_calls_whatever_a_view_holds(monkeypatch):
     texts = {
         "a key": "SELECT total FROM totals WHERE item = {}",
         "a join": "SELECT o.price, t.total FROM orders o JOIN totals t USING (item) WHERE o.shop = {}",
+        "values": "SELECT v.x, o.price FROM (VALUES (7, 'a')) AS v (shop, x) JOIN orders o ON o.shop = v.shop",
         "there": "SELECT * FROM totals t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.shop = {} AND o.item = t.item)",
         "a sum": "SELECT count(*) AS n, sum(t.total) AS s FROM orders o JOIN totals t USING (item) WHERE o.shop = {}",
     }

@@ -214,6 +214,7 @@ SUMS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_that_spark_makes_are_those_that_are_made_here(spark, tmp_path, name, ansi):
@@ -256,7 +257,7 @@ TOGETHER = {
         "SELECT d, count(i * 2) AS c FROM r WHERE i * 2 <> 4 GROUP BY d",
     ],
     "grouping sets": [
-        "SELECT s, b, grouping_id() AS g, count(*) AS c, sum(p) AS x FROM r GROUP BY GROUPING SETS ((s, b), (b), (s), ())",
+        "SELECT s, b, grouping_id() AS g, count(*) AS c, sum(p) AS x FROM r GROUP BY GROUPING SETS ((s, b), (s), ())",
         "SELECT x, i, count(n) AS c FROM r WHERE i IS NOT NULL GROUP BY x, i WITH ROLLUP",
     ],
     "grouping sets of what fails": [
@@ -271,6 +272,7 @@ TOGETHER = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TOGETHER)
 def test_sums_of_several_kinds_are_made_in_one_look_at_the_rows(spark, tmp_path, name):
     """By views and grouping sets beside each other; Spark reads each row once, and none of them comes to Python."""

@@ -203,7 +203,7 @@ def test_every_way_to_read_a_view_is_in_the_table():
 # operators ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", HANDED_ON)
 def test_what_is_linear_makes_of_a_missing_row_what_it_makes_of_the_row_with_the_sign_turned(name, healing):
     _, missing, *_ = healing

@@ -98,6 +98,40 @@ def test_every_table_follows_its_view_across_sessions_and_pauses(tmp_path, seed)
                             DeltaTable(sink._path).optimize.compact()
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_table_has_rows_as_often_as_the_view(tmp_path, seed):
+    """Copies come and go, across sessions, pauses and history that is gone; of two sinks one is refused."""
+    chance = random.Random(seed)
+    for turn in range(3):
+        with open_session(tmp_path / "state") as session:
+            made = [
+                an.sinks.delta(session.view("all"), tmp_path / "r", mode="rows", partition_by=["k"], lease=1)
+                for _ in range(2)
+            ]
+            for _ in range(3):
+                step(session, chance)
+                if chance.random() < 0.7:
+                    made[0].run()
+                    assert keyed(tmp_path / "r") == shown(session.view("all"))
+                    assert made[1].run() == 0
+                    assert [f.name for f in DeltaTable(tmp_path / "r").schema().fields] == ["k", "name", "v"]
+        if turn == 1:
+            (tmp_path / "state" / "readers").rename(tmp_path / "gone")
+
+
+def test_copies_that_another_program_took_are_missed(tmp_path):
+    with open_session(None) as session:
+        sink = an.sinks.delta(session.view("all"), tmp_path / "r", mode="rows")
+        session.insert("events", [(1, "a", 0.5)] * 3)
+        session.advance()
+        assert sink.run() == 1
+        session.retract("events", [(1, "a", 0.5)] * 2)
+        session.advance()
+        DeltaTable(tmp_path / "r").delete()
+        with pytest.raises(SinkError, match="cannot be in a table"):
+            sink.run()
+
+
 def test_a_run_is_one_version_and_none_if_there_is_nothing(tmp_path):
     with open_session(None) as session:
         created = sinks(session, tmp_path)

@@ -89,6 +89,20 @@ def test_every_table_follows_its_view_across_sessions_and_pauses(tmp_path, catal
                         assert sink.run() == 0
 
 
+def test_a_table_has_rows_as_often_as_the_view(tmp_path, catalog):
+    chance = random.Random(0)
+    for _ in range(2):
+        with open_session(tmp_path / "state") as session:
+            for _ in range(3):
+                step(session, chance)
+                if chance.random() < 0.7:
+                    view = session.view("all")
+                    sink = an.sinks.iceberg(view, "shop.r", catalog=catalog, mode="rows", partition_by=["k"])
+                    sink.run()
+                    assert read(catalog, "r") == shown(view)
+                    assert sink.run() == 0
+
+
 def test_a_run_is_one_snapshot_and_none_if_there_is_nothing(catalog):
     with open_session(None, retain="all") as session:
         created = sinks(session, catalog)

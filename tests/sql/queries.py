@@ -172,6 +172,8 @@ COLLATED = [
     "select b, rank() over (order by b collate UTF8_LCASE desc) r from (select if(a > 2, upper(b), b) b from t)",
     "select b, a from (select a, if(a > 2, upper(b), b) b from t) order by b collate UTF8_LCASE, b, a limit 5",
     "select b from t where b collate UTF8_LCASE in ('P', 'QQ') or upper(b) collate UTF8_LCASE < 'q'",
+    "select b, x from t where b collate UTF8_LCASE in (select upper(b) from t where x > 10)",
+    "select b, x from t where b collate UTF8_LCASE not in (select upper(b) from t s where s.x > t.x and b is not null)",
 ]
 TIMES = [
     f"select {key} unix_seconds(session_window.end) z, count(*) n, sum(a) s from (select a, b, "
@@ -200,6 +202,40 @@ TIMES += [
     (
         "select cast(window_time(window) as string) z, n from (select window, count(*) n from t group by "
         "window(timestamp_seconds(x), '10 seconds'))"
+    ),
+]
+TIMES += [
+    (
+        "select cast(w.start as string) s, cast(w.end as string) e, typeof(w.start) k, n from (select window w, "
+        "count(*) n from (select cast(timestamp_seconds(x) as timestamp_ntz) at from t) "
+        f"group by window(at, '10 seconds'{slide}))"
+    )
+    for slide in ("", ", '4 seconds'")
+]
+TIMES += [
+    (
+        "select cast(w.start as string) s, cast(w.end as string) e, typeof(w.end) k, n from (select session_window w, "
+        "count(*) n from (select cast(timestamp_seconds(x) as timestamp_ntz) at from t) "
+        "group by session_window(at, '3 seconds'))"
+    ),
+]
+AROUND = [
+    "select a, x, (select count(*) from t s right join u on s.a = u.a and s.x > t.x) n from t",
+    (
+        "select a, x from t where exists (select 1 from t s right join u on s.a = u.a and s.x > t.x "
+        "where s.a is null and u.a = t.a)"
+    ),
+    (
+        "select a, x, q.* from t, lateral (select s.b, u.y from t s right join u on t.x = u.y "
+        "left join u v on v.a = t.a) q"
+    ),
+    (
+        "select a, x from t where a not in (select u.a from t s right join u on s.a = u.a and s.x > t.x "
+        "where s.x is null and u.a > 1)"
+    ),
+    (
+        "select a, x, (select max(z.y) from u full join (select a, y from u) z using (a) "
+        "right join t s on s.a = t.a) n from t"
     ),
 ]
 CLAUSES = [
@@ -297,7 +333,7 @@ VARIANTS = [
     ),
     'select pos, key, to_json(value) v from variant_explode(parse_json(\'{"b": true, "a": [3.14]}\'))',
 ]
-ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS, *TIMES, *COLLATED, *VARIANTS, *CLAUSES]
+ALL = [*JOINS, *GROUPS, *SUBQUERIES, *REST, *WINDOWS, *TIMES, *COLLATED, *VARIANTS, *CLAUSES, *AROUND]
 
 
 def rows(name, rng, count):

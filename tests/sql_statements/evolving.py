@@ -16,6 +16,7 @@ CREATE TABLE orders (item STRING, price INT);
 CREATE VIEW cheap AS SELECT item, price FROM orders WHERE price < 5;
 CREATE MATERIALIZED VIEW total AS SELECT item, sum(price) AS total FROM orders GROUP BY item;
 CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM cheap;
+CREATE INDEX by_price ON orders (price);
 """
 SINK = "CREATE SINK out FROM total INTO PARQUET '{folder}/out' MODE UPSERT KEY (item) WITH (BUCKETS = 2)"
 STAGES = (

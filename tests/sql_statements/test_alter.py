@@ -362,6 +362,57 @@ def interrupted(*_):
     raise KeyboardInterrupt
 
 
+def lookups(session, text):
+    return [line for (line,) in session.sql(f"EXPLAIN {text}").to_pylist() if line.startswith(("lookup:", "scan:"))]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_an_index_of_a_table_goes_on_when_its_columns_change(tmp_path, shards):
+    path = tmp_path / "store"
+    with an.Session(path=path, shards=shards) as session:
+        session.sql("CREATE TABLE t (k INT, v INT, gone INT); INSERT INTO t VALUES (1, 10, 0), (1, 11, 0), (2, 20, 0)")
+        session.sql("CREATE MATERIALIZED VIEW m AS SELECT sum(v) AS v FROM t")
+        session.sql("CREATE INDEX by_k ON t (K)")
+        session.sql("CREATE MATERIALIZED VIEW j AS SELECT a.v FROM t a JOIN t b ON a.k = b.k WHERE b.v = 11")
+        for change in (
+            "ADD COLUMN more STRING DEFAULT 'x'",
+            "RENAME COLUMN k TO key",
+            "ALTER COLUMN KEY TYPE BIGINT",
+            "ADD COLUMN k INT",  # another one that is called as the index has it in its text
+        ):
+            session.sql(f"ALTER TABLE t {change}")
+            key = "k" if "more" in change else "key"
+            assert lookups(session, f"SELECT * FROM t WHERE {key} = 1") == [f"lookup: view by_k by {key} = 1"]
+            session.sql("UPDATE t SET v = v + 1 WHERE v > 11")
+        assert session.sql("SHOW INDEXES").to_pylist() == [("by_k", "t", "key")]
+        session.sql("DROP MATERIALIZED VIEW j; ALTER TABLE t DROP COLUMN gone")
+        with pytest.raises(StatementError, match="column 'key' of TABLE t is read by INDEX by_k"):
+            session.sql("ALTER TABLE t DROP COLUMN key")
+    wanted = [(1, 10, "x", None), (1, 11, "x", None)]
+    with an.Session(path=path) as session:
+        for _ in range(3):
+            assert sorted(rows(session, "SELECT * FROM t WHERE key = 1")) == wanted
+        assert lookups(session, "SELECT * FROM t WHERE key = 1") == ["lookup: view by_k by key = 1"]
+        assert session.sql("CREATE INDEX by_k ON t (K)").message == "INDEX by_k exists already"
+        session.sql("INSERT INTO t VALUES (1, 12, 'y', 3); DELETE FROM t WHERE v = 10")
+        assert sorted(rows(session, "SELECT * FROM t WHERE key = 1")) == [wanted[1], (1, 12, "y", 3)]
+        assert rows(session, "TABLE m") == [(47,)]
+        session.sql("DROP INDEX by_k")
+        assert lookups(session, "SELECT * FROM t WHERE key = 1") == ["scan: whole arrangements are read"]
+        assert rows(session, "TABLE m") == [(47,)]
+
+
+def test_an_index_of_a_source_whose_rows_are_not_kept_stays_as_it_is():
+    with an.Session() as session:
+        session.sql("CREATE SOURCE s (k INT); CREATE INDEX by_k ON s (k)")
+        session.insert("s", [(1,), (2,)])
+        session.advance()
+        session.sql("ALTER SOURCE s ADD COLUMN v INT")
+        session.insert("s", [(1, 5)])
+        session.advance()
+        assert session.sql("SHOW INDEXES").to_pylist() == [("by_k", "s", "k")]
+
+
 def test_a_view_of_all_of_an_indexed_view_is_no_index(session):
     session.sql("CREATE INDEX by_item ON totals (item); CREATE MATERIALIZED VIEW all_of AS SELECT * FROM totals")
     pytest.importorskip("grpc", reason="Spark Connect's client is not installed")

@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import altneu as an
-from altneu.errors import InputError, StatementError
+from altneu.errors import InputError, SinkError, StatementError
 
 
 @pytest.fixture
@@ -66,5 +66,10 @@ def test_where_it_begins_and_what_is_refused(orders, tmp_path):
         }.items():
             with pytest.raises(StatementError, match=match):
                 session.sql(text)
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT price FROM new")
+        session.sql(f"CREATE SINK exact FROM v INTO DELTA '{orders}3' MODE ROWS")
+        assert kept(f"{orders}3") == [{"price": 8}]
+        with pytest.raises(SinkError, match="mode must be one of 'append', 'upsert', 'merge', got 'rows'"):
+            session.sql(f"CREATE SINK y FROM v INTO PARQUET '{orders}4' MODE ROWS")
         with pytest.raises(InputError, match="there is no Delta table at"):
             session.sql(f"CREATE SOURCE x FROM DELTA '{tmp_path}/nowhere'")

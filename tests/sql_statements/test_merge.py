@@ -84,11 +84,14 @@ def filled(rng, session):
     return t, s
 
 
+@pytest.mark.parametrize("indexed", [False, True])
 @pytest.mark.parametrize("text", MERGES)
-def test_each_row_is_changed_as_its_first_clause_says(text):
+def test_each_row_is_changed_as_its_first_clause_says(text, indexed):
     rng = random.Random(text)
     with an.Session() as session:
         session.sql(TABLES)
+        if indexed:
+            session.sql("CREATE INDEX by_k ON t (k)")
         for _ in range(5):
             t, s = filled(rng, session)
             message = session.sql(f"MERGE INTO t USING s ON t.k = s.k {text}").message
@@ -123,6 +126,25 @@ def test_the_source_may_be_a_query_and_read_a_with(session):
     text = "WITH new AS (SELECT k, max(n) AS n FROM s GROUP BY k) MERGE INTO default.t AS x USING "
     session.sql(text + "(SELECT k + 1 AS k, n FROM new) y ON x.k = y.k - 1 WHEN MATCHED THEN UPDATE SET x.n = y.n * 10")
     assert Counter(rows(session, "SELECT k, n FROM t")) == {(1, 1): 1, (2, 30): 2}
+
+
+def test_names_of_the_source_go_on_to_be_known_where_its_rows_are_read_once(session):
+    session.sql("CREATE TABLE db.s (k INT, v STRING); INSERT INTO db.s VALUES (2, 'e'), (9, 'f')")
+    text = (
+        "MERGE INTO t USING db.s ON t.k = db.s.k WHEN MATCHED AND (SELECT max(k) FROM db.s) = 9 THEN UPDATE SET v = s.v"
+    )
+    session.sql(text + " WHEN NOT MATCHED THEN INSERT (k, v) VALUES (spark_catalog.db.s.k, 'new')")
+    assert Counter(rows(session, "SELECT k, v FROM t")) == {(1, "a"): 1, (2, "e"): 2, (9, "new"): 1}
+    session.sql("MERGE INTO t USING t AS s (a, b, c) ON t.k = s.a + 1 WHEN MATCHED THEN UPDATE SET v = s.b")
+    assert Counter(rows(session, "SELECT k, v FROM t")) == {(1, "a"): 1, (2, "a"): 2, (9, "new"): 1}
+    session.sql("MERGE INTO t AS x USING t ON x.k = t.k AND x.k = 9 WHEN MATCHED THEN DELETE")
+    assert Counter(rows(session, "SELECT k, v FROM t")) == {(1, "a"): 1, (2, "a"): 2}
+
+
+def test_the_rows_of_a_large_source_are_not_brought_into_the_plan(session):
+    session.sql("INSERT INTO s SELECT CAST(id AS INT), 'n', 0L FROM range(10, 10000)")
+    session.sql("MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *")
+    assert rows(session, "SELECT count(*), min(k), max(k) FROM t") == [(9991, 1, 9999)]
 
 
 def test_a_row_is_changed_by_one_row_at_most(session):

@@ -117,7 +117,7 @@ def test_columns_of_an_insert_and_a_query_in_parentheses():
 @pytest.mark.parametrize(
     ("text", "where", "told"),
     [
-        ("CREATE VEIW v AS SELECT 1", (1, 8), "VIEW, INDEX, SINK or [TEMPORARY] FUNCTION, not 'VEIW'"),
+        ("CREATE VEIW v AS SELECT 1", (1, 8), "VIEW, INDEX, SINK, [TEMPORARY] FUNCTION or SCHEMA, not 'VEIW'"),
         ("\n  SELECT a\n FROM t WHERE x = = 3", (3, 19), "an operand or argument is missing"),
         ("SELECT 1;\nCREATE VIEW v AS", (2, 17), "expected a query, and the text ends"),
         ("DROP VIEW a.b.c.d", (1, 11), "at most 3 parts"),
@@ -142,7 +142,7 @@ def test_columns_of_an_insert_and_a_query_in_parentheses():
         ("CREATE SINK s FROM v INTO KAFKA 'x'", (1, 27), "ICEBERG 'namespace.table', JDBC 'url'"),
         ("SUBSCRIBE v ENVELOPE UPSERT", (1, 28), "expected (, and the text ends"),
         ("SELECT * FROM v AS OF 5 6", (1, 25), "unexpected '6'"),
-        ("SHOW DATABASES", (1, 6), "expected SOURCES, TABLES"),
+        ("SHOW PARTITIONS", (1, 6), "expected SOURCES, TABLES"),
         ("ADVANCE TO soon", (1, 12), "expected a time, not 'soon'"),
         ("MERGE INTO t USING u", (1, 21), "expected ON, and the text ends"),
         ("TRUNCATE TABLE", (1, 15), "expected a table's name"),

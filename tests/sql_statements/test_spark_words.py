@@ -50,7 +50,7 @@ def test_names_that_are_not_clear_are_refused():
             "SELECT c.t.k FROM a.t": "no column 'c.t.k'",
             "SELECT a.t.k FROM a.t AS x": "no column 'a.t.k'",
             "CREATE TABLE a.b.c.d (k INT)": "at most 3 parts, catalog.schema.name",
-            "USE a": "write the schema before each name, db.orders",
+            "USE a.b.c": "must have at most 2 parts, catalog.schema",
         }.items():
             with pytest.raises(AltneuError) as caught:
                 session.sql(text)

@@ -18,10 +18,12 @@ from altneu.plan import ir
 from altneu.plan.lower import lower
 from altneu.plan.physical import Plan
 from altneu.runtime.read import contents
+from altneu.runtime.stored import StoredDefinition
 from altneu.session import Session
 from altneu.sql.functions import SqlFunction
+from altneu.sql.scope import Within
 from altneu.sql.statements import parse
-from altneu.sql.statements.defined import function_of
+from altneu.sql.statements.defined import function_of, path_in, stated
 from altneu.sql.statements.ordered import Ordered, ordered
 from altneu.sql.statements.tree import CreateFunction, CreateView, Select
 from altneu.trace.update import Updates
@@ -46,8 +48,8 @@ class Names(Mapping[str, Collection]):
         hidden = {value["name"] for value in definitions.values() if value["kind"] == "INDEX"}
         stored = [] if reader is None else reader.views
         self.views = [name for name in stored if name not in hidden and not name.startswith("#")]
-        self._functions = {key: v["text"] for key, v in definitions.items() if v["kind"] == "FUNCTION"}
-        self._named = {v["name"]: v["text"] for v in definitions.values() if v["kind"] == "VIEW"}
+        self._functions = {key: v for key, v in definitions.items() if v["kind"] == "FUNCTION"}
+        self._named = {v["name"]: v for v in definitions.values() if v["kind"] == "VIEW"}
         self._collections: dict[str, Collection] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -70,10 +72,10 @@ class Names(Mapping[str, Collection]):
 
     def function(self, name: str) -> UserFunction | SqlFunction | None:
         """The function that a statement of the store has created under a name."""
-        text = self._functions.get(f"{name}()")
-        if text is None:
+        definition = self._functions.get(f"{name}()")
+        if definition is None:
             return None
-        (statement,) = parse(text)
+        statement = stated(definition)
         assert isinstance(statement, CreateFunction)
         return function_of(statement, self)
 
@@ -85,11 +87,11 @@ class Names(Mapping[str, Collection]):
         """The names of the functions that statements have created."""
         return [key.removesuffix("()") for key in self._functions]
 
-    def _bound(self, text: str) -> Collection:
+    def _bound(self, definition: StoredDefinition) -> Collection:
         """What ``CREATE VIEW`` gave a name to."""
-        (statement,) = parse(text)
+        statement = stated(definition)
         assert isinstance(statement, CreateView)
-        result = sql.query(statement.query, self, self)
+        result = sql.query(statement.query, self, self, within=Within(path_in(definition)))
         if not statement.columns:
             return result
         renamed = zip(statement.columns, result.columns, strict=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from altneu.engine.engine import Engine
 from altneu.session import Session, session_over
 from altneu.sql.statements import parse
-from altneu.sql.statements.tree import CreateSink, Creation, Drop
+from altneu.sql.statements.tree import CreateSink, Creation, Drop, Use
 from altneu.store import Folder, Location, Store, StoreReader
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def define(session: Session, text: str) -> list[Statement]:
     left = []
     statements = session.statements
     for statement in parse(text):
-        if isinstance(statement, Creation | Drop) and not isinstance(statement, CreateSink):
+        if isinstance(statement, Creation | Drop | Use) and not isinstance(statement, CreateSink):
             statements.run(statement.text)
         else:
             left.append(statement)

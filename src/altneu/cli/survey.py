@@ -24,7 +24,7 @@ from altneu.runtime.stored import (
     streams_in,
     views_in,
 )
-from altneu.sql.statements import parse
+from altneu.sql.statements.defined import stated
 from altneu.sql.statements.tree import CreateSink, CreateSource
 from altneu.store import Folder, Json, Leases, LocalFolder, Snapshot, StoreReader, check_store, holder_of, vacuum_store
 from altneu.store.identity import read_identity
@@ -174,7 +174,7 @@ def _sources(state: State, arrangements: dict[str, Report], definitions: list[St
     sources: list[Report] = []
     for definition in definitions:
         if definition["kind"] in ("SOURCE", "TABLE"):
-            (statement,) = parse(definition["text"])
+            statement = stated(definition)
             assert isinstance(statement, CreateSource)
             sources.append(
                 {
@@ -203,7 +203,7 @@ def _sinks(definitions: list[StoredDefinition]) -> list[Report]:
     sinks = []
     for definition in definitions:
         if definition["kind"] == "SINK":
-            (statement,) = parse(definition["text"])
+            statement = stated(definition)
             assert isinstance(statement, CreateSink)
             sinks.append({"name": definition["name"], "from": statement.view, "into": statement.kind.upper()})
     return sinks

@@ -18,7 +18,7 @@ from sqlglot.tokens import Token, TokenType
 from altneu.errors import ExpressionSyntaxError, PlanError
 from altneu.expressions.variants.paths import written
 from altneu.types import time_digits
-from altneu.types.syntax import refuse_unread
+from altneu.types.syntax import refuse_unread, with_quotes
 
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "SUBSTR", "TRIM", "OVERLAY")
 """Calls whose arguments are not just separated by commas."""
@@ -47,7 +47,7 @@ class SparkExpressions(Spark):
 
         def _parse(self, parse_method: Callable[..., Any], raw_tokens: list[Token], sql: str | None = None) -> Any:
             """Whatever is parsed, of tokens in which a text with a doubled quote is one."""
-            return super()._parse(parse_method, _with_quotes(raw_tokens, sql or ""), sql)
+            return super()._parse(parse_method, with_quotes(raw_tokens, sql or ""), sql)
 
         def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
             """A list, in which nothing may be missing before or after a comma."""
@@ -149,27 +149,6 @@ class SparkExpressions(Spark):
             elif self._match_text_seq("NULLS", "LAST"):
                 nulls_first = False
             return self.expression(exp.Ordered(this=this, desc=descending, nulls_first=nulls_first))
-
-
-def _with_quotes(tokens: list[Token], sql: str) -> list[Token]:
-    """Tokens in which texts with nothing between them, as ``'it''s'``, are one that has the quote in it, as in Spark 4.
-
-    sqlglot reads two texts, which it puts together without the quote; with a space between them that is right.
-    """
-    result: list[Token] = []
-    for token in tokens:
-        last = result[-1] if result else None
-        if (
-            last is not None
-            and token.token_type == last.token_type == TokenType.STRING
-            and token.start == last.end + 1
-            and sql[last.end : token.start + 1] in ("''", '""')
-        ):
-            text = last.text + sql[token.start] + token.text
-            result[-1] = Token(last.token_type, text, last.line, last.col, last.start, token.end, last.comments)
-        else:
-            result.append(token)
-    return result
 
 
 _LEVELS: tuple[tuple[TokenType, type[exp.Expr]], ...] = (

@@ -225,7 +225,7 @@ FUNCTION = "function"
 """The argument of a call in a tree that is the function of a user: its ``over`` makes the call's expression."""
 
 MOMENT = "#moment"
-"""A function that is not a name that a text can call: a time as window functions of time take it."""
+"""A function that is not a name that a text can call: a time as window functions of time take it, and give it."""
 
 NODES: dict[type[exp.Expr], Callable[[TreeBuilder, Any], Expr]] = {
     exp.Column: _column,
@@ -391,8 +391,9 @@ def _typeof(args: Sequence[Expr]) -> Expr:
 
 
 def _moment(args: Sequence[Expr]) -> Expr:
-    """A timestamp without a time zone as it is, anything else as a timestamp."""
-    return args[0] if args[0].type == T.TIMESTAMP_NTZ else cast(args[0], T.TIMESTAMP)
+    """A timestamp without a time zone as it is, anything else as a timestamp; or one by its micros."""
+    value = args[0] if len(args) == 1 else call("timestamp_micros", args[1:])
+    return cast(value, T.TIMESTAMP_NTZ if args[0].type == T.TIMESTAMP_NTZ else T.TIMESTAMP)
 
 
 def _assert_true(args: Sequence[Expr]) -> Expr:
@@ -458,7 +459,7 @@ SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
     "position": _locate,
     "struct": _struct,
     "#update_field": _update_field,  # not a name that a text can call
-    MOMENT: _written_as(MOMENT, 1, 1, _moment),
+    MOMENT: _written_as(MOMENT, 1, 2, _moment),
     "update_time": _update_time,
     "ltrim": _one_sided_trim("ltrim"),
     "rtrim": _one_sided_trim("rtrim"),

@@ -398,8 +398,6 @@ class _Call:
         result = self.builder.operate("-" if key.descending != bound.before else "+", key.expr, by)
         if is_decimal(kind):
             result = cast(result, pa.decimal128(min(38, kind.precision + 1), kind.scale), implicit=False)
-        elif (result.type, kind) == (T.TIMESTAMP, T.TIMESTAMP_NTZ):  # which Spark makes of a sum with an interval
-            result = cast(result, kind, implicit=False)
         elif result.type != kind:
             raise TypeMismatchError(
                 f"the frame {shown!r}: {T.type_name(kind)} and {T.type_name(by.type)} cannot be added for such a bound"

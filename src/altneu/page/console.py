@@ -35,7 +35,7 @@ def ask(monitor: Monitor, text: str, *, allow_writes: bool) -> dict[str, Any]:
     if known is not None:
         return table_of(known.to_arrow(), MOST) | {"seconds": time.perf_counter() - begin, "plan": False}
     _check_size(text)
-    statements = parse(text)
+    statements = parse(text, monitor.statements.known.within)
     if not statements:
         raise Refused(400, "there is no statement; try SHOW MATERIALIZED VIEWS, or SELECT * FROM a view")
     for statement in statements:

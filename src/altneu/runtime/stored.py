@@ -209,7 +209,7 @@ class StoredStream(TypedDict):
 class StoredDefinition(TypedDict):
     """What a statement has defined; ``columns`` and ``raw`` of sources."""
 
-    kind: Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK", "FUNCTION"]
+    kind: Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK", "FUNCTION", "SCHEMA"]
     name: str
     text: str
     order: int
@@ -219,6 +219,9 @@ class StoredDefinition(TypedDict):
     versions: NotRequired[dict[str, int]]
     altered: NotRequired[list[str]]
     unfilled: NotRequired[bool]
+    key: NotRequired[list[str]]
+    path: NotRequired[list[str]]
+    told: NotRequired[dict[str, str | None]]
 
 
 class StoredSession(TypedDict, total=False):

@@ -70,16 +70,18 @@ def delta(  # options, each by its name
     """A sink into a Delta table, without a JVM; each run is one version of the table.
 
     ``mode="upsert"`` maintains one row for each ``key`` and is what is chosen if there is one; ``"merge"``, otherwise,
-    each row once, with its count in ``row_count``; ``"append"`` is a log of the changes, with their time and diff. The
-    version has the changes, by MERGE or as rows that are added, and the mark as application transactions: of two sinks
-    that write at once one is refused, and a run that has nothing to do writes nothing.
+    each row once, with its count in ``row_count``; ``"rows"`` each row as often as the view has it, without a count;
+    ``"append"`` is a log of the changes, with their time and diff. The version has the changes, by MERGE or as rows
+    that are added, and the mark as application transactions: of two sinks that write at once one is refused, and a run
+    that has nothing to do writes nothing.
 
     The table is created with the first run: ``partition_by`` names columns, and ``configuration`` has properties, such
     as ``{"delta.enableChangeDataFeed": "true"}``; with an existing table they must agree. ``storage_options`` are
     deltalake's, for object stores. Other programs may read it, compact it and vacuum it, and must not change its rows.
 
     Cost:   a run reads the columns of the key (of all columns without one), and writes the files anew that have a row
-            that changes; with ``mode="append"`` it writes the changes.
+            that changes; with ``mode="append"`` it writes the changes. ``mode="rows"`` reads all rows twice if any
+            goes, and writes what comes if none does.
     Law:    each version of the table is the view at a time, whatever is killed, and whoever writes beside
             (tests/session/test_follow_delta_killed.py).
 
@@ -123,9 +125,9 @@ def iceberg(  # options, each by its name
 
     ``table`` is its name with its namespace, which must exist, and ``catalog`` is as ``altneu.iceberg`` takes it. Modes
     and keys are those of ``altneu.sinks.delta``: ``"upsert"`` has one row for each ``key``, ``"merge"`` each row once,
-    with its count in ``row_count``, and ``"append"`` is a log of the changes, with their time and diff. Rows and mark
-    change in one commit: of two sinks that write at once one is refused, and a run that has nothing to do writes
-    nothing.
+    with its count in ``row_count``, ``"rows"`` each row as often as the view has it, and ``"append"`` is a log of the
+    changes, with their time and diff. Rows and mark change in one commit: of two sinks that write at once one is
+    refused, and a run that has nothing to do writes nothing.
 
     The table is created with the first run: ``partition_by`` names columns (of the spec ``identity``), and
     ``properties`` are the table's, such as ``{"write.parquet.compression-codec": "zstd"}``; with an existing table they

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
 
 import numpy as np
 from pyarrow import types as pt
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from altneu.engine.reading import OnErrors
 from altneu.views.view import View
 
-Mode = Literal["append", "upsert", "merge"]
-MODES = ("append", "upsert", "merge")
+Mode = Literal["append", "upsert", "merge", "rows"]
+MODES: tuple[Mode, ...] = ("append", "upsert", "merge")
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,12 @@ class Sink(ABC):
     Law:    a sink that is killed anywhere and run again ends equal to the view (tests/sinks/test_kill.py).
     """
 
+    modes: ClassVar[tuple[Mode, ...]] = MODES
+    """What ``mode`` may be."""
+
     def __init__(self, view: View, mode: Mode, key: Sequence[str], errors: OnErrors, lease: float | str) -> None:
-        if mode not in MODES:
-            raise SinkError(f"mode must be one of {', '.join(map(repr, MODES))}, got {mode!r}")
+        if mode not in self.modes:
+            raise SinkError(f"mode must be one of {', '.join(map(repr, self.modes))}, got {mode!r}")
         if (mode == "upsert") != bool(key):
             raise SinkError(
                 'mode="upsert" needs the columns that identify a row: key=["id"]'

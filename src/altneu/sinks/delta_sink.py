@@ -11,19 +11,20 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Ints, Rows
 from altneu.engine.reading import updates_table
 from altneu.errors import SchemaError, SinkError
 from altneu.errors.extras import require
 from altneu.order import Epoch
-from altneu.sinks.base import Mark, Mode, Sink, check_partitions
+from altneu.sinks.base import MODES, Mark, Mode, Sink, check_partitions, refuse_negative
 from altneu.trace.update import Updates, consolidate
 from altneu.types import VARIANT, contains, to_ddl, type_name
 
@@ -45,6 +46,8 @@ _TRIES = 5  # of a commit that met one of another program, a compaction perhaps
 class DeltaSink(Sink):
     """A Delta table; see ``altneu.sinks.delta``."""
 
+    modes: ClassVar[tuple[Mode, ...]] = (*MODES, "rows")
+
     def __init__(
         self,
         view: View,
@@ -62,7 +65,7 @@ class DeltaSink(Sink):
         require("delta", "a sink into a Delta table")
         self._path, self._options = os.fspath(path), dict(storage_options) or None
         self._partition_by, self._configuration = list(partition_by), dict(configuration)
-        controls = {"append": (*self.followed.time_names(), "diff"), "upsert": (), "merge": (COUNT,)}[mode]
+        controls = {"append": (*self.followed.time_names(), "diff"), "upsert": (), "merge": (COUNT,), "rows": ()}[mode]
         self.followed.check_names((*controls, _OPERATION))
         fields = [f.with_nullable(True) for f in view.schema]
         self._schema = pa.schema([*fields, *(pa.field(name, pa.int64()) for name in controls)])
@@ -161,8 +164,8 @@ class DeltaSink(Sink):
         if self._table is None:
             return Updates.empty(schema, 1)
         table = pa.table(self._table.scan()).select(self._schema.names).cast(self._schema).combine_chunks()
-        ones = self.mode == "upsert"
-        diffs = np.ones(table.num_rows, np.int64) if ones else table[self._schema.names[-1]].to_numpy()
+        counted = len(self._schema) > len(schema)
+        diffs = table[self._schema.names[-1]].to_numpy() if counted else np.ones(table.num_rows, np.int64)
         rows = Rows.from_batch(table.select(schema.names).cast(schema))
         return consolidate(Updates(rows, np.zeros((1, rows.count), np.int64), diffs), Epoch())
 
@@ -170,7 +173,8 @@ class DeltaSink(Sink):
         """Commit rows and mark in one version of the table."""
         from deltalake.exceptions import CommitFailedError, DeltaError
 
-        rows = self._rows(updates)
+        self._refuse_empty(updates)
+        rows = self._schema.empty_table() if self.mode == "rows" else self._rows(updates)
         for left in reversed(range(_TRIES)):
             try:
                 self._create(before)
@@ -179,6 +183,8 @@ class DeltaSink(Sink):
                     self._write_mark(properties)
                 elif self.mode == "append":
                     self._append(rows, properties)
+                elif self.mode == "rows":
+                    self._replace(updates, properties)
                 else:
                     self._merge(rows, properties)
             except CommitFailedError as error:
@@ -233,6 +239,43 @@ class DeltaSink(Sink):
         assert self._table is not None
         write_deltalake(self._table, rows, mode="append", commit_properties=properties)
 
+    def _replace(self, updates: Updates, properties: CommitProperties) -> None:
+        """Delete rows of which copies go, and insert the copies that stay, with those that come."""
+        assert self._table is not None
+        added, removed = updates.filter(updates.diffs > 0), updates.filter(updates.diffs < 0)
+        inserted = Updates.concat([added, self._left(removed)], self.view.schema, 1)
+        copies = inserted.rows.take(np.repeat(np.arange(len(inserted)), inserted.diffs))
+        rows = pa.Table.from_batches([copies.to_batch()]).cast(self._schema)
+        if not len(removed):
+            self._append(rows, properties)
+            return
+        gone = pa.Table.from_batches([removed.rows.to_batch()]).cast(self._schema)
+        operation = np.repeat([_CHANGED, _GONE], [rows.num_rows, gone.num_rows])
+        source = pa.concat_tables([rows, gone]).append_column(_OPERATION, pa.array(operation))
+        goes = f"{_col('s', _OPERATION)} = {_GONE}"
+        same = [f"({_col('t', n)} IS NOT DISTINCT FROM {_col('s', n)})" for n in self._schema.names]
+        merger = self._table.merge(source, " AND ".join([goes, *same]), "s", "t", commit_properties=properties)
+        given = {_quoted(n): _col("s", n) for n in self._schema.names}
+        merger.when_matched_delete().when_not_matched_insert(given, f"NOT ({goes})").execute()
+
+    def _left(self, removed: Updates) -> Updates:
+        """Of rows of which copies go, how many stay in the table.
+
+        Raises:
+            SinkError: there are fewer than go.
+        """
+        assert self._table is not None
+        schema, parts = self.view.schema, [removed]
+        hashes = np.unique(hash_rows(removed.rows)) if len(removed) else ()
+        for batch in self._table.scan() if len(removed) else ():
+            table = pa.Table.from_batches([pa.record_batch(batch)]).select(schema.names).cast(self._schema)
+            rows = Rows.from_batch(table.cast(schema).combine_chunks())
+            rows = rows.take(np.flatnonzero(np.isin(hash_rows(rows), hashes)))
+            parts.append(Updates(rows, np.zeros((1, rows.count), np.int64), np.ones(rows.count, np.int64)))
+        left = consolidate(Updates.concat(parts, schema, 1), Epoch())
+        refuse_negative(left, self.view.name)
+        return left
+
     def _merge(self, rows: pa.Table, properties: CommitProperties) -> None:
         """Find the rows of the table by their keys, or by all of their columns, and delete, update or insert them."""
         assert self._table is not None
@@ -254,7 +297,6 @@ class DeltaSink(Sink):
     def _rows(self, updates: Updates) -> pa.Table:
         """What is written: changes, rows with what is added to their counts, or a row or nothing for each key."""
         names = self._schema.names
-        self._refuse_empty(updates)
         if self.mode != "upsert":
             table = updates_table(updates, names[len(self.view.schema) : -1], names[-1])
             return table.cast(self._schema)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from altneu.engine.reading import updates_table
 from altneu.errors import InputError, SchemaError, SinkError
 from altneu.errors.extras import require
 from altneu.order import Epoch
-from altneu.sinks.base import Mark, Mode, Sink, check_partitions, refuse_negative
+from altneu.sinks.base import MODES, Mark, Mode, Sink, check_partitions, refuse_negative
 from altneu.streams.tables.iceberg import catalog_of
 from altneu.trace.update import Updates, consolidate
 from altneu.types import VARIANT, contains, to_ddl, type_name
@@ -40,6 +40,8 @@ _NO_RETRY = {"commit.retry.num-retries": "0"}  # pyiceberg would repeat a commit
 
 class IcebergSink(Sink):
     """An Iceberg table; see ``altneu.sinks.iceberg``."""
+
+    modes: ClassVar[tuple[Mode, ...]] = (*MODES, "rows")
 
     def __init__(
         self,
@@ -63,7 +65,7 @@ class IcebergSink(Sink):
             self._catalog = catalog_of(catalog)
         except InputError as error:
             raise SinkError(str(error)) from error
-        controls = {"append": (*self.followed.time_names(), "diff"), "upsert": (), "merge": (COUNT,)}[mode]
+        controls = {"append": (*self.followed.time_names(), "diff"), "upsert": (), "merge": (COUNT,), "rows": ()}[mode]
         self.followed.check_names(controls)
         for field in view.schema:
             absent = pt.is_duration(field.type) or pt.is_interval(field.type) or pt.is_null(field.type)
@@ -148,8 +150,8 @@ class IcebergSink(Sink):
         """Rows of the table, with their counts or diffs."""
         schema = self.view.schema
         table = table.select(self._schema.names).cast(self._schema).combine_chunks()
-        last = self._schema.names[-1]
-        diffs = np.ones(len(table), np.int64) if self.mode == "upsert" else np.asarray(table[last], np.int64)
+        counted = len(self._schema) > len(schema)
+        diffs = np.asarray(table[self._schema.names[-1]] if counted else np.ones(len(table)), np.int64)
         rows = Rows.from_batch(table.select(schema.names).cast(schema))
         return Updates(rows, np.zeros((1, rows.count), np.int64), diffs)
 
@@ -232,6 +234,9 @@ class IcebergSink(Sink):
         refuse_negative(net, self.view.name)
         if self.mode == "merge":
             return updates_table(net, (), COUNT).cast(self._schema)
+        if self.mode == "rows":
+            copies = net.rows.take(np.repeat(np.arange(len(net)), net.diffs))
+            return pa.Table.from_batches([copies.to_batch()]).cast(self._schema)
         keys = net.rows.select(names)
         counts = consolidate(Updates(keys, np.zeros((1, len(net)), np.int64), net.diffs), Epoch())
         several = np.flatnonzero(counts.diffs > 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -74,16 +74,18 @@ class FromClause:
             bound_items = {id(item): alone for item in items}
         equated = self._equated(bound_items) if len(bound_items) == len(relations) else None
         joins_around = bool(self.around and self.around.taken) and equated is None
-        if joins_around and not self._pads_left:
-            self._add_around()
+        plain_joins = len(bound_items) == len(items) + len(self.joins) and not self.tree.args.get("laterals")
+        at_end = joins_around and self._pads_left and plain_joins and not self._joins_by_around(bound_items)
+        if joins_around and not at_end:
+            self._put_around()
         for item in items:
             self._first(item, bound_items.get(id(item)))
         for join in self.joins:
             self._join(join, bound_items.get(id(join.this)))
         for lateral in self.tree.args.get("laterals") or ():
             self._lateral(lateral, "left" if lateral.args.get("outer") else "inner", [])
-        if joins_around and self._pads_left:  # a right join would set it to null in the rows that it pads
-            self._add_around()
+        if at_end:  # a right join would set it to null in the rows that it pads
+            self._put_around()
         return self._finished(equated)
 
     @property
@@ -204,7 +206,12 @@ class FromClause:
     def _outer(self, join: exp.Join, relation: Relation, conditions: Sequence[exp.Expr], how: JoinKind) -> None:
         left = self._closed(early=how == "left")
         right = self._put(relation)
+        here = self.carried if how != "left" else {}
+        there = {c: fresh(name, (*left.names, *right.names)) for c, name in here.items()}
+        if there:  # the right side is padded for each of the values around
+            right, _ = inner([right, self._values_around(there)], [])
         conditions_of_join, nested = self._divided(conditions)
+        conditions_of_join += [exp.NullSafeEQ(this=bound(here[c]), expression=bound(there[c])) for c in here]
         conditions_of_join += self._merge(join, len(self.fields) - len(relation.fields), how)
         if not conditions_of_join and not nested:
             raise PlanError(f"{how.upper()} JOIN needs ON or USING; for all pairs of rows write CROSS JOIN")
@@ -214,6 +221,11 @@ class FromClause:
             self.parts = [around_pairs(left, right, pairs.met, pairs.read, how)]
         else:
             self.parts = [outer(left, pairs.right, conditions_of_join, how)]
+        if there:
+            self.carried = there
+        if there and how == "full":
+            self.carried = {c: fresh(f"^full {name}", self.parts[0].names) for c, name in here.items()}
+            self.merged |= {self.carried[c]: (here[c], there[c]) for c in here}
         self._coalesced()
 
     def _semi(self, join: exp.Join, relation: Relation, conditions: Sequence[exp.Expr], *, keep: bool) -> None:
@@ -270,11 +282,11 @@ class FromClause:
         """Compute the columns that a full join has merged."""
         part = self.parts[0]
         more = []
-        for f in self.fields:
-            if f.column in self.merged and f.column not in part.names:
-                a, b = self.merged[f.column]
+        for column in (*(f.column for f in self.fields), *self.carried.values()):
+            if column in self.merged and column not in part.names:
+                a, b = self.merged[column]
                 text = f"coalesce({quote_name(a)}, {quote_name(b)})"
-                more.append((f.column, parse(text, part.node.schema)))
+                more.append((column, parse(text, part.node.schema)))
         self.parts = [Part.of(extended(part.node, more))]
 
     # what depends on each row ---------------------------------------------------------------------------------------
@@ -424,15 +436,24 @@ class FromClause:
                 return (column, b) if not rest and _type_of(b, items) == kind else None
         return None
 
-    def _add_around(self) -> None:
+    def _joins_by_around(self, items: dict[int, Relation]) -> bool:
+        """Whether a condition of ON reads the outer query."""
+        fields = tuple(f for relation in items.values() for f in relation.fields)
+        local = Scope(Relation(tables.one_row(), fields), self.around)
+        return not all(_is_local(c, local) for join in self.joins for c in conjuncts(join.args.get("on")))
+
+    def _put_around(self) -> None:
         """The distinct values that the columns of the outer query have there, as a part to be joined."""
         assert self.around is not None
+        self.carried = {c: f"^outer {c}" for c in self.around.taken}
+        self.parts.append(self._values_around(self.carried))
+
+    def _values_around(self, names: Mapping[str, str]) -> Part:
+        assert self.around is not None
         outer_node = self.around.scope.relation.node
-        names = {c: f"^outer {c}" for c in self.around.taken}
-        outputs = [(names[c], parse(quote_name(c), outer_node.schema)) for c in names]
+        outputs = [(name, parse(quote_name(c), outer_node.schema)) for c, name in names.items()]
         node: ir.Node = Collection(project(outer_node, outputs)).distinct().node
-        self.parts.append(Part.of(node))
-        self.carried = names
+        return Part.of(node)
 
 
 def _by_columns(node: ir.Node, order: Order) -> Order:

@@ -226,6 +226,13 @@ class Groups:
             if isinstance(node, exp.Column) and not is_bound(node) and self.scope.is_local(node):
                 if (part := self._part_of_key(node)) is not None:
                     return part
+                if (collation := self._collation_of_key(node)) is not None:
+                    shown = _shown(node)
+                    raise TypeMismatchError(
+                        f"the column {shown!r} may have several values in a group of equal {shown} COLLATE "
+                        f"{collation}; show min({shown}) or max({shown}), or what is compared, "
+                        f"collation_key({shown}, '{collation}')"
+                    )
                 raise TypeMismatchError(
                     f"the column {_shown(node)!r} is neither in GROUP BY nor inside an aggregate; group by it, or "
                     "take its max or min"
@@ -234,6 +241,14 @@ class Groups:
 
         copy = tree.copy()
         return copy.transform(visit, copy=False)
+
+    def _collation_of_key(self, column: exp.Column) -> str | None:
+        """The collation by which the texts of a column are a key."""
+        own = self.scope.resolve(column)
+        for key, _ in self.keys:
+            if isinstance(key, exp.Anonymous) and key.name == "collation_key" and key.expressions[0] == own:
+                return str(key.expressions[1].name)
+        return None
 
     def _subquery(self, node: exp.Expr) -> exp.Expr:
         """A subquery as it is, for later; what its IN tests belongs to the groups.

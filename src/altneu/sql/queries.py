@@ -19,17 +19,22 @@ from altneu.sql.binding import Answer
 from altneu.sql.dialect import parse_query
 from altneu.sql.functions import Functions, Given, with_functions
 from altneu.sql.ordering import SHOWN
-from altneu.sql.scope import Field, Relation, bound, fresh, full_name, path_of
+from altneu.sql.scope import ANYWHERE, Field, Relation, Within, bound, fresh, full_name, path_of
 from altneu.types import uncompared
 from altneu.types.syntax import place_of, refuse_unread
 
 
 def query(
-    text: str | exp.Expr, catalog: Mapping[str, Collection], functions: Functions | Mapping[str, Udf] | None = None
+    text: str | exp.Expr,
+    catalog: Mapping[str, Collection],
+    functions: Functions | Mapping[str, Udf] | None = None,
+    *,
+    within: Within = ANYWHERE,
 ) -> Collection:
     """The collection that a SQL query describes, over named collections.
 
-    ``functions`` are those that it may call beside SQL's own, by name: results of ``an.udf``.
+    ``functions`` are those that it may call beside SQL's own, by name: results of ``an.udf``. Names without a catalog
+    and a schema have those ``within`` which the query is written.
 
     Spark's dialect in ANSI mode: types, nulls and errors are Spark's. ORDER BY without LIMIT has no effect, as a
     collection has no order. docs/queries.md says what there is.
@@ -47,7 +52,7 @@ def query(
     """
     tree = parse_query(text) if isinstance(text, str) else text.copy()
     answer = _answer(
-        tree, catalog, functions if functions is None or isinstance(functions, Functions) else Given(functions)
+        tree, catalog, functions if functions is None or isinstance(functions, Functions) else Given(functions), within
     )
     return collection_of(answer.relation)
 
@@ -87,7 +92,9 @@ class Shown:
     order: tuple[tuple[str, bool, bool], ...]
 
 
-def shown(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functions | None = None) -> Shown:
+def shown(
+    tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functions | None = None, *, within: Within = ANYWHERE
+) -> Shown:
     """A query whose rows are shown in its order; with LIMIT or OFFSET those that are chosen, in any.
 
     Raises:
@@ -95,7 +102,7 @@ def shown(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Function
     """
     tree = tree.copy()
     tree.meta[SHOWN] = True
-    answer = _answer(tree, catalog, functions)
+    answer = _answer(tree, catalog, functions, within)
     schema = answer.relation.node.schema
     keys = [name for name, _, _ in answer.order]
     for name in keys:
@@ -110,9 +117,9 @@ def shown(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Function
     return Shown(collection, tuple(columns), tuple(f.name for f in answer.relation.shown), answer.order)
 
 
-def _answer(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functions | None) -> Answer:
+def _answer(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functions | None, within: Within) -> Answer:
     refuse_unread(tree)
-    known = tables_of(catalog)
+    known = tables_of(catalog, within)
     try:
         if functions is None:
             return Binder(known).query(tree)
@@ -121,13 +128,13 @@ def _answer(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functi
         raise PlanError("a query is nested too deeply; WITH or CREATE VIEW give a part of it a name") from None
 
 
-def tables_of(catalog: Mapping[str, Collection]) -> Callable[[exp.Table], Relation]:
+def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> Callable[[exp.Table], Relation]:
     """What the names of tables mean: named collections, whatever the case of the names."""
     names = {name.lower(): name for name in catalog}
 
     def known(table: exp.Table) -> Relation:
         parts = [part.name for part in table.parts]
-        name = full_name(parts)
+        name = full_name(parts, within)
         if name.lower() not in names:
             shown = [one for one in names if not one.startswith("#")]  # the others are no names that one writes
             close = difflib.get_close_matches(name.lower(), shown, 1)
@@ -136,7 +143,7 @@ def tables_of(catalog: Mapping[str, Collection]) -> Callable[[exp.Table], Relati
                 f"no table or view {name!r} ({place_of(table)}){meant} There are: {', '.join(shown) or '(none)'}"
             )
         collection = catalog[names[name.lower()]]
-        path = path_of(parts)
+        path = path_of(parts, within)
         return Relation(collection.node, tuple(Field(table.name, n, n, path=path) for n in collection.columns))
 
     return known

@@ -19,39 +19,68 @@ from altneu.types import is_struct
 from altneu.types.syntax import place_of
 
 MOST_PARTS = 3  # of the name of a table: catalog, schema, name
-_DEFAULT = ("spark_catalog", "default")  # what is before a name that has one part
+Path = tuple[str, str]
+"""A catalog and a schema."""
+DEFAULT: Path = ("spark_catalog", "default")  # what is before a name that has one part, unless USE says another
 _BOUND = "bound"  # marks a column of a tree that has been resolved already
 
 
-def path_of(parts: Sequence[str]) -> tuple[str, ...]:
-    """The catalog and the schema of a table's name: those of Spark where it has none.
+@dataclass(frozen=True)
+class Within:
+    """Where names are written: the catalog and the schema of those that have none.
+
+    ``alone`` are names that have none at all, in lower case: those of temporary views.
+    """
+
+    path: Path = DEFAULT
+    alone: frozenset[str] = frozenset()
+
+    def of(self, parts: Sequence[str]) -> Path:
+        """The catalog and schema of a name that does not say them all."""
+        return DEFAULT if len(parts) == 1 and parts[0].lower() in self.alone else self.path
+
+
+ANYWHERE = Within()
+
+
+def path_of(parts: Sequence[str], within: Within = ANYWHERE) -> tuple[str, ...]:
+    """The catalog and the schema of a table's name: where it has none, those ``within`` which it is written.
 
     >>> path_of(["t"]), path_of(["db", "t"]), path_of(["main", "db", "t"])
     (('spark_catalog', 'default'), ('spark_catalog', 'db'), ('main', 'db'))
+    >>> path_of(["t"], Within(("main", "db")))
+    ('main', 'db')
     """
     given = tuple(parts[:-1])
-    return (*_DEFAULT[: len(_DEFAULT) - len(given)], *given)
+    return (*within.of(parts)[: max(len(DEFAULT) - len(given), 0)], *given)
 
 
-def full_name(parts: Sequence[str]) -> str:
+def full_name(parts: Sequence[str], within: Within = ANYWHERE) -> str:
     """The name by which definitions are known: with dots, and without Spark's own catalog and schema.
 
     >>> full_name(["spark_catalog", "default", "t"]), full_name(["default", "t"]), full_name(["db", "t"])
     ('t', 't', 'db.t')
+    >>> (
+    ...     full_name(["t"], Within(("main", "db"))),
+    ...     full_name(["default", "t"], Within(("spark_catalog", "db"))),
+    ... )
+    ('main.db.t', 't')
     """
-    catalog, schema = (part.lower() for part in path_of(parts)[-2:])
-    if catalog != _DEFAULT[0]:
-        return ".".join(parts)
-    return parts[-1] if schema == _DEFAULT[1] else ".".join(parts[-2:])
+    path = path_of(parts, within)
+    catalog, schema = (part.lower() for part in path[-2:])
+    if catalog != DEFAULT[0]:
+        return ".".join((*path, parts[-1]))
+    return parts[-1] if schema == DEFAULT[1] else ".".join((path[-1], parts[-1]))
 
 
 def table_named(name: str, alias: str | None = None) -> exp.Table:
-    """The item of a FROM that reads a definition.
+    """The item of a FROM that reads a definition, wherever it is written.
 
     >>> table_named("db.t", "x").sql()
-    '"db"."t" AS "x"'
+    '"spark_catalog"."db"."t" AS "x"'
     """
     parts = name.split(".") if name.count(".") < MOST_PARTS else [name]
+    parts = [*path_of(parts), parts[-1]]
     names = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
     table = exp.Table(**{key: exp.to_identifier(part, quoted=True) for key, part in names.items()})
     if alias is not None:

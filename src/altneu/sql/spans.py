@@ -152,15 +152,21 @@ def _spans(call: exp.Anonymous) -> exp.Expr:
         raise PlanError(f"`{call.sql('spark')}`: a row would be in {count:,} spans, but at most {_MOST:,} are possible")
     now = f"unix_micros(CAST({time.sql('spark')} AS TIMESTAMP))"
     last = f"({now} - pmod({now} - {start}, {slide}L))"
-    spans = [_span(f"{last} - {i * slide}L", length) for i in range(count)]
-    array = f"array({', '.join(spans)})"
+    spans = [_span(time, f"{last} - {i * slide}L", length) for i in range(count)]
+    array: exp.Expr = exp.Anonymous(this="array", expressions=spans)
     if length % slide:  # the earliest may have ended
-        array = f"filter({array}, w -> unix_micros(w.end) > {now})"
-    return tree_of(f"CASE WHEN {now} IS NOT NULL THEN {array} END")
+        open_ones = tree_of(f"filter(spans, w -> unix_micros(CAST(w.end AS TIMESTAMP)) > {now})")
+        open_ones.set("expressions", [array, *open_ones.expressions[1:]])
+        array = open_ones
+    return exp.Case(ifs=[exp.If(this=tree_of(f"{now} IS NOT NULL"), true=array)])
 
 
-def _span(start: str, length: int) -> str:
-    return f"named_struct('start', timestamp_micros({start}), 'end', timestamp_micros({start} + {length}L))"
+def _span(time: exp.Expr, start: str, length: int) -> exp.Expr:
+    """The span of so many microseconds from ``start`` on, in the type of ``time``."""
+    parts = list[exp.Expr]()
+    for name, micros in (("start", start), ("end", f"{start} + {length}L")):
+        parts += [exp.Literal.string(name), exp.Anonymous(this=MOMENT, expressions=[time.copy(), tree_of(micros)])]
+    return exp.Anonymous(this="named_struct", expressions=parts)
 
 
 def _micros(tree: exp.Expr) -> int:

@@ -76,6 +76,15 @@ def with_collation_keys(tree: exp.Select) -> exp.Select:
             keys = [exp.Anonymous(this="collation_key", expressions=[t.copy(), name.copy()]) for t in texts]
             equality.set("this", keys[0])
             equality.set("expression", keys[1])
+    for test in list(tree.find_all(exp.In)):
+        query, side = test.args.get("query"), test.this.unnest()
+        if query is not None and _is_collated(side):
+            text, name = side.expressions
+            key = exp.Anonymous(this="collation_key", expressions=[exp.column(_TEXT, quoted=True), name.copy()])
+            alias = exp.TableAlias(this=exp.to_identifier(_TEXT), columns=[exp.to_identifier(_TEXT, quoted=True)])
+            inner = exp.Subquery(this=query.unnest().copy(), alias=alias)
+            test.set("this", exp.Anonymous(this="collation_key", expressions=[text.copy(), name.copy()]))
+            test.set("query", exp.Subquery(this=exp.Select(expressions=[key], from_=exp.From(this=inner))))
     for call in tree.find_all(exp.Anonymous):
         above = call.parent
         while isinstance(above, exp.Paren | exp.Tuple):
@@ -83,6 +92,9 @@ def with_collation_keys(tree: exp.Select) -> exp.Select:
         if _is_collated(call) and isinstance(above, exp.Ordered | exp.Group | exp.Rollup | exp.Cube | exp.GroupingSets):
             call.set("this", "collation_key")
     return tree
+
+
+_TEXT = "^text"  # the name of the column of a query whose texts a collation compares
 
 
 def _is_collated(tree: exp.Expr) -> bool:

@@ -18,7 +18,7 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from altneu.errors import PlanError, SchemaError
-from altneu.types.syntax import refuse_unread
+from altneu.types.syntax import Ddl, refuse_unread
 
 BOOLEAN, STRING, BINARY, DATE, NULL = pa.bool_(), pa.string(), pa.binary(), pa.date32(), pa.null()
 BYTE, SHORT, INT, LONG = pa.int8(), pa.int16(), pa.int32(), pa.int64()
@@ -326,7 +326,7 @@ def list_type(element: pa.DataType) -> pa.DataType:
 def _parse_ddl(text: str, *, lengths: bool = False) -> list[pa.Field]:
     """Read DDL; with ``lengths`` a text may have one, which nothing enforces, as in a cast of Spark's."""
     try:
-        tree = sqlglot.parse_one(f"CREATE TABLE t ({_spark_spelling(text)})", dialect="spark")
+        tree = sqlglot.parse_one(f"CREATE TABLE t ({_spark_spelling(text)})", dialect=Ddl)
     except sqlglot.errors.SqlglotError as error:
         near = (getattr(error, "errors", None) or [{}])[0].get("highlight")
         raise SchemaError(f"cannot read the schema {text!r}" + (f" near {near!r}" if near else "")) from None

@@ -7,11 +7,16 @@ word, so ``refuse_unread`` looks at every node of a parsed tree once, before any
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from sqlglot import ErrorLevel, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import PlanError, UnsupportedFunctionError
+
+_Parser: Any = Spark.Parser
 
 _ORDERED = ("order", "limit", "offset")
 _SET = ("with_", "this", "expression", "distinct", *_ORDERED)
@@ -143,6 +148,39 @@ _OF_CLASS: Mapping[tuple[type[exp.Expr], str], str] = {
 }
 _NO_ALIAS = frozenset({"any", "final", "global", "positional"})
 """Words of other dialects that stand after a table; Spark's has them for its alias."""
+
+
+def with_quotes(tokens: list[Token], sql: str) -> list[Token]:
+    """Tokens in which texts beside each other are one, as in Spark 4.
+
+    ``'it''s'`` has the quote in it, ``'a' 'b'`` is ``ab``, and so is ``r'a''b'``, as a raw text ends at any quote.
+    sqlglot puts plain texts together, without the quote, and no raw ones.
+    """
+    result: list[Token] = []
+    for token in tokens:
+        last = result[-1] if result else None
+        if last is not None and {token.token_type, last.token_type} <= _TEXTS:
+            raw = token.token_type is TokenType.RAW_STRING or last.token_type is TokenType.RAW_STRING
+            beside = token.start == last.end + 1 and sql[last.end : token.start + 1] in ("''", '""')
+            if raw or beside:
+                text = last.text + ("" if raw else sql[token.start]) + token.text
+                result[-1] = Token(TokenType.STRING, text, last.line, last.col, last.start, token.end, last.comments)
+                continue
+        result.append(token)
+    return result
+
+
+_TEXTS = {TokenType.STRING, TokenType.RAW_STRING}
+
+
+class Ddl(Spark):
+    """Spark's DDL, with texts as Spark 4 reads them."""
+
+    class Parser(_Parser):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
+        """The parser of sqlglot."""
+
+        def _parse(self, parse_method: Callable[..., Any], raw_tokens: list[Token], sql: str | None = None) -> Any:
+            return super()._parse(parse_method, with_quotes(raw_tokens, sql or ""), sql)
 
 
 def refuse_unread(tree: exp.Expr) -> None:

@@ -119,6 +119,10 @@ class Prepared:
         lookups, inputs, made, complete = dict[str, Lookup](), dict[str, Updates](), dict[str, Updates](), True
         while len(inputs) < len(readers):
             before = len(inputs)
+            if inputs or self._has_constants:
+                by_joins = self._by_joins(readers, made, next(iter(times.values())))
+                known = {name: reads[name].and_of(v) for name, v in by_joins.items() if reads[name].values is not None}
+                reads |= known
             for reader in readers:
                 if reader.name in inputs:
                     continue
@@ -138,9 +142,6 @@ class Prepared:
                 complete &= rows[1]
             if len(inputs) == before:
                 return None
-            if len(inputs) < len(readers):
-                by_joins = self._by_joins(readers, made, next(iter(times.values())))
-                reads |= {name: reads[name].and_of(v) for name, v in by_joins.items() if reads[name].values is not None}
         return Found(readers, tuple(lookups[reader.name] for reader in readers), inputs, made), complete
 
     def _by_joins(self, readers: Sequence[Reader], made: Mapping[str, Updates], at: At) -> dict[str, Values]:
@@ -181,6 +182,11 @@ class Prepared:
     def node_of(self, found: Found) -> ir.Node:
         """The plan over sources that have the rows found, with its constants."""
         return _with_readers(self.node, self.readers, found.readers)
+
+    @cached_property
+    def _has_constants(self) -> bool:
+        """Whether some rows of the plan are found before anything is looked up, as those of VALUES are."""
+        return any(isinstance(node, ir.Constant) for node in ir.walk(self.node))
 
     @cached_property
     def _above(self) -> ir.Node:

@@ -52,8 +52,8 @@ def pipelines(
     """Run the files of a declarative pipeline as they are, as spark-pipelines does, but read and compute what is new.
 
     SPEC is a spark-pipeline.yml (default: of this folder or one above). The tables are folders of Parquet files in
-    storage/tables, and state is in storage/altneu. dry-run checks the files, names and queries, and init makes a
-    project with Spark's examples.
+    storage/tables, or Delta or Iceberg tables, and state is in storage/altneu. dry-run checks the files, names and
+    queries, and init makes a project with Spark's examples.
     """
     if spec is not None and spec_option is not None:
         raise click.UsageError(f"SPEC is given twice: {spec} and --spec {spec_option}")

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql.connect.session import SparkSession
 
 from altneu.cli.pipelines.errors import refused
+from altneu.cli.pipelines.settings import substituted
 from altneu.errors import SchemaError
 from altneu.runtime.spark.versions import spark_schema
 from altneu.types import parse_schema
@@ -118,6 +119,7 @@ class DescribedSession(SparkSession):
     """A session of Spark Connect without a connection."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
+        self.settings = settings
         client: Any = _Client(settings)
         self._client = client
         self._session_id = client.session_id
@@ -134,6 +136,10 @@ class DescribedSession(SparkSession):
         import pyspark
 
         return pyspark.__version__
+
+    def sql(self, sqlQuery: str, *arguments: Any, **options: Any) -> Any:  # noqa: N803  # Spark's name
+        """A query as text, with the values of settings that it names."""
+        return super().sql(substituted(sqlQuery, self.settings, "a text of spark.sql"), *arguments, **options)
 
     def stop(self) -> None:
         """There is nothing to stop."""

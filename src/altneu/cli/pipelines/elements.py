@@ -69,6 +69,7 @@ class Dataset:
     properties: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
     format: str | None = None
+    partition_by: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)  # of a sink
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
+from altneu.cli.pipelines import versioned
 from altneu.cli.pipelines.errors import refused, unsupported
+from altneu.cli.pipelines.versioned import VersionedTable, table_of
 from altneu.errors import PipelineError, StatementError
 from altneu.sql.statements.files import CSV_OPTIONS, read_files, schema_of_files
 from altneu.sql.statements.tree import Origin
@@ -127,8 +129,12 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([f.with_nullable(True) for f in schema])
 
 
-def files_of(message: Any, place: object) -> Files:
-    """What a ``spark.read`` or ``spark.readStream`` of files says.
+Stored: TypeAlias = Files | VersionedTable
+"""What is stored outside of a pipeline."""
+
+
+def stored_at(message: Any, place: object) -> Stored:
+    """What a ``spark.read`` or ``spark.readStream`` of files or of a table says.
 
     Raises:
         PipelineError: a format or an option that altneu does not read.
@@ -137,10 +143,13 @@ def files_of(message: Any, place: object) -> Files:
     given = [name for name in options if name.lower() == "path"]
     paths = [*message.paths, *(options.pop(name) for name in given)]
     form = (message.format or "parquet").lower()
+    if form in versioned.FORMATS:
+        return _table(form, paths, options, message.schema, place)
     if form not in FORMATS:
         raise unsupported(
             f"the format {message.format!r}",
-            f"a pipeline reads {', '.join(FORMATS)} files: have altneu run follow it, or write it as one of these",
+            f"a pipeline reads {', '.join(FORMATS)} files, and {' and '.join(versioned.FORMATS)} tables: have altneu "
+            "run follow it, or write it as one of these",
             place,
         )
     if not paths:
@@ -154,6 +163,16 @@ def files_of(message: Any, place: object) -> Files:
             place,
         )
     return Files(form, tuple(_local(path, place) for path in paths), declared, known)
+
+
+def _table(
+    form: str, paths: Sequence[str], options: Mapping[str, str], declared: str | None, place: object
+) -> VersionedTable:
+    if len(paths) != 1:
+        raise PipelineError(f"a {form} table is read by one path or name, load(…), got {list(paths)} ({place})")
+    if declared:
+        raise unsupported(f"a schema of {form} tables", "the table says its columns: leave it out", place)
+    return table_of(form, _local(paths[0], place) if form == "delta" else paths[0], options, place)
 
 
 def _options(form: str, options: Mapping[str, str], place: object) -> tuple[tuple[str, str], ...]:

@@ -19,9 +19,9 @@ import pyarrow as pa
 from altneu.cli.pipelines import cdc
 from altneu.cli.pipelines.elements import Cdc, Dataset, Elements, FlowOf, SqlQuery
 from altneu.cli.pipelines.errors import refused, unsupported
-from altneu.cli.pipelines.files import Files
+from altneu.cli.pipelines.files import Stored
 from altneu.cli.pipelines.logs import Log
-from altneu.cli.pipelines.plans import with_names
+from altneu.cli.pipelines.plans import with_names, with_paths
 from altneu.cli.pipelines.statements import stream_name, stream_of, with_streams
 from altneu.collections.collection import Collection
 from altneu.collections.collection import source as declare
@@ -32,8 +32,8 @@ from altneu.sql.frames import from_connect
 from altneu.sql.queries import query
 from altneu.types import parse_schema, quote_name, to_ddl
 
-Input: TypeAlias = "Files | str"
-"""What a flow reads: files, or a dataset by its name."""
+Input: TypeAlias = "Stored | str"
+"""What a flow reads: files, a table of another program's, or a dataset by its name."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Resolved:
     flows: tuple[Flow, ...] = ()
     log: Log | None = None
     reads: frozenset[str] = frozenset()
-    files: Mapping[str, Files] = field(default_factory=dict)  # read as batches, by the names of their logs
+    files: Mapping[str, Stored] = field(default_factory=dict)  # read as batches, by the names of their logs
 
     @property
     def is_log(self) -> bool:
@@ -154,7 +154,7 @@ class Graph:
 
     def _appended(self, dataset: Dataset) -> Resolved:
         """A streaming table, or a sink."""
-        flows, reads, files = list[Flow](), set[str](), dict[str, Files]()
+        flows, reads, files = list[Flow](), set[str](), dict[str, Stored]()
         for query_ in self.elements.flows_of(dataset):
             reading = _Flowing(self)
             collection = self.bound(query_, reading)
@@ -197,7 +197,8 @@ class Graph:
                 every = f"SELECT * FROM {name}"  # noqa: S608  # quoted
                 return cdc.events(flow.query, query(every, _Catalog(self, reading)))
             if isinstance(flow.query, SqlQuery):
-                text = with_streams(flow.query.text, names.catalog, names.database, flow.place)
+                text = with_paths(flow.query.text, reading.named, flow.place)
+                text = with_streams(text, names.catalog, names.database, flow.place)
                 return query(text, _Catalog(self, reading))
             relation = with_names(flow.query.relation, names, reading.named, flow.place)
             return from_connect(relation, _Catalog(self, reading))
@@ -216,17 +217,17 @@ class Reading(ABC):
         self._graph = graph
         self.streams = False
         self.reads: set[str] = set()
-        self.files: dict[str, Files] = {}
-        self.named_files: dict[str, tuple[Files, bool]] = {}
+        self.files: dict[str, Stored] = {}
+        self.named_files: dict[str, tuple[Stored, bool]] = {}
 
-    def named(self, files: Files, *, stream: bool) -> list[str]:
+    def named(self, stored: Stored, *, stream: bool) -> list[str]:
         """The name by which a query reads files."""
         name = f"#files.{len(self.named_files)}.files"
-        self.named_files[name] = files, stream
+        self.named_files[name] = stored, stream
         return name.split(".")
 
     @abstractmethod
-    def of_files(self, files: Files, *, stream: bool) -> Collection:
+    def of_files(self, files: Stored, *, stream: bool) -> Collection:
         """The rows of files."""
 
     @abstractmethod
@@ -237,7 +238,7 @@ class Reading(ABC):
 class _Batch(Reading):
     """The reads of a materialized view: of all rows, as they are stored."""
 
-    def of_files(self, files: Files, *, stream: bool) -> Collection:
+    def of_files(self, files: Stored, *, stream: bool) -> Collection:
         self.streams |= stream
         self.files[files.name] = files
         return Log(files.name, files.columns).collection
@@ -255,7 +256,7 @@ class _Flowing(Reading):
         super().__init__(graph)
         self.leaves: dict[tuple[str, bool], Leaf] = {}
 
-    def of_files(self, files: Files, *, stream: bool) -> Collection:
+    def of_files(self, files: Stored, *, stream: bool) -> Collection:
         if not stream:
             self.files[files.name] = files
         return self._leaf(files, files.columns, stream=stream)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -20,9 +22,9 @@ from pyspark.sql.types import StructType
 from altneu.cli.pipelines.described import DescribedSession, active
 from altneu.cli.pipelines.elements import Cdc, Dataset, Elements, FlowOf, Kind, Names, Place, PlanQuery
 from altneu.cli.pipelines.errors import refused, unsupported
-from altneu.cli.pipelines.settings import check_settings
+from altneu.cli.pipelines.settings import check_settings, substituted
 from altneu.cli.pipelines.statements import register
-from altneu.errors import PipelineError
+from altneu.errors import AltneuError, PipelineError
 from altneu.expressions.pyspark.connect import Columns, name_parts
 from altneu.types import parse_schema, to_ddl
 
@@ -99,10 +101,34 @@ def load(path: Path, spec: PipelineSpec) -> Elements:
         with active(session), redirect_stdout(sys.stderr), warnings.catch_warnings():  # the loader tells what it reads
             warnings.filterwarnings("ignore", "WARN WindowExpression")  # of what such windows cost on Spark
             register_definitions(path, registry, spec, session, "")
-    except PySparkException as error:
-        raise PipelineError(str(error)) from error
+    except AltneuError as error:
+        where = _place_in(error, path.parent.resolve())
+        if where is not None and not re.search(r"line \d+", str(error)):
+            error.args = (f"{error} ({where})",)
+        raise
+    except Exception as error:
+        where = _place_in(error, path.parent.resolve())
+        if where is None and not isinstance(error, PySparkException | OSError):
+            raise  # it is of no file of the pipeline's
+        said = str(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {_said(error)}"
+        raise PipelineError(f"{said}{f' ({where})' if where else ''}") from error
     elements.check()
     return elements
+
+
+def _place_in(error: BaseException, root: Path) -> Place | None:
+    """Where in the files of a pipeline an error is: the innermost line of them that was executed, or cannot be read."""
+    lines = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        lines.append((error.filename, error.lineno or 1))
+    for file, line in reversed(lines):
+        if Path(file).is_relative_to(root):
+            return Place(str(Path(file).relative_to(root)), line)
+    return None
+
+
+def _said(error: Exception) -> str:
+    return error.msg if isinstance(error, SyntaxError) else str(error)
 
 
 class Registry(GraphElementRegistry):
@@ -125,9 +151,9 @@ class Registry(GraphElementRegistry):
         place, kind = self._place(output.source_code_location), _KINDS[type(output)]
         given: dict[str, Any] = {}
         if isinstance(output, (MaterializedView, StreamingTable)):
-            refuse_layout(output.partition_cols, "partition_cols", output.name, place)
-            refuse_layout(output.cluster_by, "cluster_by", output.name, place)
-            given = {"properties": dict(output.table_properties), "format": output.format}
+            refuse_clusters(output.cluster_by, output.name, place)
+            given = {"properties": dict(output.table_properties), "format": output.format and output.format.lower()}
+            given["partition_by"] = tuple(output.partition_cols or ())
             given["schema"] = ddl_of(output.schema)
         elif isinstance(output, Sink):
             given = {"format": output.format, "options": dict(output.options)}
@@ -186,7 +212,7 @@ class Registry(GraphElementRegistry):
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
         """Add what the statements of a file define."""
-        register(self._elements, sql_text, str(file_path))
+        register(self._elements, substituted(sql_text, self._session.settings, str(file_path)), str(file_path))
 
 
 def ddl_of(schema: StructType | str | None) -> str | None:
@@ -199,11 +225,11 @@ def ddl_of(schema: StructType | str | None) -> str | None:
     return to_ddl(parse_schema(schema))
 
 
-def refuse_layout(columns: Any, argument: str, name: str, place: Place) -> None:
-    """Refuse partitions, which the folders of tables do not have."""
+def refuse_clusters(columns: Any, name: str, place: Place) -> None:
+    """Refuse an order of rows within files, which tables do not have."""
     if columns:
         raise unsupported(
-            f"{argument}={list(columns)} of table {name!r}",
-            "its folder has Parquet files that are not in folders of values: leave it out",
+            f"cluster_by={list(columns)} of table {name!r}",
+            "altneu does not order the rows in files by columns: leave it out, or use partition_cols",
             place,
         )

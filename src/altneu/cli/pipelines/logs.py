@@ -53,10 +53,12 @@ class Log:
         """The name of the arrangement by parts."""
         return f"{VIEW}{self.name}"
 
-    def insert(self, session: Session, rows: pa.Table, part: int) -> None:
-        """Insert the rows of a part."""
-        numbers = pa.array([part], pa.int64()).take(pa.nulls(rows.num_rows, pa.int64()).fill_null(0))
-        session.insert(f"{ROWS}{self.name}", rows.append_column(PART, numbers))
+    def insert(self, session: Session, rows: pa.Table, part: int, sign: int = 1) -> None:
+        """Insert rows of a part, or with -1 take them away."""
+        if rows.num_rows:
+            numbers = pa.array([part], pa.int64()).take(pa.nulls(rows.num_rows, pa.int64()).fill_null(0))
+            change = session.insert if sign > 0 else session.retract
+            change(f"{ROWS}{self.name}", rows.append_column(PART, numbers))
 
     def read(self, session: Session, parts: Iterable[int]) -> pa.Table:
         """The rows of some parts, looked up by their numbers.
@@ -125,6 +127,12 @@ class Books:
             self._session.retract(OWN[1], [(flow, of, path, seen[path])])
         seen[path] = part
         self._session.insert(OWN[1], [(flow, of, path, part)])
+
+    def move(self, flow: str, of: str, path: str, part: int) -> None:
+        """Note what a flow has read of an input, in the place of what it had read."""
+        seen = self._progress.pop((flow, of), {})
+        self._session.retract(OWN[1], [(flow, of, *had) for had in seen.items()])
+        self.see(flow, of, path, part)
 
     def forget(self, flow: str) -> None:
         """Have a flow begin again."""

@@ -12,15 +12,25 @@ import pyarrow as pa
 
 from altneu.cli.pipelines.cdc import check_events
 from altneu.cli.pipelines.elements import TABLES, Cdc
-from altneu.cli.pipelines.errors import refused, unsupported
-from altneu.cli.pipelines.files import File, Files
+from altneu.cli.pipelines.errors import refused
+from altneu.cli.pipelines.files import File, Files, Stored
 from altneu.cli.pipelines.graph import Flow, Graph, Leaf, Resolved
 from altneu.cli.pipelines.loading import find_spec, load, load_spec, storage_of
 from altneu.cli.pipelines.logs import OWN, PART, ROWS, VIEW, Books, Log, Part
 from altneu.cli.pipelines.outside import check_sink, write
 from altneu.cli.pipelines.tables import Tables
+from altneu.cli.pipelines.versioned import Position, VersionedTable
 from altneu.collections.collection import Collection
-from altneu.errors import PipelineError, PlanError, StorePlanError, UnknownSourceError, ViewHasErrorsError
+from altneu.errors import (
+    AltneuError,
+    PipelineError,
+    PlanError,
+    SchemaError,
+    SinkError,
+    StorePlanError,
+    UnknownSourceError,
+    ViewHasErrorsError,
+)
 from altneu.session import Session
 from altneu.types import to_ddl
 
@@ -78,12 +88,8 @@ class Pipeline:
             dataset = resolved.dataset
             if dataset.kind == "sink":
                 check_sink(dataset)
-            elif dataset.format not in (None, "parquet"):
-                raise unsupported(
-                    f"format {dataset.format!r} of table {dataset.name!r}",
-                    "tables are folders of Parquet files: leave it out",
-                    dataset.place,
-                )
+            else:
+                self.tables.form(dataset)
 
     @property
     def store(self) -> Path:
@@ -93,7 +99,7 @@ class Pipeline:
     @property
     def tables(self) -> Tables:
         """The folders of the tables."""
-        return Tables(self._storage / _TABLES)
+        return Tables(self._storage / _TABLES, self._elements.names)
 
     def run(
         self,
@@ -121,7 +127,8 @@ class Pipeline:
         if selection.full_refresh_all and self.store.exists():
             Session(path=self.store).close()  # nobody else has it
             for resolved in graph.order:
-                self.tables.clear(resolved.dataset.name)
+                if resolved.dataset.kind in TABLES:
+                    self.tables.clear(resolved.dataset)
             shutil.rmtree(self.store)
         self.store.parent.mkdir(parents=True, exist_ok=True)
         with Session(path=self.store) as session:
@@ -173,7 +180,8 @@ class _Run:
         self._graph, self._session, self._tables = graph, session, tables
         self._written, self._say = written, say
         self.report = Report()
-        self.failed: PipelineError | ViewHasErrorsError | None = None  # the first of a flow or a table
+        self.failed: AltneuError | None = None  # the first of a flow or a table
+        self._behind: set[str] = set()  # what reads as a batch something that could not be read
         self._logs = {log.name: log for log in _logs(graph)}
         views = {r.dataset.name: r.collection for r in graph.order if r.collection is not None and not r.is_log}
         kept = {*OWN, *views, *(log.view for log in self._logs.values())}
@@ -215,6 +223,7 @@ class _Run:
     def full_refresh(self, resolved: Iterable[Resolved]) -> None:
         """Have tables begin again: streaming tables without rows, and flows without progress."""
         for one in resolved:
+            self._tables.clear(one.dataset)
             if one.log is not None:
                 parts = [*self._books.parts(one.log.name)]
                 for part in parts:
@@ -224,19 +233,28 @@ class _Run:
                     self._books.forget(flow)
                 if parts:
                     self._advance()
-            self._tables.clear(one.dataset.name)
 
     # files that are read as a whole -----------------------------------------------------------------------------------
 
     def files(self, chosen: Iterable[Resolved]) -> None:
         """Read what is new in the files that some tables read as batches, and take away what is gone."""
-        wanted: dict[str, Files] = {}
-        for one in chosen:
-            wanted |= self._files_below(one, set())
-        for files in wanted.values():
-            self._follow(Log(files.name, files.columns), files)
+        wanted: dict[str, Stored] = {}
+        below = {one.dataset.name: self._files_below(one, set()) for one in chosen}
+        for files in below.values():
+            wanted |= files
+        for stored in wanted.values():
+            log = Log(stored.name, stored.columns)
+            try:
+                if isinstance(stored, VersionedTable):
+                    self._follow_table(log, stored)
+                else:
+                    self._follow(log, stored)
+            except PipelineError as error:  # before anything of it was inserted
+                readers = sorted(name for name, files in below.items() if stored.name in files)
+                self._fail(PipelineError(f"{error}: not brought up to date: {', '.join(readers)}"))
+                self._behind |= {name.lower() for name in readers}
 
-    def _files_below(self, one: Resolved, seen: set[str]) -> dict[str, Files]:
+    def _files_below(self, one: Resolved, seen: set[str]) -> dict[str, Stored]:
         """The files that a table reads, also through materialized views, which are part of its plan."""
         found = dict(one.files)
         for name in one.reads - seen:
@@ -252,13 +270,32 @@ class _Run:
         now = {file.path: file for file in files.listed()}
         gone = [part for path, part in had.items() if path not in now or _is_other(part, now[path])]
         new = [file for path, file in now.items() if path not in had or _is_other(had[path], file)]
-        for part in gone:
-            log.retract(session, part.number)
-            books.remove(log.name, part)
         for some in _steps(new) if new else [()] if gone else []:
-            for number, file in enumerate(some, session.lower * _PER_STEP):
-                log.insert(session, self._read(files, file), number)
+            rows = [self._read(files, file) for file in some]
+            for part in gone:
+                log.retract(session, part.number)
+                books.remove(log.name, part)
+            gone = []
+            for number, (file, table) in enumerate(zip(some, rows, strict=True), session.lower * _PER_STEP):
+                log.insert(session, table, number)
                 books.add(log.name, Part(number, file.path, file.size, file.modified))
+            self._advance()
+
+    def _follow_table(self, log: Log, table: VersionedTable) -> None:
+        """Take what has changed in a table; its rows are one part, which says how far it was read."""
+        books, session = self._books, self._session
+        had = next(iter(books.parts(log.name)), None)
+        known = None if had is None or had.modified else Position.of(had.path, had.size)
+        for change in table.changes(known, STEP_BYTES):
+            if change.whole and had is not None:
+                log.retract(session, had.number)
+            log.insert(session, change.came, 0)
+            log.insert(session, change.went, 0, -1)
+            if had is not None:
+                books.remove(log.name, had)
+            had = Part(0, change.position.said, change.position.number, 0 if change.last else 1)
+            books.add(log.name, had)
+            self.report.rows += change.came.num_rows + change.went.num_rows
             self._advance()
 
     def _read(self, files: Files, file: File) -> pa.Table:
@@ -271,28 +308,41 @@ class _Run:
 
     def append(self, resolved: Resolved) -> None:
         """Run the flows of a table or a sink; if one fails, the others are run all the same, and it next time."""
+        if resolved.dataset.name.lower() in self._behind:
+            return
         for flow, key in zip(resolved.flows, _keys(resolved), strict=True):
             try:
                 while self._append(resolved, flow, key):
                     pass
-            except (PipelineError, ViewHasErrorsError) as error:  # before anything was inserted
-                self.failed = self.failed or error
+            except PipelineError as error:  # before anything was inserted
+                self._fail(PipelineError(f"{error} (flow {flow.name}, {flow.query.place})"))
+            except ViewHasErrorsError as error:
+                self._fail(error)
+
+    def _fail(self, error: AltneuError) -> None:
+        """Keep the first error, which ends the run, and tell of the others."""
+        if self.failed is None:
+            self.failed = error
+        else:
+            self._say(f"{type(error).__name__}: {error}")
 
     def write(self, tables: Iterable[Resolved]) -> None:
         """Write tables; if one has errors, the others are written all the same."""
         for resolved in tables:
             dataset = resolved.dataset
+            if dataset.name.lower() in self._behind:
+                continue
             try:
                 changed = self._tables.write(self._session, self._books, resolved)
-            except ViewHasErrorsError as error:
-                self.failed = self.failed or error
+            except (PipelineError, SchemaError, SinkError, ViewHasErrorsError) as error:
+                self._fail(error)
             else:
                 self.report.changed[dataset.name] = changed
                 self._written(dataset.name, dataset.kind, changed)
 
     def _append(self, resolved: Resolved, flow: Flow, key: str) -> bool:
         """Have a flow append what its streams have that is new, in one commit; False if there is nothing."""
-        streams = {leaf: self._new(key, leaf) for leaf in flow.leaves if leaf.stream}
+        streams = {leaf: self._new(resolved, key, leaf) for leaf in flow.leaves if leaf.stream}
         if not any(seen for _, seen in streams.values()):
             return False
         rows = {leaf.name: new for leaf, (new, _) in streams.items()}
@@ -301,8 +351,9 @@ class _Run:
         part = self._session.lower
         self._put(resolved, flow, _answer(flow, rows), part)
         for leaf, (_, seen) in streams.items():
+            note = self._books.move if isinstance(leaf.input, VersionedTable) else self._books.see
             for path, number in seen.items():
-                self._books.see(key, leaf.key, path, number)
+                note(key, leaf.key, path, number)
         self._advance()
         return True
 
@@ -323,9 +374,16 @@ class _Run:
         resolved.log.insert(self._session, pa.table(columns, schema=resolved.log.schema), part)
         self._books.add(resolved.log.name, Part(part, flow.name))
 
-    def _new(self, key: str, leaf: Leaf) -> tuple[pa.Table, dict[str, int]]:
+    def _new(self, resolved: Resolved, key: str, leaf: Leaf) -> tuple[pa.Table, dict[str, int]]:
         """The rows of a stream that a flow has not read, and what it has read with them."""
         seen = self._books.seen(key, leaf.key)
+        if isinstance(leaf.input, VersionedTable):
+            had = next((Position.of(*one) for one in seen.items()), None)
+            change = leaf.input.appended(had, resolved.dataset.name, STEP_BYTES)
+            if change is None:
+                return leaf.input.columns.empty_table(), {}
+            self.report.rows += change.came.num_rows
+            return change.came, {change.position.said: change.position.number}
         if isinstance(leaf.input, Files):
             files = next(_steps([file for file in leaf.input.listed() if file.path not in seen]), ())
             tables = [self._read(leaf.input, file) for file in files]
@@ -337,7 +395,7 @@ class _Run:
 
     def _all(self, leaf: Leaf) -> pa.Table:
         """The rows of what a flow reads as a batch."""
-        if isinstance(leaf.input, Files):
+        if not isinstance(leaf.input, str):
             return self._session.peek(Log(leaf.input.name, leaf.input.columns).collection)
         collection = self._graph[leaf.input].collection
         assert collection is not None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-from altneu.cli.pipelines.errors import unsupported
+from altneu.cli.pipelines.errors import refused, unsupported
 
 _FIXED = {  # what altneu is like, whatever the settings
     "spark.sql.ansi.enabled": ("true",),
     "spark.sql.session.timezone": ("utc", "etc/utc", "gmt", "+00:00", "z"),
     "spark.sql.casesensitive": ("false",),
     "spark.sql.sources.default": ("parquet",),
+    "spark.sql.variable.substitute": ("true",),
     "pipelines.incompatibleviewcheck.enabled": ("true",),
 }
 _WITHOUT_EFFECT = (  # where and how Spark computes, which is not how altneu does
@@ -25,6 +27,8 @@ _WITHOUT_EFFECT = (  # where and how Spark computes, which is not how altneu doe
     "spark.sql.catalogimplementation", "spark.jars", "spark.submit.", "spark.plugins", "spark.metrics.",
 )  # fmt: skip
 _OWN = "spark."
+_VARIABLE = re.compile(r"\$\{(?:(\w+?):)?(\S+?)\}", re.ASCII)
+_SETTINGS = ("", "spark", "sparkconf", "hiveconf", "hivevar")
 
 
 def check_settings(settings: Mapping[str, str], of: str, place: object = None) -> None:
@@ -50,3 +54,37 @@ def check_settings(settings: Mapping[str, str], of: str, place: object = None) -
             raise unsupported(
                 f"the setting {name} in {of}", "altneu does not know what it changes in an answer: leave it out", place
             )
+
+
+def substituted(text: str, settings: Mapping[str, str], of: str) -> str:
+    """A text of SQL with the values of the settings that it names as ``${name}``, as Spark's parser has it.
+
+    Raises:
+        PipelineError: there is no such setting, which Spark takes for an empty text; or a circle of them.
+
+    >>> substituted(
+    ...     "SELECT * FROM json.`${shop.data}/${hivevar:day}`", {"shop.data": "/data", "day": "1"}, "a.sql"
+    ... )
+    'SELECT * FROM json.`/data/1`'
+    """
+
+    def value(text: str, within: tuple[str, ...]) -> str:
+        def of_match(match: re.Match[str]) -> str:
+            prefix, name = match[1] or "", match[2]
+            if prefix not in _SETTINGS:
+                raise unsupported(
+                    f"{match[0]} in {of}", "a value comes from the spec's configuration: ${name}; put it there"
+                )
+            if name in within:
+                raise refused("CIRCULAR_REFERENCE", f"settings name each other: {' -> '.join([*within, name])} ({of})")
+            if name not in settings:
+                known = ", ".join(sorted(settings)) or "(nothing)"
+                raise refused(
+                    "SQL_CONF_NOT_FOUND",
+                    f"{match[0]} in {of}: there is no setting {name!r} in the spec's configuration, which has: {known}",
+                )
+            return value(settings[name], (*within, name))
+
+        return _VARIABLE.sub(of_match, text)
+
+    return value(text, ())

@@ -270,14 +270,16 @@ class _Statement:
             given["comment"] = self._string()
         elif self._is("TBLPROPERTIES"):
             given["properties"] = self._properties()
-        elif self._is("PARTITIONED", "BY") or self._is("CLUSTER", "BY") or self._is("CLUSTERED", "BY"):
+        elif self._is("PARTITIONED", "BY"):
+            given["partition_by"] = self._names()
+        elif self._is("CLUSTER", "BY") or self._is("CLUSTERED", "BY"):
             raise unsupported(
-                f"partitions of table {name!r}",
-                "its folder has Parquet files that are not in folders of values: leave the clause out",
+                f"clusters of table {name!r}",
+                "altneu does not order the rows in files by columns: leave the clause out, or use PARTITIONED BY",
                 self._place,
             )
         else:
-            self._fail("USING, COMMENT, TBLPROPERTIES or AS with a query")
+            self._fail("USING, PARTITIONED BY, COMMENT, TBLPROPERTIES or AS with a query")
 
     def _properties(self) -> dict[str, str]:
         words = [w for w in tokens_of(self._inside(), self._place) if w.token_type != TokenType.EQ]

@@ -77,7 +77,7 @@ def timestamp_diff(call: Call, end: Values, start: Values) -> Any:
 
 def _add_interval_rule(args: Arguments) -> Typing:
     kind = args[0].type
-    if kind == T.TIMESTAMP_NTZ or (kind == T.DATE and args[1].type == T.DAY_TIME):
+    if kind == T.DATE and args[1].type == T.DAY_TIME:
         kind = T.TIMESTAMP  # as Spark has it
     return Typing((kind, None), kind)
 

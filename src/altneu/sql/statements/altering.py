@@ -12,7 +12,7 @@ from sqlglot import exp
 from altneu import sql
 from altneu.engine.engine import Engine
 from altneu.errors import AltneuError, StatementError, UnknownColumnError
-from altneu.plan.rewrite import optimise
+from altneu.plan.rewrite import optimise, without_indexes
 from altneu.plan.versions import Versions, read_of
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.origins import table_of
@@ -20,6 +20,7 @@ from altneu.sql.statements.tree import (
     TABLES,
     AddColumn,
     Alter,
+    CreateIndex,
     CreateSource,
     DropColumn,
     RenameColumn,
@@ -35,7 +36,8 @@ def altered(
 ) -> tuple[Versions, list[Defined]] | None:
     """The columns of a source after a change, and the definitions that read what has another type then.
 
-    None where it has these columns already.
+    Its indexes are among these, so that they have its rows with the present columns, if the rows are kept. None where
+    it has these columns already.
 
     Raises:
         StatementError: the source cannot have other columns, or a view reads one that goes.
@@ -53,19 +55,28 @@ def altered(
         return None
     now = changed.present.by_number
     gone = {n for n in versions.present.numbers if n not in now}
+    indexes = _indexes(known, defined)
     for other, columns in _readers(known, defined, versions, gone):
+        if other in indexes and gone.isdisjoint(_numbers_of_key(other, defined, versions)):
+            continue
         raise StatementError(
             f"column {columns[0]!r} of {defined.kind} {defined.name} is read by {other.kind} {other.name}; CREATE OR "
             "REPLACE it without that column, or DROP it first"
         )
     wider = {n for n, f in versions.present.by_number.items() if n in now and now[n].type != f.type}
-    again = [other for other, _ in _readers(known, defined, versions, wider)]
+    again = [other for other, _ in _readers(known, defined, versions, wider) if other not in indexes]
     if again:
         places = sorted({_place(other, defined) for other in again if defined.name.lower() in other.depends})
         (number,) = wider
         name = versions.present.by_number[number].name
         changed = versions.widened(name, now[number].type, [p for p in places if p < len(versions.all) - 1])
-    return changed, again
+    return changed, sorted((*again, *indexes), key=lambda d: d.order)
+
+
+def _indexes(known: Definitions, source: Defined) -> list[Defined]:
+    """The indexes of a source itself that can be made again, because its rows are kept."""
+    indexes = [d for d in known.all.values() if d.kind == "INDEX" and d.error is None and source.view is not None]
+    return [d for d in indexes if d.stated(CreateIndex).of.lower() == source.name.lower()]
 
 
 def _place(reader: Defined, source: Defined) -> int:
@@ -92,7 +103,22 @@ def defaults_of(engine: Engine, defined: Defined, schema: pa.Schema) -> dict[int
     return {number: value for number, value in values.items() if value is not None}
 
 
-def widened_versions(reader: Defined, source: Defined, before: Versions, after: Versions) -> dict[str, int]:
+def _numbers_of_key(index: Defined, source: Defined, versions: Versions) -> list[int]:
+    """The numbers of the columns by which an index has the rows of a source."""
+    version = versions.all[_place(index, source)]
+    return [version.number_of(_named(version.schema, name) or name) for name in index.indexed]
+
+
+def reading_anew(reader: Defined, source: Defined, before: Versions, after: Versions) -> Defined:
+    """A definition as it reads a source that has other columns: an index all of them, with their present names."""
+    if reader.kind == "INDEX" and reader.stated(CreateIndex).of.lower() == source.name.lower():
+        key = tuple(after.present.by_number[number].name for number in _numbers_of_key(reader, source, before))
+        last = {source.name.lower(): len(after.all) - 1}
+        return replace(reader, key=key, versions={**(reader.versions or {}), **last})
+    return replace(reader, versions=_widened_versions(reader, source, before, after))
+
+
+def _widened_versions(reader: Defined, source: Defined, before: Versions, after: Versions) -> dict[str, int]:
     """Which columns of its sources a definition reads when a source has a column of a wider type."""
     versions = dict(reader.versions or {})
     if source.name.lower() in reader.depends:
@@ -216,7 +242,7 @@ def _readers(
         if other is defined or collection is None or other.kind in ("SOURCE", "TABLE"):
             continue
         read = list[str]()
-        for source, columns in read_of(optimise(collection.node)).values():
+        for source, columns in read_of(without_indexes(optimise(collection.node))).values():
             version = versions.find(source.schema) if source.name == defined.name else None
             if version is not None:
                 read += [f.name for n, f in version.by_number.items() if n in numbers and f.name in columns]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from altneu.sql.scope import full_name
 from altneu.sql.statements.options import options
 from altneu.sql.statements.tree import (
     CreateFunction,
     CreateIndex,
+    CreateSchema,
     CreateSink,
     CreateSource,
     CreateView,
@@ -38,13 +40,15 @@ def create(p: Any) -> Creation:
     if p.word("TEMPORARY", "VIEW") or p.word("TEMP", "VIEW"):
         unless = p.word("IF", "NOT", "EXISTS")
         return view(p, {"name": p.name("a name"), "unless": unless, "replace": replace, "temporary": True})
+    if not (replace or refresh) and p.one_of("SCHEMA", "DATABASE") is not None:
+        return schema(p, {"unless": p.word("IF", "NOT", "EXISTS")})
     kind = p.one_of(*_KINDS)
     if refresh and kind != "MATERIALIZED VIEW":
         p.fail("OR REFRESH is for a MATERIALIZED VIEW", p.last)
     if kind is None:
         if p.one_of("TEMPORARY", "TEMP") is not None:
             p.expected("VIEW or FUNCTION, which may be temporary")
-        p.expected("SOURCE, TABLE, [MATERIALIZED | TEMPORARY] VIEW, INDEX, SINK or [TEMPORARY] FUNCTION")
+        p.expected("SOURCE, TABLE, [MATERIALIZED | TEMPORARY] VIEW, INDEX, SINK, [TEMPORARY] FUNCTION or SCHEMA")
     if replace and kind not in ("VIEW", "MATERIALIZED VIEW"):
         p.fail(f"OR REPLACE is for views and functions; DROP {kind} first")
     unless = p.word("IF", "NOT", "EXISTS")
@@ -319,6 +323,22 @@ _ENVELOPES: dict[str, tuple[str, ...]] = {
 _NEEDED = {"DEBEZIUM UPSERT": ("KEY",), "UPSERT": ("KEY",)}
 
 
+def schema(p: Any, head: dict[str, Any]) -> CreateSchema:
+    """``[catalog.]name [COMMENT 'text'] [WITH DBPROPERTIES (…)]``."""
+    name, clauses = full_name((*p.schema(), "")), dict[str, Any]()
+    while not p.at_end():
+        if p.word("COMMENT"):
+            clauses["comments"] = {"": p.string("a comment")}
+        elif p.word("WITH"):
+            p.one_of("DBPROPERTIES", "PROPERTIES") or p.expected("DBPROPERTIES")
+            clauses["properties"] = options(p)
+        elif p.word("LOCATION") or p.word("MANAGED"):
+            p.fail("a schema has no place of its own: the rows of its tables are in the store of the session", p.last)
+        else:
+            p.expected("COMMENT 'text' or WITH DBPROPERTIES (…)")
+    return CreateSchema(name, **clauses, **head)
+
+
 def index(p: Any, head: dict[str, Any]) -> CreateIndex:
     """``name ON view (columns)``."""
     p.expect("ON")
@@ -342,7 +362,9 @@ def sink(p: Any, head: dict[str, Any]) -> CreateSink:
         clauses["table"] = p.string("a table") if p.is_string() else p.dotted("a table")
     while not p.at_end():
         if p.word("MODE"):
-            clauses["mode"] = (p.one_of("APPEND", "MERGE", "UPSERT") or p.expected("APPEND, MERGE or UPSERT")).lower()
+            clauses["mode"] = (
+                p.one_of("APPEND", "MERGE", "ROWS", "UPSERT") or p.expected("APPEND, MERGE, ROWS or UPSERT")
+            ).lower()
         elif p.word("KEY"):
             clauses["key"] = p.names("a column")
         elif p.word("OPTIONS"):

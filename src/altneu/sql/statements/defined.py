@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlglot.tokens import TokenType
@@ -19,9 +20,10 @@ from altneu.plan.versions import Versions
 from altneu.runtime.spark.functions import registered
 from altneu.runtime.stored import StoredDefinition
 from altneu.sql.functions import Functions, Parameter, SqlFunction, check_name, in_python
+from altneu.sql.scope import DEFAULT, MOST_PARTS, Path, Within, full_name
 from altneu.sql.statements.parser import SparkStatements, parse
 from altneu.sql.statements.tree import CreateFunction, CreateIndex, Creation, Kind
-from altneu.types import parse_type
+from altneu.types import parse_type, quote_name
 
 if TYPE_CHECKING:
     from altneu.engine.subscription import Subscription
@@ -46,6 +48,9 @@ class Defined:
     function's name means; ``fed`` says that what a batch source has was
     inserted; ``error`` why it could not be restored. ``defaults`` are those of a table as it was created, by the places
     of the columns, once they have been computed; ``unfilled`` says that the rows of its query are not in it yet.
+    ``key`` are the columns of an index, if they have other names now than in its statement.
+    ``path`` are the catalog and the schema within which it was written, and ``told`` what COMMENT ON has said since, by
+    columns, None where it has taken a comment away.
     """
 
     name: str
@@ -61,6 +66,9 @@ class Defined:
     repeated: int = 0
     defaults: Mapping[int, Any] | None = None
     unfilled: bool = False
+    key: tuple[str, ...] | None = None
+    path: Path = DEFAULT
+    told: Mapping[str, str | None] = field(default_factory=dict)
     collection: Collection | None = None
     arranged: Collection | None = None
     late: Collection | None = None
@@ -80,6 +88,24 @@ class Defined:
         """Whether the store has it, and not this session alone."""
         return not getattr(self.statement, "temporary", False)
 
+    @property
+    def indexed(self) -> tuple[str, ...]:
+        """The columns of an index, as they are named now."""
+        return self.key or self.stated(CreateIndex).columns
+
+    @property
+    def comments(self) -> dict[str, str]:
+        """What is said of its columns, by their names in lower case, and under "" of itself."""
+        first = getattr(self.statement, "comments", {})
+        now = {**{name.lower(): text for name, text in first.items()}, **self.told}
+        return {name: text for name, text in now.items() if text is not None}
+
+    @property
+    def text(self) -> str:
+        """What defines it, wherever that is written."""
+        before = "" if self.path == DEFAULT else f"USE {'.'.join(map(quote_name, self.path))}; "
+        return before + self.statement.text
+
     def to_json(self) -> StoredDefinition:
         """The definition as a commit stores it."""
         text = self.statement.text
@@ -94,19 +120,59 @@ class Defined:
             encoded["altered"] = list(self.altered)
         if self.unfilled:
             encoded["unfilled"] = True
+        if self.key is not None:
+            encoded["key"] = list(self.key)
+        if self.path != DEFAULT:
+            encoded["path"] = list(self.path)
+        if self.told:
+            encoded["told"] = dict(self.told)
         return encoded
 
     @classmethod
     def from_json(cls, encoded: StoredDefinition) -> Defined:
         """The definition that a commit stores, parsed."""
-        (statement,) = parse(encoded["text"])
-        assert isinstance(statement, Creation)
+        path = path_in(encoded)
+        statement = stated(encoded)
         columns, raw = encoded.get("columns", ""), encoded.get("raw", "")
         defined = cls(encoded["name"], encoded["kind"], statement, encoded["order"], columns, raw)
         defined.indexes, defined.versions = dict(encoded.get("indexes", {})), dict(encoded.get("versions", {}))
         defined.altered = tuple(encoded.get("altered", ()))
         defined.unfilled = encoded.get("unfilled", False)
+        defined.key = tuple(encoded["key"]) if "key" in encoded else None
+        defined.path, defined.told = path, dict(encoded.get("told", {}))
         return defined
+
+
+def schema_of(name: str) -> str:
+    """The schema of a definition by its name, with a dot; "" for the default one.
+
+    >>> schema_of("t"), schema_of("db.t"), schema_of("main.db.t")
+    ('', 'db.', 'main.db.')
+    """
+    before, dot, _ = name.rpartition(".")
+    return before + dot
+
+
+def shown_name(name: str) -> str:
+    """What a definition is called in messages.
+
+    >>> shown_name("gross()"), shown_name("sales."), shown_name("")
+    ('gross', 'sales', 'default')
+    """
+    return name.removesuffix("()").removesuffix(".") or DEFAULT[1]
+
+
+def path_in(encoded: StoredDefinition) -> Path:
+    """The catalog and the schema within which a stored definition was written."""
+    catalog, schema = encoded.get("path", DEFAULT)
+    return catalog, schema
+
+
+def stated(encoded: StoredDefinition) -> Creation:
+    """The statement of a stored definition."""
+    (statement,) = parse(encoded["text"], Within(path_in(encoded)))
+    assert isinstance(statement, Creation)
+    return statement
 
 
 class Definitions(Mapping[str, Collection]):
@@ -119,11 +185,13 @@ class Definitions(Mapping[str, Collection]):
         self._engine = engine
         self.all: dict[str, Defined] = {}
         self.registered: dict[str, Udf] = {}  # functions of the program, by name in lower case
+        self.path = DEFAULT  # the catalog and the schema of names that do not say them
         self.version = 0  # another one whenever a definition is added or removed
         self._read: set[str] = set()
         self._indexes: Indexes | None = None  # those that count, if not all
         self.changed: dict[str, Versions] = {}  # the columns of sources that are about to be committed
         self.replacing: dict[str, Collection] = {}  # views of the program that are about to be committed anew
+        self._given: Mapping[str, Collection] = {}  # rows that a statement has read, by the names in lower case
         self._past: Mapping[str, Collection] = {}  # views that were redefined after the time that counts
         self._versions: Mapping[str, int] | None = None  # the columns of sources that count, if not the present ones
 
@@ -183,8 +251,47 @@ class Definitions(Mapping[str, Collection]):
 
     # what names mean ------------------------------------------------------------------------------------------------
 
+    @property
+    def within(self) -> Within:
+        """Where statements and queries are written."""
+        alone = (name for name, d in self.all.items() if d.kind == "VIEW" and not d.is_stored)
+        return Within(self.path, frozenset(alone))
+
+    def use(self, path: Path) -> None:
+        """Let names that do not say their catalog and schema be of these.
+
+        Raises:
+            StatementError: there is no such schema.
+        """
+        self.check_schema(full_name((*path, "")))
+        self.path = path
+        self.version += 1
+
+    def check_schema(self, name: str) -> None:
+        """Refuse a schema that does not exist, by its name with a dot.
+
+        Raises:
+            StatementError: naming those that do.
+        """
+        if name.lower() not in (known := self.schemas()):
+            there, shown = ", ".join(map(shown_name, known)), shown_name(name)
+            raise StatementError(f"there is no schema {shown!r}: CREATE SCHEMA {shown} first; there are: {there}")
+
+    def schemas(self) -> dict[str, Defined | None]:
+        """All schemas, by their names with a dot: the default one, those of CREATE SCHEMA, and those in names."""
+        found: dict[str, Defined | None] = {"": None}
+        found |= {name: defined for name, defined in self.all.items() if defined.kind == "SCHEMA"}
+        for name in (name.lower() for name in self):
+            if 0 < name.count(".") < MOST_PARTS:
+                found.setdefault(schema_of(name), None)
+        return found
+
     def reading(
-        self, indexes: Indexes | None = None, versions: Mapping[str, int] | None = None, then: int | None = None
+        self,
+        indexes: Indexes | None = None,
+        versions: Mapping[str, int] | None = None,
+        then: int | None = None,
+        path: Path | None = None,
     ) -> Definitions:
         """The same names, recording what is read from now on: ``names_read``, ``indexes_read``, ``versions_read``.
 
@@ -194,12 +301,22 @@ class Definitions(Mapping[str, Collection]):
         other = Definitions(self._engine)
         other.all, other.registered, other._indexes = self.all, self.registered, indexes
         other._versions, other.changed, other.replacing = versions, self.changed, self.replacing
+        other._given, other.path = self._given, self.path if path is None else path
         if then is not None:
             other._past = {
                 name.lower(): Collection(ir.Source(found.source, found.layout.schema))
                 for name, found in self._engine.catalogue.redefined_after(then).items()
             }
         return other
+
+    @contextmanager
+    def given(self, rows: Mapping[str, Collection]) -> Iterator[None]:
+        """Inside, names mean these rows, whatever else they mean."""
+        self._given = {name.lower(): collection for name, collection in rows.items()}
+        try:
+            yield
+        finally:
+            self._given = {}
 
     @property
     def versions_read(self) -> dict[str, int]:
@@ -238,7 +355,7 @@ class Definitions(Mapping[str, Collection]):
             return self._indexes.get(name.lower(), [])
         indexes = [(d, d.stated(CreateIndex)) for d in self.all.values() if d.kind == "INDEX"]
         of_name = [(d, index) for d, index in indexes if index.of.lower() == name.lower() and d.error is None]
-        return [list(index.columns) for _, index in sorted(of_name, key=lambda pair: pair[0].order)]
+        return [list(d.indexed) for d, _ in sorted(of_name, key=lambda pair: pair[0].order)]
 
     def _indexed(self, name: str, collection: Collection) -> Collection:
         there = {column.lower() for column in collection.columns}
@@ -277,6 +394,8 @@ class Definitions(Mapping[str, Collection]):
             StatementError: it has no rows.
             AltneuError: the reason for which it could not be restored.
         """
+        if (given := self._given.get(name.lower())) is not None:
+            return given
         defined = self.all.get(name.lower())
         if (past := self._past.get(name.lower())) is not None:
             self._read.add(name.lower())
@@ -358,7 +477,8 @@ class Definitions(Mapping[str, Collection]):
         own = [d.name for d in self.all.values() if (d.collection or d.error) is not None and d.kind != "FUNCTION"]
         own += [f"{d.name}_late" for d in self.all.values() if d.late is not None]
         python = {**self._engine.collections, **self.replacing}
-        return iter([*own, *(n for n in python if n.lower() not in self.all)])
+        given = [n for n in self._given if n not in self.all]
+        return iter([*own, *(n for n in python if n.lower() not in self.all), *given])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

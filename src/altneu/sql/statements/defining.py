@@ -20,9 +20,9 @@ from altneu.linear.user_function import UserFunction
 from altneu.plan.rewrite import Joins
 from altneu.sql.functions import SqlFunction, check_name
 from altneu.sql.queries import unarranged
-from altneu.sql.statements.altering import altered, defaults_of, versions_of, widened_versions
+from altneu.sql.statements.altering import altered, defaults_of, reading_anew, versions_of
 from altneu.sql.statements.assigning import check_types
-from altneu.sql.statements.defined import Defined, Definitions, columns_named, function_of, same
+from altneu.sql.statements.defined import Defined, Definitions, columns_named, function_of, same, schema_of, shown_name
 from altneu.sql.statements.feeding import Feeds
 from altneu.sql.statements.files import check_files
 from altneu.sql.statements.origins import collection_of, columns_of, frame_of, needs_spark, rows_of, table_of
@@ -30,14 +30,19 @@ from altneu.sql.statements.targets import sink_of
 from altneu.sql.statements.tree import (
     TABLES,
     Alter,
+    Change,
+    Comment,
     CreateFunction,
     CreateIndex,
+    CreateSchema,
     CreateSink,
     CreateSource,
     CreateView,
     Creation,
     Drop,
+    DropColumn,
     Kind,
+    RenameColumn,
 )
 from altneu.streams import Streams, late_rows
 from altneu.types import NULL, parse_schema, quote_name, to_ddl
@@ -56,7 +61,7 @@ class Definer:
 
     def bind(self, tree: exp.Expr) -> Collection:
         """A query's collection."""
-        return sql.query(tree, self.known, self.known)
+        return sql.query(tree, self.known, self.known, within=self.known.within)
 
     def shown(self, tree: exp.Expr, at: Time = None) -> sql.Shown:
         """A query whose rows are shown, as they were at a time.
@@ -66,7 +71,7 @@ class Definer:
         """
         first = at[0] if isinstance(at, tuple) else at
         reading = self.known.reading(then=self._engine.lower - 1 if first is None else first)
-        query = sql.shown(tree, reading, reading)
+        query = sql.shown(tree, reading, reading, within=reading.within)
         self.known.refuse_without_contents(reading.names_read)
         return query
 
@@ -118,25 +123,31 @@ class Definer:
             raise StatementError(
                 f"{statement.name!r}: names that begin with {TEMPORARY} are reserved for altneu; choose another"
             )
+        if statement.name == "":
+            return "SCHEMA default exists already"
         if kind == "FUNCTION":
             self._check_function(statement.name.removesuffix("()"))
         existing = self.known.get_defined(statement.name)
-        if existing is not None and existing.kind == kind and same(existing.statement.text, statement.text):
+        alike = existing is not None and (existing.path == self.known.path or not _reads_names(statement))
+        if existing is not None and existing.kind == kind and alike and same(existing.statement.text, statement.text):
             if existing.error is not None:
                 raise existing.error
-            return f"{kind} {existing.name} exists already"
+            return f"{kind} {shown_name(existing.name)} exists already"
         replaced = None
         temporary = getattr(statement, "temporary", False)
         if existing is not None:
             if statement.unless:
-                return f"{kind} {existing.name} exists already, with another definition: {existing.statement.text}"
+                name = shown_name(existing.name)
+                return f"{kind} {name} exists already, with another definition: {existing.statement.text}"
             if not statement.replace or existing.kind != kind:
-                remedy = f"DROP {existing.kind} {existing.name.removesuffix('()')}" + (
+                remedy = f"DROP {existing.kind} {shown_name(existing.name)}" + (
                     f", or CREATE OR REPLACE {kind}"
                     if existing.kind == kind and ("VIEW" in kind or kind == "FUNCTION")
                     else ""
                 )
-                raise StatementError(f"{existing.name!r} is a {existing.kind} with another definition; {remedy}")
+                raise StatementError(
+                    f"{shown_name(existing.name)!r} is a {existing.kind} with another definition; {remedy}"
+                )
             if existing.is_stored is temporary:
                 raise StatementError(
                     f"{existing.name!r} is a {kind} {'of the store' if temporary else 'of this session alone'}; "
@@ -147,14 +158,14 @@ class Definer:
             raise StatementError(
                 f"{statement.name!r} is a view or source that the program defines; choose another name"
             )
-        defined = Defined(statement.name, kind, statement, self.known.next_order)
+        defined = Defined(statement.name, kind, statement, self.known.next_order, path=self.known.path)
         if isinstance(statement, CreateSource):
             self._set_columns(defined, statement)
         if replaced is not None:
             self._replace(replaced, defined)
             return f"{kind} {defined.name} replaced"
         self._put(defined)
-        return f"{kind} {defined.name} created"
+        return f"{kind} {shown_name(defined.name)} created"
 
     def _set_columns(self, defined: Defined, statement: CreateSource) -> None:
         if statement.query is not None:
@@ -427,8 +438,8 @@ class Definer:
     def _view(self, defined: Defined) -> Collection:
         """A view's query, with the column names of the statement."""
         statement = defined.stated(CreateView)
-        reading = self.known.reading(defined.indexes, defined.versions)
-        collection = unarranged(sql.query(statement.query, reading, reading))
+        reading = self.known.reading(defined.indexes, defined.versions, path=defined.path)
+        collection = unarranged(sql.query(statement.query, reading, reading, within=reading.within))
         defined.depends, defined.indexes = reading.names_read, reading.indexes_read
         self._refuse_temporary(defined)
         if defined.versions is None:
@@ -491,7 +502,7 @@ class Definer:
         self._refuse_temporary(defined)
         if defined.versions is None:
             defined.versions = plain.versions_read
-        defined.arranged = collection.arrange_by(*columns_named(collection, statement.columns))
+        defined.arranged = collection.arrange_by(*columns_named(collection, defined.indexed))
         return defined.arranged
 
     def maintained(self, name: str, what: str) -> str:
@@ -543,7 +554,8 @@ class Definer:
             )
         known, was = dict(self.known.all), self._engine.catalogue.versions.get(defined.name)
         was = was or versions_of(self._engine, defined)
-        before = defined.columns, defined.raw, defined.collection, defined.altered
+        before = defined.columns, defined.raw, defined.collection, defined.altered, defined.told
+        defined.told = _told(defined, statement.change)
         defined.columns = defined.raw = to_ddl(versions.present.schema)
         defined.altered = (*defined.altered, statement.text)
         try:
@@ -552,14 +564,14 @@ class Definer:
             views = {} if defined.view is None else {defined.view: defined.collection}
             self.known.changed = {defined.name: versions}
             for reader in again:
-                views |= self._bind_wider(replace(reader, versions=widened_versions(reader, defined, was, versions)))
+                views |= self._bind_wider(reading_anew(reader, defined, was, versions))
             told = [defined, *(self.known.all[reader.name.lower()] for reader in again)]
             with self._engine.defining({d.name.lower(): d.to_json() for d in told if d.is_stored}):
                 change_columns(self._engine, defined.name, versions, views)
         except BaseException:
             stored = self._engine.definitions[defined.name.lower()]
             if stored.get("columns") != defined.columns:
-                defined.columns, defined.raw, defined.collection, defined.altered = before
+                defined.columns, defined.raw, defined.collection, defined.altered, defined.told = before
                 self.known.all = known
             raise
         finally:
@@ -587,6 +599,35 @@ class Definer:
             )
         return {} if defined.view is None else {defined.view: defined.collection}
 
+    def comment(self, statement: Comment) -> str:
+        """Execute a COMMENT ON statement; returns a message.
+
+        Raises:
+            StatementError: there is no such definition.
+            UnknownColumnError: it has no such column.
+        """
+        kinds: tuple[Kind, ...] = ("TABLE", "SOURCE", "VIEW", "MATERIALIZED VIEW")
+        if statement.kind is not None:
+            kinds = ("VIEW", "MATERIALIZED VIEW") if statement.kind == "VIEW" else (statement.kind,)
+        if statement.name == "":
+            raise StatementError("the schema default is not a definition, so it has no comment")
+        defined, column = self.known.defined(statement.name, *kinds), statement.column
+        if defined.error is not None:
+            raise defined.error
+        if column is not None:
+            assert defined.collection is not None
+            (column,) = columns_named(defined.collection, [column])
+        told = dict(defined.told) | {"" if column is None else column.lower(): statement.text_of}
+        self._tell(defined, told)
+        return f"COMMENT ON {shown_name(defined.name)}" + ("" if column is None else f".{column}")
+
+    def _tell(self, defined: Defined, told: dict[str, str | None]) -> None:
+        """Let a definition have other comments."""
+        if defined.is_stored:
+            with self._engine.defining({defined.name.lower(): replace(defined, told=told).to_json()}):
+                pass
+        defined.told = told
+
     # drop -----------------------------------------------------------------------------------------------------------
 
     def drop(self, statement: Drop) -> str:
@@ -595,6 +636,8 @@ class Definer:
         Raises:
             StatementError: there is no such definition, or others read it.
         """
+        if statement.kind == "SCHEMA":
+            return self._drop_schema(statement)
         existing = self.known.get_defined(statement.name)
         if existing is None and statement.if_exists:
             return f"there is no {statement.kind} {statement.name}"
@@ -604,6 +647,43 @@ class Definer:
         for defined in dropped:
             self._drop(defined)
         return ", ".join(f"{d.kind} {d.name} dropped" for d in dropped)
+
+    def _drop_schema(self, statement: Drop) -> str:
+        """Drop a schema, with ``CASCADE`` also what is in it and reads that.
+
+        Raises:
+            StatementError: there is no such schema, it is the default one, or something is in it.
+        """
+        name = shown_name(statement.name)
+        if statement.name.lower() not in self.known.schemas():
+            if statement.if_exists:
+                return f"there is no SCHEMA {name}"
+            self.known.check_schema(statement.name)
+        dropped = self.dropped(statement)
+        for defined in dropped:
+            self._drop(defined)
+        return ", ".join(f"{d.kind} {shown_name(d.name)} dropped" for d in dropped) or f"SCHEMA {name} dropped"
+
+    def _in_schema(self, statement: Drop) -> list[Defined]:
+        """What is dropped with a schema, last first, and itself if it was created.
+
+        Raises:
+            StatementError: it is the default one, or something is in it and is not to be dropped.
+        """
+        name = shown_name(statement.name)
+        if statement.name == "":
+            raise StatementError("the schema default is always there")
+        prefix, found = statement.name.lower(), dict[str, Defined]()
+        inside = [d for n, d in self.known.all.items() if schema_of(n) == prefix and d.kind != "SCHEMA"]
+        if inside and not statement.cascade:
+            shown = ", ".join(f"{d.kind} {d.name}" for d in inside)
+            raise StatementError(
+                f"SCHEMA {name} has {shown}; drop these first, or DROP SCHEMA {name} CASCADE with all of them"
+            )
+        for defined in inside:
+            found |= {d.name.lower(): d for d in self._with_dependants(defined)}
+        own = self.known.get_defined(statement.name)
+        return [*sorted(found.values(), key=lambda d: -d.order), *([own] if own is not None else [])]
 
     def _drop_of_program(self, statement: Drop) -> str:
         """Drop a view of the program, with ``CASCADE`` also the definitions that read it."""
@@ -624,6 +704,11 @@ class Definer:
         Raises:
             StatementError: it is of another kind, or others read it.
         """
+        if statement.kind == "SCHEMA":
+            dropped = self._in_schema(statement)
+            for source in [d for d in dropped if d.kind in ("SOURCE", "TABLE")]:
+                self._refuse_readers(source)
+            return dropped
         defined = self.known.get_defined(statement.name)
         of_program = statement.kind == "MATERIALIZED VIEW" and statement.name in self._engine.views_stored
         if defined is None and (statement.if_exists or of_program):
@@ -702,8 +787,25 @@ def _kind_of(statement: Creation) -> Kind:
             return "INDEX"
         case CreateFunction():
             return "FUNCTION"
+        case CreateSchema():
+            return "SCHEMA"
         case _:
             return "SINK"
+
+
+def _told(defined: Defined, change: Change) -> dict[str, str | None]:
+    """What is said of the columns of a source after a change of these."""
+    told, comments = dict(defined.told), defined.comments
+    if isinstance(change, DropColumn | RenameColumn) and change.name.lower() in comments:
+        told[change.name.lower()] = None
+        if isinstance(change, RenameColumn):
+            told[change.to.lower()] = comments[change.name.lower()]
+    return told
+
+
+def _reads_names(statement: Creation) -> bool:
+    """Whether what a statement says depends on where it is written, beside its own name."""
+    return not isinstance(statement, CreateSchema | CreateSource) or getattr(statement, "query", None) is not None
 
 
 def _lower(word: Any) -> Any:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from altneu.explain import FORMS
-from altneu.sql.scope import full_name
+from altneu.sql.scope import MOST_PARTS, full_name
 from altneu.sql.statements.alterations import alter
 from altneu.sql.statements.creations import create
 from altneu.sql.statements.merges import assignments, merge
 from altneu.sql.statements.options import options
 from altneu.sql.statements.tree import (
     Advance,
+    Comment,
     Delete,
     Describe,
     Drop,
@@ -27,17 +28,19 @@ from altneu.sql.statements.tree import (
     Transaction,
     Truncate,
     Update,
+    Use,
 )
 
-KINDS: tuple[Kind, ...] = ("SOURCE", "TABLE", "MATERIALIZED VIEW", "VIEW", "INDEX", "SINK", "FUNCTION")
-SHOWN = ("SOURCES", "TABLES", "MATERIALIZED VIEWS", "VIEWS", "INDEXES", "SINKS", "FUNCTIONS")
+KINDS: tuple[Kind, ...] = ("SOURCE", "TABLE", "MATERIALIZED VIEW", "VIEW", "INDEX", "SINK", "FUNCTION", "SCHEMA")
+SHOWN = ("SOURCES", "TABLES", "MATERIALIZED VIEWS", "VIEWS", "INDEXES", "SINKS", "FUNCTIONS", "SCHEMAS")
+_SCHEMA = ("SCHEMA", "DATABASE", "NAMESPACE")
 
 
 def drop(p: Any) -> Drop:
     """``DROP kind [IF EXISTS] name [CASCADE | RESTRICT]``."""
-    kind: Any = "FUNCTION" if p.word("TEMPORARY", "FUNCTION") else p.one_of(*KINDS)
+    kind = _kind(p, "TEMPORARY FUNCTION")
     if kind is None:
-        p.expected(", ".join(KINDS[:-1]) + f" or {KINDS[-1]}")
+        return p.expected(", ".join(KINDS[:-1]) + f" or {KINDS[-1]}")
     if_exists = p.word("IF", "EXISTS")
     name = _named(p, kind)
     cascade = p.word("CASCADE")
@@ -46,8 +49,16 @@ def drop(p: Any) -> Drop:
     return Drop(kind, name, if_exists, cascade)
 
 
+def _kind(p: Any, *more: str) -> Kind | None:
+    """The kind of a definition, by any of its names."""
+    word = p.one_of(*more, *KINDS, *_SCHEMA)
+    return None if word is None else "SCHEMA" if word in _SCHEMA else word.removeprefix("TEMPORARY ")
+
+
 def _named(p: Any, kind: str) -> str:
-    """The name of a definition; that of a function may be written with parentheses, and has them."""
+    """The name of a definition; that of a function has parentheses, written or not, and that of a schema a dot."""
+    if kind == "SCHEMA":
+        return full_name((*p.schema(), ""))
     if kind != "FUNCTION":
         return str(p.table("a name"))
     name = str(p.name("a name"))
@@ -59,21 +70,22 @@ def _named(p: Any, kind: str) -> str:
 def show(p: Any) -> Show:
     """``SHOW SOURCES | … [IN schema] [LIKE 'pattern']``, ``SHOW COLUMNS FROM name``, ``SHOW CREATE kind name``."""
     if p.word("CREATE"):
-        kind = p.one_of(*KINDS)
+        kind = _kind(p)
         if kind is None:
-            p.expected("what was created: SHOW CREATE VIEW name")
+            return p.expected("what was created: SHOW CREATE VIEW name")
         return Show("CREATE", _named(p, kind))
     if p.word("COLUMNS"):
         if not p.word("IN"):
             p.expect("FROM")
         return Show("COLUMNS", p.table("a name"))
-    what = "USER FUNCTIONS" if p.word("USER", "FUNCTIONS") else p.one_of(*SHOWN)
+    what = "USER FUNCTIONS" if p.word("USER", "FUNCTIONS") else p.one_of(*SHOWN, "DATABASES", "NAMESPACES")
+    if what in ("DATABASES", "NAMESPACES"):
+        what = "SCHEMAS"
     if what is None:
         p.expected(", ".join(SHOWN) + ", COLUMNS FROM name or CREATE VIEW name")
     schema = None
-    if not what.endswith("FUNCTIONS") and (p.word("IN") or p.word("FROM")):
-        parts = p.parts("a schema")
-        schema = full_name((*parts, ""))
+    if not what.endswith("FUNCTIONS") and what != "SCHEMAS" and (p.word("IN") or p.word("FROM")):
+        schema = full_name((*p.schema(), ""))
     like = p.string("a pattern") if p.word("LIKE") or p.is_string() else None
     return Show(what, schema, like)
 
@@ -186,6 +198,34 @@ def describe(p: Any) -> Describe:
     return Describe(name, None, None if p.at_end() else p.name("a column"), extended)
 
 
+def use(p: Any) -> Use:
+    """``USE [SCHEMA | DATABASE] [catalog.]schema``."""
+    if p.word("CATALOG"):
+        p.fail("write the schema behind the catalog: USE catalog.schema", p.last)
+    p.one_of(*_SCHEMA)
+    return Use(p.schema())
+
+
+def comment(p: Any) -> Comment:
+    """``COMMENT ON TABLE | SOURCE | [MATERIALIZED] VIEW | SCHEMA name IS …``, ``COMMENT ON COLUMN name.of IS …``."""
+    p.expect("ON")
+    if p.word("COLUMN"):
+        first = p.token
+        *table, column = p.parts("a column behind its table")
+        if not 0 < len(table) <= MOST_PARTS:
+            p.fail("write the column behind its table: COMMENT ON COLUMN name.column", first)
+        return Comment(None, full_name(table, p.within), column, _comment(p))
+    kind = _kind(p)
+    if kind not in ("TABLE", "SOURCE", "VIEW", "MATERIALIZED VIEW", "SCHEMA"):
+        p.expected("TABLE, SOURCE, VIEW, MATERIALIZED VIEW, SCHEMA or COLUMN")
+    return Comment(kind, _named(p, str(kind)), None, _comment(p))
+
+
+def _comment(p: Any) -> str | None:
+    p.expect("IS")
+    return None if p.word("NULL") else p.string("a comment, or NULL")
+
+
 def begin(p: Any) -> Transaction:
     """``BEGIN [TRANSACTION]``."""
     p.word("TRANSACTION")
@@ -244,6 +284,7 @@ WORDS: dict[str, Callable[[Any], Statement]] = {
     "ADVANCE": advance,
     "ALTER": alter,
     "BEGIN": begin,
+    "COMMENT": comment,
     "COMMIT": commit,
     "CREATE": create,
     "DELETE": delete,
@@ -261,4 +302,5 @@ WORDS: dict[str, Callable[[Any], Statement]] = {
     "SUBSCRIBE": subscribe,
     "TRUNCATE": truncate,
     "UPDATE": update,
+    "USE": use,
 }

@@ -85,7 +85,7 @@ def assignments(p: Any, parts: list[str], alias: str | None) -> tuple[tuple[str,
 def _assignment(p: Any, parts: list[str], alias: str | None) -> tuple[str, exp.Expr]:
     first = p.token
     *before, column = p.parts("a column")
-    known = [alias] if alias is not None else [*path_of(parts), parts[-1]]
+    known = [alias] if alias is not None else [*path_of(parts, p.within), parts[-1]]
     if before and [b.lower() for b in before] != [k.lower() for k in known[-len(before) :]]:
         p.fail(f"{'.'.join((*before, column))} is not a column of {known[-1]}; SET takes whole columns of it", first)
     p.expect("=")

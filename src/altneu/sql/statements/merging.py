@@ -2,19 +2,27 @@
 
 The first clause whose condition is true says what is done with a row, so that each condition excludes those before it.
 A row of the table is changed by one row at most, as in Delta Lake; a table may contain the same row several times, and
-then each of them is changed.
+then each of them is changed. The rows of a small source are read once, and the rows of the table that they meet are
+looked up, where the table has an index by columns that ON compares with columns of the source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
+from altneu.collections.collection import Collection
+from altneu.columnar.python_values import python_values
 from altneu.errors import StatementError
+from altneu.plan import ir
+from altneu.sql.scope import Within, full_name, table_named
 from altneu.sql.statements.tree import Merge, MergeClause, MergeWhen
+from altneu.views.lookup import MOST_KEYS
+
+_SOURCE = "#merged"  # the name of rows that are read once
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,32 @@ class Merging:
             if merge.common is not None:
                 query.set("with_", merge.common.copy())
         return cls(counts, tuple(gone), tuple(updates), tuple(inserts))
+
+
+def read_once(
+    merge: Merge, rows_of: Callable[[exp.Expr], pa.Table], within: Within
+) -> tuple[Merge, Mapping[str, Collection]]:
+    """The statement over the rows that its source has, if they are few, with these rows by the name that it reads then.
+
+    A table or a view keeps its name, with which its columns may be written.
+    """
+    count = exp.Anonymous(this="count", expressions=[exp.Star()])
+    if rows_of(merge.select(exp.alias_(count, "n")))["n"][0].as_py() > MOST_KEYS:
+        return merge, {}
+    rows = rows_of(merge.select("*"))
+    if len({name.lower() for name in rows.column_names}) < rows.num_columns:
+        return merge, {}  # a column that nothing reads may have the name of another
+    columns = [python_values(column.combine_chunks()) for column in rows.columns]
+    given = Collection(ir.Constant(tuple(zip(*columns, strict=True)), rows.schema))
+    common = {cte.alias.lower() for cte in merge.common.expressions} if merge.common is not None else set[str]()
+    source = merge.source
+    alone = isinstance(source, exp.Table) and {name for name, value in source.args.items() if value} <= _NAME
+    if isinstance(source, exp.Table) and alone and (source.db or source.name.lower() not in common):
+        return merge, {full_name([part.name for part in source.parts], within): given}
+    return replace(merge, source=table_named(_SOURCE, source.alias_or_name)), {_SOURCE: given}
+
+
+_NAME = {"this", "db", "catalog"}
 
 
 def _exclusive(merge: Merge, when: MergeWhen) -> list[tuple[exp.Expr, MergeClause]]:

@@ -14,9 +14,10 @@ from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import StatementError
 from altneu.sql.dialect import SparkQueries
+from altneu.sql.scope import ANYWHERE, Within
 from altneu.sql.statements.arguments import Arguments, with_arguments
 from altneu.sql.statements.grammar import WORDS
-from altneu.sql.statements.tree import Statement
+from altneu.sql.statements.tree import CreateView, Statement, Use
 from altneu.sql.statements.words import QUERIES, Words, located
 
 _Tokenizer: Any = SparkQueries.Tokenizer
@@ -36,7 +37,9 @@ class SparkStatements(SparkQueries):
         }
 
     class Parser(_Parser):  # type: ignore[misc]
-        """The parser of one statement after the other."""
+        """The parser of one statement after the other; ``within`` is where the next one is written."""
+
+        within: Within = ANYWHERE
 
         def parse(self, raw_tokens: list[Token], sql: str) -> list[Any]:
             """All statements of a text."""
@@ -45,7 +48,7 @@ class SparkStatements(SparkQueries):
 
 def _statement(parser: Any) -> Statement | None:
     """The statement that begins here; None where there is nothing but comments."""
-    words = Words(parser)
+    words = Words(parser, parser.within)
     while words.word(";"):
         pass
     if words.at_end():
@@ -67,12 +70,15 @@ def _statement(parser: Any) -> Statement | None:
         words.fail(f"unexpected {words.token.text!r}")
     if common is not None:
         statement = statement.within(common)
+    if isinstance(statement, Use):
+        parser.within = replace(parser.within, path=statement.path)
+    elif isinstance(statement, CreateView) and statement.temporary:
+        parser.within = replace(parser.within, alone=parser.within.alone | {statement.name.lower()})
     return replace(statement, text=words.text_from(first), line=words.place(first)[0])
 
 
 _INSTEAD = {
     "CALL": "a Python program calls session's methods",
-    "COMMENT": "write -- comments beside it",
     "COPY": "CREATE SOURCE … FROM FILE reads files, CREATE SINK … INTO PARQUET writes them",
     "DECLARE": "SUBSCRIBE gives what changes",
     "FETCH": "SUBSCRIBE gives what changes",
@@ -80,7 +86,6 @@ _INSTEAD = {
     "PIVOT": "sum(…) FILTER (WHERE …) for each column",
     "SET": "the session's settings are arguments of Session, or --set of altneu run",
     "TAIL": "SUBSCRIBE",
-    "USE": "write the schema before each name, db.orders",
     "VACUUM": "stores are tidied by themselves",
 }
 
@@ -109,8 +114,8 @@ def _check_text(text: object) -> None:
         raise StatementError(f"session.sql needs a text, not {type(text).__name__}")
 
 
-def parse(text: str) -> list[Statement]:
-    """The statements of a text, which semicolons part.
+def parse(text: str, within: Within = ANYWHERE) -> list[Statement]:
+    """The statements of a text, which semicolons part; names have the schema ``within`` which they are written.
 
     >>> [type(s).__name__ for s in parse("CREATE TABLE t (k int); SELECT * FROM t -- all of it")]
     ['CreateSource', 'Select']
@@ -122,7 +127,9 @@ def parse(text: str) -> list[Statement]:
     dialect = SparkStatements()
     tokens = _tokens(dialect, text)
     try:
-        statements: Any = dialect.parser().parse(tokens, text)
+        parser: Any = dialect.parser()
+        parser.within = within
+        statements: Any = parser.parse(tokens, text)
     except sqlglot.errors.ParseError as error:
         raise StatementError(_from_sqlglot(text, error)) from None
     except RecursionError:

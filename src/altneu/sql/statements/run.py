@@ -28,7 +28,7 @@ from altneu.sql.statements.assigning import assigned, set_to, with_defaults
 from altneu.sql.statements.defined import Defined, Definitions
 from altneu.sql.statements.defining import TEMPORARY, Definer
 from altneu.sql.statements.feeding import Feeds
-from altneu.sql.statements.merging import Merging
+from altneu.sql.statements.merging import Merging, read_once
 from altneu.sql.statements.ordered import ordered
 from altneu.sql.statements.parser import parse, with_parameters
 from altneu.sql.statements.registering import Registration
@@ -40,8 +40,10 @@ from altneu.sql.statements.tree import (
     FOLLOWED,
     Advance,
     Alter,
+    Comment,
     CreateFunction,
     CreateIndex,
+    CreateSchema,
     CreateSink,
     CreateSource,
     CreateView,
@@ -61,6 +63,7 @@ from altneu.sql.statements.tree import (
     Transaction,
     Truncate,
     Update,
+    Use,
 )
 from altneu.streams import Following, Streams
 from altneu.types import quote_name
@@ -113,7 +116,7 @@ class Statements:
         except those that wait for streams.
         """
         try:
-            statements = parse(with_parameters(text, None))
+            statements = parse(with_parameters(text, None), self.known.within)
         except AltneuError as error:
             self._give_up(error)
             raise
@@ -346,6 +349,14 @@ class Statements:
         with self._engine.lock:
             return self._message(self.definer.drop(statement))
 
+    def _comment(self, statement: Comment) -> Result:
+        self._outside("COMMENT ON")
+        return self._message(self.definer.comment(statement))
+
+    def _use(self, statement: Use) -> Result:
+        self.known.use(statement.path)
+        return self._message(f"USE {'.'.join(statement.path)}")
+
     # queries --------------------------------------------------------------------------------------------------------
 
     def _bind(self, tree: exp.Expr) -> Collection:
@@ -547,10 +558,13 @@ class Statements:
 
     def _merge(self, statement: Merge) -> Result:
         target = self._changeable(statement.name)
+        statement, rows = read_once(statement, self._rows, self.known.within)
+        with self.known.given(rows):
+            return self._merged(statement, target)
+
+    def _merged(self, statement: Merge, target: Defined) -> Result:
         schema, defaults = self._engine.source(target.name).schema, self._defaults(target)
-        everything = exp.select("*").from_(statement.source.copy())
-        everything.set("with_", statement.common)
-        source = self.definer.shown(everything).names
+        source = self.definer.shown(statement.select("*")).names
         merging = Merging.of(statement.with_values(lambda c, tree: set_to(tree, c, schema, defaults)), schema, source)
         if merging.counts is not None:
             pairs, updated = (self._rows(tree)["n"][0].as_py() for tree in merging.counts)
@@ -695,7 +709,8 @@ _DO = (
     _Table()
     .add(Statements._advance, Advance)
     .add(Statements._alter, Alter)
-    .add(Statements._create, CreateFunction, CreateIndex, CreateSink, CreateSource, CreateView)
+    .add(Statements._comment, Comment)
+    .add(Statements._create, CreateFunction, CreateIndex, CreateSchema, CreateSink, CreateSource, CreateView)
     .add(Statements._delete, Delete)
     .add(Statements._describe, Describe)
     .add(Statements._drop, Drop)
@@ -710,4 +725,5 @@ _DO = (
     .add(Statements._transaction, Transaction)
     .add(Statements._truncate, Truncate)
     .add(Statements._update, Update)
+    .add(Statements._use, Use)
 )

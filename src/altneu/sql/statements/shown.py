@@ -13,7 +13,7 @@ from altneu.errors import StatementError, UnknownColumnError
 from altneu.expressions.reference import listing
 from altneu.sql.functions import usage_of
 from altneu.sql.queries import Shown
-from altneu.sql.statements.defined import Defined, Definitions
+from altneu.sql.statements.defined import Defined, Definitions, schema_of, shown_name
 from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Describe, Kind, Show
 from altneu.types import type_name
 
@@ -32,6 +32,11 @@ def show(statement: Show, engine: Engine, known: Definitions) -> pa.Table:
         ]
         own = listing() if statement.what == "FUNCTIONS" else []
         return _table(("name", "group", "usage", "result"), [*found, *own], statement.like)
+    if statement.what == "SCHEMAS":
+        schemas = [(name, "") if d is None else (d.name, d.comments.get("", "")) for name, d in known.schemas().items()]
+        schemas.sort(key=lambda schema: schema[0].lower())
+        named = [(shown_name(name), comment or None) for name, comment in schemas]
+        return _table(("namespace", "comment"), named, statement.like)
     kind, columns, row = _LISTS[statement.what]
     rows = [row(d, engine) for d in sorted(known.all.values(), key=lambda d: d.order) if d.kind == kind]
     if kind == "MATERIALIZED VIEW":
@@ -40,7 +45,7 @@ def show(statement: Show, engine: Engine, known: Definitions) -> pa.Table:
         rows += [(name, engine.table.rows(engine.ports(name).contents)) for name in mine]
     if statement.name is not None:  # the schema with a dot, or nothing
         prefix = statement.name.lower()
-        rows = [row for row in rows if row[0].lower().rpartition(".")[0] + "." == (prefix or ".")]
+        rows = [row for row in rows if schema_of(row[0].lower()) == prefix]
     return _table(columns, rows, statement.like)
 
 
@@ -75,7 +80,7 @@ def _materialized(defined: Defined, engine: Engine) -> Row:
 
 def _index(defined: Defined, engine: Engine) -> Row:
     statement = defined.stated(CreateIndex)
-    return defined.name, statement.of, ", ".join(statement.columns)
+    return defined.name, statement.of, ", ".join(defined.indexed)
 
 
 def _sink(defined: Defined, engine: Engine) -> Row:
@@ -110,7 +115,7 @@ def describe(statement: Describe, known: Definitions, query: Shown | None) -> pa
     defined = known.get_defined(name)
     made = None if defined is None else defined.statement
     told = made if isinstance(made, CreateView | CreateSource) else None
-    comments = {} if told is None else {name.lower(): text for name, text in told.comments.items()}
+    comments = {} if defined is None else defined.comments
     rows = [(f.name, type_name(f.type), comments.get(f.name.lower())) for f in known[name].schema]
     if statement.column is not None:
         chosen = [row for row in rows if row[0].lower() == statement.column.lower()]
@@ -123,7 +128,7 @@ def describe(statement: Describe, known: Definitions, query: Shown | None) -> pa
         if defined is None:
             rows += [("Type", "VIEW or source of the program", "")]
         else:
-            rows += [("Type", defined.kind, ""), ("Definition", defined.statement.text, "")]
+            rows += [("Type", defined.kind, ""), ("Definition", defined.text, "")]
         if "" in comments:
             rows += [("Comment", comments[""], "")]
         if told is not None and told.properties:
@@ -156,4 +161,4 @@ def _create(name: str, engine: Engine, known: Definitions) -> pa.Table:
             f"{name!r} is a view that a program defines, not a statement; EXPLAIN VIEW {name} shows it"
         )
     defined = known.defined(name)
-    return pa.table({"name": [defined.name], "create_sql": [defined.statement.text]})
+    return pa.table({"name": [defined.name], "create_sql": [defined.text]})

@@ -30,6 +30,7 @@ from altneu.expressions.parse import parse as expression
 from altneu.linear import Filter
 from altneu.plan import ir
 from altneu.sql import Shown
+from altneu.sql.scope import Within
 from altneu.sql.statements.defined import Definitions
 from altneu.sql.statements.ordered import Ordered, ordered
 from altneu.sql.statements.parser import parse
@@ -216,10 +217,10 @@ class Templates:
         every, version = tuple(range(len(template.constants))), self._known.version
         refused = _Refused(self._engine.plan, version)
         try:
-            statements = parse(text)
+            statements = parse(text, self._known.within)
             if len(statements) != 1 or not isinstance(statements[0], Select):
                 return refused, every
-            parameters, tree = _parameters(template, statements[0])
+            parameters, tree = _parameters(template, statements[0], self._known.within)
             shown = partial(self._shown, at=statements[0].at)
             order = ordered(tree, shown)
             collection = self._engine.catalogue.recognised(PARAMETER, order.shown.collection, "auto")
@@ -256,13 +257,13 @@ class Asking:
         return self.templates.answer(self.query, self.constants, state)
 
 
-def _parameters(template: Template, written: Select) -> tuple[frozenset[int], exp.Expr]:
+def _parameters(template: Template, written: Select, within: Within) -> tuple[frozenset[int], exp.Expr]:
     """Which constants of a template are parameters, and the tree of the query with marks in the places of these."""
     nothing = frozenset[int](), written.query
     if not template.constants:
         return nothing
     try:
-        statements = parse(template.text)
+        statements = parse(template.text, within)
         constants = [_tree(constant) for constant in template.constants]
         means = [expression(tree, _NOTHING) for tree in constants]
     except AltneuError:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from altneu.explain import Form
 
-Kind = Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK", "FUNCTION"]
+Kind = Literal["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "INDEX", "SINK", "FUNCTION", "SCHEMA"]
 Options = Mapping[str, Any]
 
 
@@ -160,6 +160,34 @@ class CreateFunction(Creation):
     returns: str | None
     body: exp.Expr | str
     temporary: bool = False
+
+
+@dataclass(frozen=True)
+class CreateSchema(Creation):
+    """``CREATE SCHEMA name [COMMENT 'text'] [WITH DBPROPERTIES (…)]``.
+
+    Its ``name`` ends in a dot, as the names begin that are in it. ``comments`` has one under "".
+    """
+
+    comments: Mapping[str, str] = field(default_factory=dict)
+    properties: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Comment(Statement):
+    """``COMMENT ON kind name IS 'text' | NULL``; of a ``column``, without a kind."""
+
+    kind: Kind | None
+    name: str
+    column: str | None
+    text_of: str | None
+
+
+@dataclass(frozen=True)
+class Use(Statement):
+    """``USE [SCHEMA] name``: the catalog and the schema of names that do not say them."""
+
+    path: tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -334,6 +362,12 @@ class Merge(Statement):
         """The statement with other values in the places of those that its clauses give columns."""
         clauses = [c if c.values is None else replace(c, values=_each(c.values, of)) for c in self.clauses]
         return replace(self, clauses=tuple(clauses))
+
+    def select(self, item: exp.Expr | str) -> exp.Select:
+        """A query of the source alone."""
+        query = exp.select(item).from_(self.source.copy())
+        query.set("with_", None if self.common is None else self.common.copy())
+        return query
 
     @property
     def alias(self) -> str:

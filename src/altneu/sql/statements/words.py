@@ -13,7 +13,7 @@ from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import StatementError
 from altneu.sql.pipes import piped
-from altneu.sql.scope import MOST_PARTS, full_name, table_named
+from altneu.sql.scope import ANYWHERE, DEFAULT, MOST_PARTS, Path, Within, full_name, path_of, table_named
 from altneu.sql.statements.tree import Select
 from altneu.types.syntax import refuse_unread
 
@@ -41,8 +41,8 @@ QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 class Words:
     """A statement, read from left to right: each method consumes the next part, or raises with what is missing."""
 
-    def __init__(self, parser: Any) -> None:
-        self._parser = parser
+    def __init__(self, parser: Any, within: Within = ANYWHERE) -> None:
+        self._parser, self.within = parser, within
 
     def is_query(self) -> bool:
         """Whether a query comes next."""
@@ -121,7 +121,16 @@ class Words:
         parts = self.parts(what)
         if len(parts) > MOST_PARTS:
             self.fail(f"{what} must have at most {MOST_PARTS} parts, catalog.schema.name", first)
-        return parts, full_name(parts)
+        return parts, full_name(parts, self.within)
+
+    def schema(self) -> Path:
+        """The name of a schema, perhaps with its catalog."""
+        first = self._parser._curr
+        parts = self.parts("the name of a schema")
+        if len(parts) > len(DEFAULT):
+            self.fail("a schema's name must have at most 2 parts, catalog.schema", first)
+        catalog, schema = path_of((*parts, ""), self.within)
+        return catalog, schema
 
     def alias(self, *before: str) -> str | None:
         """``AS name`` or a name alone, which is none of the words that may come ``before`` it."""
