@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from altneu.columnar.python_values import python_values
 from altneu.columnar.rows import Rows
 from altneu.expressions import parse
 from tests.expressions import cases, values
@@ -82,7 +83,7 @@ def _plain(array: pa.Array) -> list[object]:
         array = array.cast(pa.int64())
     if pa.types.is_date(array.type):
         array = array.cast(pa.int32())
-    return array.to_pylist()
+    return python_values(array)
 
 
 def test_columns_names_exactly_what_is_read():
