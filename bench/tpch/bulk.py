@@ -8,12 +8,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
 
 import altneu as an
 from altneu import sql
+from altneu.engine.engine import Placement
 from bench.inputs import FOLDER
 from bench.measure import MIB
 from bench.scale import Scale
@@ -22,6 +24,9 @@ from bench.tables import Aim, Findings, Table
 from bench.tpch import data
 from bench.tpch.compare import Query, rows_of
 from bench.tpch.measure import CORES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MEAN, WORST = 1.5, 3.0
 ROW_GROUP = 1 << 17
@@ -45,11 +50,14 @@ class Pair:
 
 
 class Run:
-    """The tables as Parquet files, and a Spark session."""
+    """The tables as Parquet files, and a Spark session, which may be given; small loads are the driver's if "auto"."""
 
-    def __init__(self, folder: Path, scale: float) -> None:
-        self.folder, self.texts = folder, data.texts()
-        self.spark = an.spark_session("altneu bench", f"local[{CORES}]", config={"spark.sql.shuffle.partitions": CORES})
+    def __init__(
+        self, folder: Path, scale: float, spark: SparkSession | None = None, placement: Placement = "auto"
+    ) -> None:
+        self.folder, self.texts, self.placement = folder, data.texts(), placement
+        settings: dict[str, str | int] = {"spark.sql.shuffle.partitions": CORES}
+        self.spark = spark or an.spark_session("altneu bench", f"local[{CORES}]", config=settings)
         for name, table in data.generate(scale).items():
             pq.write_table(table, self._file(name), row_group_size=ROW_GROUP)
             self.spark.read.parquet(self._file(name)).createOrReplaceTempView(name)
@@ -68,7 +76,7 @@ class Run:
         store = self.folder / "store"
         shutil.rmtree(store, ignore_errors=True)
         started = time.perf_counter()
-        with an.Session(self.spark, path=store) as session:
+        with an.Session(self.spark, path=store, placement=self.placement) as session:
             with scanned(self.spark) as read:
                 view = session.maintain("v", sql.query(self.texts[number], data.sources()))
                 for name in session.sources:
