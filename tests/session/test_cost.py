@@ -237,6 +237,7 @@ READS_THE_GROUP = {
     "string_agg(DISTINCT w, ';')": OF_ITS_GROUP,
     "first(v) WITHIN GROUP (ORDER BY id, w DESC)": "changes on all rows of its group",
     "collect_union(array(v))": OF_ITS_GROUP,
+    "schema_of_variant_agg(CAST(v AS variant))": OF_ITS_GROUP,
     "bitmap_construct_agg(v)": OF_ITS_GROUP,
     "bitmap_or_agg(CAST(w AS binary))": OF_ITS_GROUP,
     "bitmap_and_agg(CAST(w AS binary))": OF_ITS_GROUP,
