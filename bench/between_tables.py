@@ -266,4 +266,7 @@ def measure(scale: Scale) -> Findings:
     with tempfile.TemporaryDirectory(prefix="run-", dir=FOLDER) as folder, ConnectServer() as server:
         place = Path(folder).absolute()
         spark = SparkSession.builder.remote(server.url).create()
-        return Findings([tables(scale, spark, place), pipeline(scale, server, spark, place)])
+        try:
+            return Findings([tables(scale, spark, place), pipeline(scale, server, spark, place)])
+        finally:
+            spark.stop()  # while there is a server: at its end the process would wait for one

@@ -152,7 +152,9 @@ class ConnectServer:
         end = time.monotonic() + _SECONDS
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"the server did not start:\n{self.log[-3000:]}")
+                said = self.log[-3000:]
+                self.kill()
+                raise RuntimeError(f"the server did not start:\n{said}")
             time.sleep(0.1)
 
     def _answers(self) -> bool:
