@@ -19,7 +19,7 @@ from altneu.columnar.canonical import canonical
 from altneu.columnar.python_values import python_values
 from altneu.columnar.rows import Rows
 from altneu.expressions import Result, parse
-from altneu.runtime.spark.versions import to_arrow
+from altneu.runtime.spark.versions import from_arrow, spark_schema, to_arrow
 
 ASKED_PER_CODE = 2
 _OF_MAPS = ("map", "transform_keys", "str_to_map")
@@ -36,8 +36,13 @@ def compare(spark, table: pa.Table, expressions: Sequence[str], tolerance: dict[
     return differences + _errors(spark, table, results)
 
 
+def as_frame(spark, table: pa.Table) -> DataFrame:
+    """Rows in Spark; timestamps without a zone are TIMESTAMP_NTZ, which Spark itself does not make of Arrow's."""
+    return from_arrow(spark, table, spark_schema(table.schema))
+
+
 def _types(spark, table, compiled):
-    frame = spark.createDataFrame(table.slice(0, 0))
+    frame = as_frame(spark, table.slice(0, 0))
     columns = {text: f"({text}) AS e{i}" for i, text in enumerate(compiled)}
     try:
         fields = frame.selectExpr(*columns.values()).schema
@@ -64,7 +69,7 @@ def _values(spark, table, results, tolerance):
     flat = pa.array(oks.reshape(-1))
     lists = pa.ListArray.from_arrays(pa.array(np.arange(len(table) + 1) * oks.shape[1], pa.int32()), flat)
     wide = table.append_column("__row", pa.array(range(len(table)))).append_column("__ok", lists)
-    frame = spark.createDataFrame(wide)
+    frame = as_frame(spark, wide)
     columns = [f"CASE WHEN __ok[{i}] THEN ({text}) END AS e{i}" for i, text in enumerate(results)]
     try:
         actual = to_arrow(frame.repartition(1).selectExpr("__row", *columns)).sort_by("__row")
@@ -137,7 +142,7 @@ def _errors(spark, table, results):
     tried = {text: result for text, result in failing.items() if not text.startswith(_OF_MAPS)}
     spark.conf.set("spark.sql.subexpressionElimination.enabled", False)  # it would lift a part out of the try
     try:
-        tries = _tried(spark, spark.createDataFrame(wide).repartition(1), list(tried))
+        tries = _tried(spark, as_frame(spark, wide).repartition(1), list(tried))
         actual = to_arrow(tries).sort_by("__row")
     finally:
         spark.conf.unset("spark.sql.subexpressionElimination.enabled")
@@ -173,7 +178,7 @@ def _codes(spark, table, failing):
                 continue
             asked[code] += 1
             asked[code, text] = 1
-            actual = _verdict(spark.createDataFrame(table.slice(int(row), 1)), text)
+            actual = _verdict(as_frame(spark, table.slice(int(row), 1)), text)
             if actual != code:
                 shown = _shown(table, int(row), text)
                 differences.append(f"{text} at {shown}: Spark {actual}, altneu {code}: {message}")
