@@ -164,7 +164,7 @@ def looks_of(logic: BoundLogic, before: Iterable[Look]) -> tuple[Look, ...] | No
     >>> for look in looks_of(BoundLogic((numbers, either)), rows):
     ...     print(look.columns)
     {'c': <a: int>}
-    {'c': <NULL: int>}
+    {'c': <CAST(NULL AS int): int>}
     """
     looks = [*before]
     for step in logic.steps:

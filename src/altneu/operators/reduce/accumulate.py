@@ -291,9 +291,9 @@ class Accumulator:
         >>> for name, expression in accumulator.partials():
         ...     print(name, "=", expression)
         #rows = count(1)
-        #nulls0 = count_if(`x` is null)
-        #low0 = sum(cast(`x` as bigint) % 4294967296)
-        #high0 = sum(cast(`x` as bigint) div 4294967296)
+        #nulls0 = count_if(x is null)
+        #low0 = sum(cast(x as bigint) % 4294967296)
+        #high0 = sum(cast(x as bigint) div 4294967296)
         """
         if self.extras or DOUBLE in self.kinds:
             return None
