@@ -16,6 +16,7 @@ from altneu.views.view import state_of
 from tests.session.lookup_cases import by_full_reads, counting, filled, ordered_query, outcome, query, ranked
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shards", [1, 2])
 @pytest.mark.parametrize("negative", [False, True])
 @pytest.mark.parametrize("zero", [False, True])

@@ -86,6 +86,7 @@ def agree(session, views, rows):
         assert len(shown) == len(errors), name
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("calls", [CALLS, FILTERED, LISTS], ids=["all", "filtered", "lists"])
 @pytest.mark.parametrize("seed", seeds(8, 3))
 @pytest.mark.parametrize("below", [False, True])

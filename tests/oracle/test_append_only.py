@@ -148,6 +148,7 @@ def test_groups_are_kept_whose_best_rows_may_become_worse(name: str) -> None:
     assert not last
 
 
+@pytest.mark.sampled(2)
 def test_every_view_shows_what_it_shows_of_other_sources(runner: Runner) -> None:
     """On Spark, whose steps take longer, fewer views."""
     quick = runner.name not in ("driver", "spark", "mixed")
@@ -155,6 +156,7 @@ def test_every_view_shows_what_it_shows_of_other_sources(runner: Runner) -> None
     JUDGE.run(runner, SOURCES, CUTS, [*KEPT, *WHOLE] if quick else some)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_other_histories_and_cuts(seed: int) -> None:
     judge, cuts = Judge(KEPT | WHOLE, growing(20 + seed)), random_cuts(random.Random(seed), 8)

@@ -50,6 +50,7 @@ def runs(runner, request):
     return Runs(runner, {name: plan for name, plan in PLANS.items() if name in judged})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PLANS)
 def test_every_step_shows_what_recomputation_gives(runs, name):
     for cuts in {"memory": [EACH, ONE, cuts_of(3)], "shards": [EACH], "durable": [[2, 3, 8]]}.get(

@@ -136,6 +136,7 @@ def test_collisions_of_hashes_change_nothing(small_chunks):
                 check(trace, kind, history, upper, together=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_traces_equal_recomputation_and_imports_follow_them(runner, seed, small_chunks):
     rng = random.Random(seed)

@@ -7,6 +7,7 @@ import pytest
 from faults import local
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "count"), [(local.kills, 5), (local.failures, 4), (local.flips, 5)])
 def test_what_is_disturbed_ends_as_what_is_not(kind, count, tmp_path):
     done: list[None] = []

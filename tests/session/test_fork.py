@@ -33,6 +33,7 @@ def shared(blue, green) -> set[str]:
     return {name for name in names if (mine / name).samefile(others / name)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("place", ["disk", "memory"])
 def test_two_pipelines_from_one_past(tmp_path, place):
     at = tmp_path if place == "disk" else f"memory://{uuid.uuid4().hex}"

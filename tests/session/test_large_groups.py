@@ -194,7 +194,7 @@ def recomputed(rows):
         return shown(session)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("runs", "seed"),
     [

@@ -95,6 +95,7 @@ def plan_at_random(rng: random.Random, rows: an.Collection) -> an.Collection:
     return plan
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("settings", [("true", "UTC"), ("false", "America/New_York")])
 @pytest.mark.parametrize("seed", range(2))
 def test_the_answers_and_errors_are_those_of_all_rows(spark, tmp_path, seed, settings):

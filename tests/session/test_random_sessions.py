@@ -166,6 +166,7 @@ class Life:
                 assert errors_of(view, at) == errors, (view.name, at)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["memory", "shards", "retries", "parts", "tight", "kept"])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_session_at_random(tmp_path, kind, seed):

@@ -30,6 +30,7 @@ def check(session, view, name, reference, least):
             view.to_pylist((least - 1, 0) if name == "by two times" else least - 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("retain", [4, "all"])
 @pytest.mark.parametrize("own", ["memory", "shards", "durable", "merged", "idle"])
 def test_a_view_answers_at_all_times_that_it_retains(tmp_path, own, retain):

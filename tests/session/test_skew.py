@@ -47,6 +47,7 @@ def loaded(spark, facts, dims, plan, path=None):
         return read, Counter(view.to_pylist())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PLANS)
 def test_every_task_reads_as_much_of_a_load(name, spark, facts, dims, monkeypatch):
     read, shown = loaded(spark, facts, dims, PLANS[name])

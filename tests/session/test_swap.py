@@ -106,6 +106,7 @@ def from_the_start(seed) -> dict[str, Counter]:
         return {name: rows(fresh.view(name)) for name in GREEN}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ahead", [-1, 0, 2])
 @pytest.mark.parametrize("where", ["local", "object store", pytest.param("spark", marks=pytest.mark.spark)])
 def test_histories_go_on_with_what_is_different(request, tmp_path, where, ahead):

@@ -80,6 +80,7 @@ def broken(**methods: Any) -> Weight:
     return made("a")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("weight", "law"),
     [

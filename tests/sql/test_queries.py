@@ -84,6 +84,7 @@ def shown(history):
         return [views for _, views in run(session, history)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ALL)
 def test_a_query_shows_what_spark_gives(text, in_spark, shown):
     assert shown[-1][text] == in_spark.answer(text)

@@ -74,6 +74,7 @@ def lost(edges):
 CASES = {REACH: reached, EVEN_ODD: sides, DEPTH: depths, UNREACHED: lost}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", CASES, ids=["reach", "even and odd", "depth", "unreached"])
 @pytest.mark.parametrize("where", ["driver", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_recursive_query_is_what_its_loop_gives(text, where, request):

@@ -84,6 +84,7 @@ def filled(rng, session):
     return t, s
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("indexed", [False, True])
 @pytest.mark.parametrize("text", MERGES)
 def test_each_row_is_changed_as_its_first_clause_says(text, indexed):
