@@ -54,6 +54,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in gone]
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Say at once what fails: a run that is stopped prints no summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        reason = getattr(getattr(report.longrepr, "reprcrash", None), "message", "").partition("\n")[0]
+        sys.stdout.write(f"\nfailed in {report.duration:.0f} s: {report.nodeid}: {reason}\n")
+        sys.stdout.flush()
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A Spark master and two workers with two executors each."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 import altneu as an
-from altneu import Session
+from altneu import Session, algorithms
 from altneu.engine import recomputing
 from altneu.errors import PlanError, StepFailedError
 from altneu.runtime.local import LocalExecutor
+from altneu.windows import sliding
 from tests.fate import forking, killed
 from tests.oracle import delta_joins_cases, killable_refresh, loops_cases, operators_cases
 from tests.oracle.full import Fully
@@ -262,6 +264,74 @@ def test_state_is_what_it_would_be_by_the_change() -> None:
             shops.check()
             kinds = Counter(dict(shops.held["items"])[item] for _, item, _ in shops.held["orders"])
             assert Counter(dict(late.to_pylist())) == kinds
+
+
+@pytest.mark.usefixtures("looked_at")
+@pytest.mark.parametrize("retain", [None, "all"])
+def test_views_that_share_what_they_are_made_of(retain: Any) -> None:
+    """A loop, or a sum, that several views are made of is brought up to date once, whatever they do themselves."""
+    edges = an.source("edges", "src long, dst long")
+    parts = algorithms.connected_components(edges)
+    degrees = edges.group_by("src").agg(n="count(*)")
+    of_nodes = parts.select("component", src="node")
+    plans = {
+        "nodes": parts.group_by().agg(n="count(*)"),
+        "parts": parts.select("component").distinct().group_by().agg(n="count(*)"),
+        "largest": parts.group_by("component").agg(n="count(*)").group_by().agg(n="max(n)"),
+        "degrees": degrees.group_by("n").agg(nodes="count(*)"),
+        "hubs": degrees.filter("n > 2").join(of_nodes, on="src").group_by("component").agg(n="sum(n)"),
+    }
+    recomputed = Counter[str]()
+    for seed in range(6):
+        rng = random.Random(seed)
+        names = rng.sample([*plans], 2 + seed % 3) if seed else ["nodes", "parts"]
+        with Session(shards=2, retain=retain) as session, Session() as plain:
+            held: list[tuple[int, int]] = []
+            for step in range(6):
+                gone = [edge for edge in held if rng.random() < (0.9, 0.1)[step % 2]]
+                new = [(rng.randrange(40), rng.randrange(40)) for _ in range(30)]
+                held = [edge for edge in held if edge not in gone] + new
+                for name in names:
+                    if not step:
+                        session.maintain(name, plans[name])
+                        plain.maintain(name, plans[name], refresh="incremental")
+                    with suppress(PlanError):
+                        session.maintain(name, plans[name], refresh=rng.choice(["auto", "incremental", "full"]))
+                for one in (session, plain):
+                    one.retract("edges", gone)
+                    one.insert("edges", new)
+                    recomputed.update(one.advance().recomputed)
+                for name in names:
+                    assert contents_of(session.view(name)) == contents_of(plain.view(name)), (seed, step, name)
+    assert recomputed
+
+
+def test_a_loop_that_another_view_is_made_of_is_not_computed_twice() -> None:
+    edges = an.source("edges", "src long, dst long")
+    parts = algorithms.connected_components(edges)
+    with Session() as session:
+        session.maintain("nodes", parts.group_by().agg(n="count(*)"))
+        with pytest.raises(PlanError, match="cannot be refreshed in full: it is made of a loop that something else is"):
+            session.maintain("parts", parts.select("component").distinct(), refresh="full")
+
+
+def test_events_that_wait_count_when_they_are_due() -> None:
+    """Many events, each at a time of its own, are still one step: none of them alone is a large change."""
+    events = an.source("events", "src long, dst long, at long")
+    n, week = 2 * recomputing.LEAST_ROWS, 4_000
+    edges = sliding(events, "at", week).select("src", "dst").distinct()
+    wedges = edges.join(edges, on={"dst": "src"}).select("src", last="right.dst")
+    rows = [(i % 97, i * i % 89, i) for i in range(n)]
+    with Session() as session:
+        session.maintain("edges", edges.group_by().agg(n="count(*)"))
+        view = session.maintain("wedges", wedges.group_by().agg(n="count(*)"))
+        session.insert("events", rows)
+        for at in (n // 2, n - n // 4):
+            assert session.advance(to=at + 1).recomputed == ()
+            held = {(src, dst) for src, dst, when in rows if at - week < when <= at}
+            after = Counter(src for src, _ in held)
+            assert view.to_pylist() == [(sum(after[dst] for _, dst in held),)]
+        assert session._engine.journal.steps <= 4
 
 
 def test_a_step_with_several_times_is_several_steps() -> None:

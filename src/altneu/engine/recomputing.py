@@ -10,6 +10,7 @@ from typing import get_args
 
 from altneu.errors import PlanError
 from altneu.operators.base import ArrangementState, Region, StepMode
+from altneu.order import Antichain
 from altneu.plan.physical import Plan
 from altneu.plan.recompute import Recomputable, before, recomputable
 from altneu.plan.refresh_cost import Cost, Facts, Work, cost_of
@@ -107,9 +108,10 @@ class Refreshing:
         if not (full or many or journal.table.future):
             return None
         first = before_feedback(journal.table, pending, lower, upper, 1)
-        due = _due(journal, first)
-        if not (full or many or sum(due.values()) >= LEAST_ROWS):
+        waiting = Antichain.of(journal.table.lattice, first)
+        if not (full or many or journal.table.is_due(waiting, LEAST_ROWS - 1)):
             return None
+        due = journal.table.due_of(waiting)
         concerned = [view for view in plan.views if _concerns(plan, view, pending, due)]
         always = (self.of(plan, view) for view in full if view in concerned)
         picked = [found for found in always if isinstance(found, Recomputable)]
@@ -161,15 +163,6 @@ def kept_states(journal: Journal) -> set[str]:
     return set(journal.states_of_sources(journal.kept))
 
 
-def _due(journal: Journal, upper: int) -> dict[str, int]:
-    """At most how many future updates of each arrangement a step takes up."""
-    due = dict[str, int]()
-    for (name, _), summary in journal.table.future.items():
-        if summary.least < upper:
-            due[name] = due.get(name, 0) + summary.rows
-    return due
-
-
 def _concerns(plan: Plan, view: str, pending: Inputs, due: Mapping[str, int]) -> bool:
     """Whether a step changes anything that a view is made of."""
     sources, arrangements = plan.sources_of(view), plan.arrangements_of(view)
@@ -214,7 +207,7 @@ def recompute(
     """
     what, table, layouts = chosen.what, journal.table, journal.table.layouts
     retained = region.final.since.least
-    part, given, former = what.part(chosen.time, history=retained is None or retained < chosen.time)
+    part, given, former, _ = what.part(chosen.time, history=retained is None or retained < chosen.time)
     meanwhile = {name: one.layout for one in former.values() for name in (one.arrangement, one.fresh) if name}
     table.layouts = {**layouts, **meanwhile}
     try:

@@ -60,8 +60,8 @@ class Recomputable:
             if not plan.loop_around(plan.nodes[plan.arrangements[name]].scope):
                 former[name] = Former(before(name), layouts[name], time, fresh=f"fresh {name}")
         existing = plan.arrangements.keys() - self.arrangements
-        part, given, _ = hydration_plan(plan, ", ".join(self.views), existing, plan.sources.keys(), former=former)
-        return replace(part, views={name: plan.views[name] for name in self.views}), given, former
+        part, given, again = hydration_plan(plan, ", ".join(self.views), existing, plan.sources.keys(), former=former)
+        return replace(part, views={name: plan.views[name] for name in self.views}), given, former, again
 
     def __or__(self, other: Recomputable) -> Recomputable:
         """Both, of the same plan."""
@@ -102,9 +102,11 @@ def recomputable(plan: Plan, view: str, sources: Collection[str]) -> Recomputabl
         return "its contents depend on when rows came"
     found = Recomputable(plan, (view,), names, names & {ports.contents, *ports.errors})
     try:
-        part, given, _ = found.part(0)
+        part, given, _, again = found.part(0)
     except HydrationError:
         return "it reads rows of a source that no arrangement has; keep=True of the source keeps them"
+    if again:  # the step has brought them up to date already: to compute them too would count their rows twice
+        return "it is made of a loop that something else is made of too"
     for node in part.nodes:
         if (reason := _refused(plan, node, given)) is not None:
             return reason

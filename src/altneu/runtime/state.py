@@ -350,8 +350,15 @@ class StateTable:
 
     def due(self, upper: Antichain) -> int:
         """How many future updates are due before ``upper``, over all arrangements and shards."""
-        states = [self.get(*key) for key in self._future_before(upper)]
-        return sum(state.future.due(upper) for state in states if state is not None)
+        return sum(self.due_of(upper).values())
+
+    def due_of(self, upper: Antichain) -> dict[str, int]:
+        """How many future updates of each arrangement are due before ``upper``, over all shards."""
+        due = dict[str, int]()
+        for name, shard in self._future_before(upper):
+            if (state := self.get(name, shard)) is not None:
+                due[name] = due.get(name, 0) + state.future.due(upper)
+        return due
 
     def _future_before(self, upper: Antichain) -> list[tuple[str, int]]:
         return [key for key, summary in self.future.items() if upper.least is None or summary.least < upper.least]
