@@ -207,20 +207,20 @@ def recompute(
     """
     what, table, layouts = chosen.what, journal.table, journal.table.layouts
     retained = region.final.since.least
-    part, given, former, _ = what.part(chosen.time, history=retained is None or retained < chosen.time)
-    meanwhile = {name: one.layout for one in former.values() for name in (one.arrangement, one.fresh) if name}
+    part = what.part(chosen.time, history=retained is None or retained < chosen.time)
+    meanwhile = {name: one.layout for one in part.former.values() for name in (one.arrangement, one.fresh) if name}
     table.layouts = {**layouts, **meanwhile}
     try:
         for name in sorted(what.arrangements):
             nothing = ArrangementState.empty(layouts[name])
             for shard in table.shards_of(name):
                 state = table.get(name, shard)
-                if state is not None and name in former:  # its history goes on; what waits for later is made again
+                if state is not None and name in part.former:  # its history goes on; what waits for later is made again
                     table.put(before(name), shard, ArrangementState(state.spine, nothing.future))
                     table.put(name, shard, ArrangementState(state.spine, nothing.future))
                 elif state is not None:
                     table.put(name, shard, nothing)
-        more = executor.step(part, table, Inputs(), region, StepMode(shards, given, hydrating=True))
+        more = executor.step(part.plan, table, Inputs(), region, StepMode(shards, part.given, hydrating=True))
         journal.take(more)
         for name in meanwhile:
             table.remove(name)
@@ -230,4 +230,4 @@ def recompute(
     outcome.recomputed = what.views
     if more.placement != "driver":
         outcome.placement = more.placement
-    return Ran(part, more.measured, given)
+    return Ran(part.plan, more.measured, part.given)

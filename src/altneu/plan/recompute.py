@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from altneu.errors import HydrationError
 from altneu.operators.arrange.operation import ArrangeOp, FromOp, ReadOp
@@ -21,6 +22,18 @@ from altneu.plan.hydrate import Former, hydration_plan
 from altneu.plan.physical import PhysicalNode, Plan, Port
 
 _OF_LOOPS = (EnterOp, EnterAtOp, LeaveOp, FeedOp, FeedbackOp)
+
+
+class Part(NamedTuple):
+    """A plan that computes arrangements anew, those that it is given, and the former contents of those that change.
+
+    Those in ``again`` it makes too, although they are there already.
+    """
+
+    plan: Plan
+    given: frozenset[str]
+    former: dict[str, Former]
+    again: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -45,8 +58,8 @@ class Recomputable:
         """The sources that the views are made of."""
         return frozenset(source for view in self.views for source in self.plan.sources_of(view))
 
-    def part(self, time: int, *, history: bool = False) -> tuple[Plan, frozenset[str], dict[str, Former]]:
-        """The plan that computes these anew as of a time, the arrangements it is given, and the former contents.
+    def part(self, time: int, *, history: bool = False) -> Part:
+        """The plan that computes these anew as of a time.
 
         The former contents are those of the outputs. With ``history`` they are those of every arrangement outside of
         loops, because somebody may read it as of an earlier time; of loops nobody does.
@@ -61,7 +74,7 @@ class Recomputable:
                 former[name] = Former(before(name), layouts[name], time, fresh=f"fresh {name}")
         existing = plan.arrangements.keys() - self.arrangements
         part, given, again = hydration_plan(plan, ", ".join(self.views), existing, plan.sources.keys(), former=former)
-        return replace(part, views={name: plan.views[name] for name in self.views}), given, former, again
+        return Part(replace(part, views={name: plan.views[name] for name in self.views}), given, former, again)
 
     def __or__(self, other: Recomputable) -> Recomputable:
         """Both, of the same plan."""
@@ -102,13 +115,13 @@ def recomputable(plan: Plan, view: str, sources: Collection[str]) -> Recomputabl
         return "its contents depend on when rows came"
     found = Recomputable(plan, (view,), names, names & {ports.contents, *ports.errors})
     try:
-        part, given, _, again = found.part(0)
+        part = found.part(0)
     except HydrationError:
         return "it reads rows of a source that no arrangement has; keep=True of the source keeps them"
-    if again:  # the step has brought them up to date already: to compute them too would count their rows twice
+    if part.again:  # the step has brought them up to date already: to compute them too would count their rows twice
         return "it is made of a loop that something else is made of too"
-    for node in part.nodes:
-        if (reason := _refused(plan, node, given)) is not None:
+    for node in part.plan.nodes:
+        if (reason := _refused(plan, node, part.given)) is not None:
             return reason
     return found
 
