@@ -207,6 +207,13 @@ def join_query(rng):
     return rng.choice(JOINS).format(kind=rng.choice(["", "", "LEFT"]), **tests)
 
 
+def whole_query(rng):
+    """A join without a condition: of one side all rows are read, if they are few."""
+    tests = {"f": ["true", "f.b", "f.d > 0"], "a": ["true", "a.b", "a.d > 0"], "one": ["b", "d > 0"], "t": ["true"]}
+    tests = {name: rng.choice(some) for name, some in tests.items()}
+    return rng.choice(JOINS).format(kind=rng.choice(["", "", "LEFT"]), **tests)
+
+
 def ranked(session):
     """Views that keep the rows of facts in orders: by keys, and of all rows."""
     session.maintain("facts", FACTS)

@@ -34,6 +34,7 @@ from tests.session.lookup_cases import (
     random_rows,
     ranked,
     typed,
+    whole_query,
 )
 
 
@@ -80,6 +81,16 @@ def test_joins_of_what_is_looked_up(shards, monkeypatch):
         assert compared(session, rng, monkeypatch, 60, [None, 1], join_query) > 20
 
 
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("negative", [False, True])
+def test_what_is_few_is_read_whole_for_what_is_many(shards, negative, monkeypatch):
+    rng = random.Random(shards)
+    monkeypatch.setattr(lookup, "MOST_KEYS", 40)
+    with filled(rng, rows=120, shards=shards, negative=negative, retain="all") as session:
+        looked_up = compared(session, rng, monkeypatch, 40, [None, 1], whole_query)
+        assert negative or looked_up > 8  # views with negative counts are read as a whole
+
+
 def test_explain_of_joins():
     with an.Session() as session:
         maintained(session)
@@ -94,7 +105,14 @@ def test_explain_of_joins():
         assert notes("SELECT f.d, t.n FROM facts f JOIN totals t USING (i, s) WHERE f.k = 1") == both
         assert notes("SELECT f.d, t.n FROM facts f LEFT JOIN totals t USING (i, s) WHERE f.k = 1") == both
         assert notes("SELECT f.d, t.n FROM facts f JOIN totals t ON f.i = t.n WHERE f.k = 1") == {peek.SCAN}
-        assert notes("SELECT f.d, t.n FROM facts f JOIN totals t USING (i, s)") == {peek.SCAN}
+        assert notes("SELECT f.d, t.n FROM facts f JOIN totals t USING (i, s)") == {peek.SCAN}  # both are few
+        session.insert("facts", pa.concat_tables([typed([(k, 0, *(None,) * 8)]) for k in range(lookup.MOST_KEYS)]))
+        session.advance()
+        few = "lookup: all rows of view totals, which are few"
+        assert notes("SELECT f.d, t.n FROM facts f JOIN totals t ON f.k = t.n") == {
+            few,
+            "lookup: view facts by k in (1, 4096)",
+        }
 
 
 LOOKUPS = {
@@ -108,13 +126,15 @@ LOOKUPS = {
     "nothing": "SELECT o.price, t.total FROM orders o LEFT JOIN totals t ON t.item = -o.item WHERE o.shop = 7",
     "a set": "SELECT * FROM totals WHERE item IN (SELECT item FROM orders WHERE shop = 7)",
     "values": "SELECT v.x, o.price FROM (VALUES (7, 'a')) AS v (shop, x) JOIN orders o ON o.shop = v.shop",
+    "few": "SELECT few.x, o.price FROM few LEFT JOIN orders o USING (shop)",
+    "among few": "SELECT * FROM orders o WHERE EXISTS (SELECT 1 FROM few WHERE few.shop = o.shop)",
     "there": "SELECT * FROM totals t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.shop = 7 AND o.item = t.item)",
 }
 
 
 def test_a_lookup_reads_as_many_rows_whatever_a_view_holds(monkeypatch):
     counts = []
-    for count in (1_000, 100_000):
+    for count in (5_000, 500_000):
         with an.Session() as session:
             source = an.source("orders", "item long, shop long, kind long, price long")
             session.maintain("orders", source)
@@ -122,6 +142,8 @@ def test_a_lookup_reads_as_many_rows_whatever_a_view_holds(monkeypatch):
             session.maintain("least", source.top_k(3, "price", per="kind"))
             session.sql("CREATE INDEX by_shop ON orders (shop)")
             session.sql("CREATE VIEW renamed AS SELECT price AS p, kind AS q, item FROM orders")
+            session.maintain("few", an.source("few", "shop long, x string"))
+            session.insert("few", [(7, "a"), (8, "b"), (-1, "c")])
             number = np.arange(count)
             session.insert("orders", pa.table({"item": number, "shop": number, "kind": number % 2, "price": number}))
             session.advance()

@@ -1,4 +1,4 @@
-"""Lookups: the rows of a view that have some keys, lie in a stretch of an order, or are counted."""
+"""Lookups: the rows of a view that have some keys, lie in a stretch of an order, are few, or are counted."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from altneu.runtime.read import (
     EVERYTHING,
     At,
     Stretch,
+    contents,
     row_count,
     rows_in_order,
     rows_with_key,
@@ -37,7 +38,8 @@ class Lookup:
     ``source`` is the name of the source that has these rows in the plan of the query; ``of`` says of what view they
     are, or of what source whose rows are stored. Of an ordered arrangement only the ``stretch`` with ``bounds``, as
     EXPLAIN shows them, is read. With ``below_zero``, an arrangement of the numbers of rows with negative counts, the
-    first rows in its ``order`` suffice, if they are as many as the query asks for.
+    first rows in its ``order`` suffice, if they are as many as the query asks for. ``are_few`` says that all rows are
+    read, so that larger views are looked up by what these have.
     """
 
     source: str
@@ -48,8 +50,11 @@ class Lookup:
     bounds: tuple[str, ...] = ()
     order: tuple[Order, ...] = ()
     below_zero: str | None = None
+    are_few: bool = False
 
     def __str__(self) -> str:
+        if self.are_few:
+            return f"lookup: all rows of {self.of}, which are few"
         if self.keys is None:
             return f"lookup: the number of rows of {self.of}"
         by = [*([shown_keys(self.keys)] if self.keys.schema.names else []), *self.bounds]
@@ -120,6 +125,12 @@ def lookup_of(
     return None if best is None else best[1]
 
 
+def few_of(read: Read, of: str, arrangements: Iterable[str], table: StateTable) -> Lookup | None:
+    """All rows of a view, where it has at most ``MOST_KEYS`` updates; None if it has more."""
+    rows, name = min(((table.rows(name), name) for name in arrangements), default=(MOST_KEYS + 1, ""))
+    return Lookup(read.name, of, name, None, are_few=True) if rows <= MOST_KEYS else None
+
+
 def _stretch(read: Read, layout: Layout) -> tuple[Stretch, tuple[str, ...]]:
     """The part of an ordered arrangement in which rows satisfy what a reader requires, and its bounds as a text."""
     stretch, texts = EVERYTHING, []
@@ -153,6 +164,11 @@ def rows_of(
     That is so if one of them has a negative count, so that the error is that of a full read, and if a stretch has many.
     With ``first`` they need be no more than the first so many updates of each batch.
     """
+    if lookup.are_few:
+        updates = contents(table, lookup.arrangement, at)
+        if (updates.diffs < 0).any():
+            return None
+        return Updates(updates.rows.select(schema.names), updates.times, updates.diffs), True
     if lookup.keys is None:
         count = row_count(table, lookup.arrangement, at)
         if count is None or count < 0:

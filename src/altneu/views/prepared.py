@@ -45,7 +45,7 @@ from altneu.runtime.state import StateTable
 from altneu.store import MemoryStore
 from altneu.trace.update import Updates
 from altneu.views.contents import has_too_many_rows, stored_errors, table_of
-from altneu.views.lookup import MOST_KEYS, MOST_ROWS, First, Lookup, lookup_of, rows_of
+from altneu.views.lookup import MOST_KEYS, MOST_ROWS, First, Lookup, few_of, lookup_of, rows_of
 
 _FEWEST = 64  # updates of each batch in which the first rows of a query are looked for
 _MORE = 8  # times as many, where they are not enough
@@ -118,31 +118,40 @@ class Prepared:
         reads = {reader.name: read_of(reader) for reader in readers}
         lookups, inputs, made, complete = dict[str, Lookup](), dict[str, Updates](), dict[str, Updates](), True
         while len(inputs) < len(readers):
-            before = len(inputs)
             if inputs or self._has_constants:
                 by_joins = self._by_joins(readers, made, next(iter(times.values())))
                 known = {name: reads[name].and_of(v) for name, v in by_joins.items() if reads[name].values is not None}
                 reads |= known
-            for reader in readers:
-                if reader.name in inputs:
-                    continue
-                read, view = reads[reader.name], self.views[reader.source]
-                if not (read.is_partial or (self.first is not None and is_row_by_row(reader.node))):
-                    continue
-                alike = self.arrangements[view]
-                if view not in self.stored:
-                    alike = tuple(state.known(view).arrangements(alike, times[view]))
-                lookup = lookup_of(read, self._title(reader), alike, state.table, self.numbers.get)
-                if lookup is None:
-                    continue
-                rows = rows_of(state.table, lookup, times[view], reader.node.input.schema, most)
+            waiting = [reader for reader in readers if reader.name not in inputs]
+            alike = {reader.name: self._alike(state, reader, times) for reader in waiting}
+            chosen = list[tuple[Reader, Lookup]]()
+            for reader in waiting:
+                read = reads[reader.name]
+                if read.is_partial or (self.first is not None and is_row_by_row(reader.node)):
+                    lookup = lookup_of(read, self._title(reader), alike[reader.name], state.table, self.numbers.get)
+                    if lookup is not None:
+                        chosen.append((reader, lookup))
+            if not chosen:
+                chosen = [
+                    (reader, lookup)
+                    for reader in waiting
+                    if (lookup := few_of(reads[reader.name], self._title(reader), alike[reader.name], state.table))
+                ]
+                if not chosen or len(chosen) == len(waiting):  # there is nothing large to be looked up by them
+                    return None
+            for reader, lookup in chosen:
+                rows = rows_of(state.table, lookup, times[self.views[reader.source]], reader.node.input.schema, most)
                 if rows is None or (own := _made(reader, rows[0])) is None:
                     return None
                 lookups[reader.name], inputs[reader.name], made[reader.name] = lookup, rows[0], own
                 complete &= rows[1]
-            if len(inputs) == before:
-                return None
         return Found(readers, tuple(lookups[reader.name] for reader in readers), inputs, made), complete
+
+    def _alike(self, state: StateOfViews, reader: Reader, times: Mapping[str, At]) -> tuple[str, ...]:
+        """The arrangements of all rows that a reader reads."""
+        view = self.views[reader.source]
+        names = self.arrangements[view]
+        return names if view in self.stored else tuple(state.known(view).arrangements(names, times[view]))
 
     def _by_joins(self, readers: Sequence[Reader], made: Mapping[str, Updates], at: At) -> dict[str, Values]:
         """Values that rows of the other sources have if they matter, because of what was found."""
