@@ -71,6 +71,7 @@ def test_several_columns_of_one_name(session):
     result = session.sql("SELECT a, b AS a, x FROM t WHERE x = 5")
     assert (result.columns, result.to_pylist(), len(list(result))) == (["a", "a", "x"], [(2, "p", 5)], 1)
     assert session.sql("SELECT * FROM t, u WHERE t.a = u.a AND x = 10").columns == ["a", "b", "x", "a", "y", "c"]
+    assert session.sql("EXPLAIN SELECT * FROM t, u WHERE t.a = u.a").to_pylist()[0] == ("view the query",)
     for text in ("CREATE VIEW v AS SELECT a, a FROM t", "CREATE MATERIALIZED VIEW v AS SELECT a, a FROM t"):
         with pytest.raises(AltneuError, match="two columns are called 'a'"):
             session.sql(text)

@@ -399,7 +399,10 @@ class Statements:
         if statement.query is not None:
             query = ordered(statement.query, self.definer.shown)
             in_order = None if query.first is None else (query.shown.collection, query.first)
-            return self._explained_query(self._bind(statement.query), in_order, analyze=statement.analyze)
+            names = {name.lower() for name in query.shown.names}
+            several = len(names) < len(query.shown.names)  # of one name: a query shows them, and no view may have them
+            explained = query.shown.collection if several else self._bind(statement.query)
+            return self._explained_query(explained, in_order, analyze=statement.analyze)
         defined = self.known.get_defined(str(statement.name))
         if defined is not None and defined.view is None and defined.kind in ("VIEW", "SOURCE"):
             return self._explained_query(self.known[defined.name], analyze=statement.analyze)
