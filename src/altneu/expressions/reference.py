@@ -136,7 +136,7 @@ _TAIL = """\
   `approx_percentile` is not. Delta tables and tables of databases have no times of day here. Spark takes and gives them
   from 4.1 on, where `spark.sql.timeType.enabled` is set.
 * A VARIANT is Spark's pair of bytes, value and metadata; `to_pylist` and Python functions have both, and take them. It
-  is not compared: a variant is no key of GROUP BY, DISTINCT, joins, ORDER BY or a map, and `any_value` and `first`
+  is not compared: it cannot be a key of GROUP BY, DISTINCT, joins, ORDER BY or a map, and `any_value` and `first`
   refuse it as well. At most 200 arrays and objects are in one another (Spark: 1000), and an array is not extended by
   more than a million nulls (VALUE_TOO_LARGE). A TIME or an interval does not become a variant; `from_json` and
   `from_csv` do not read one, nor does `json` of a source. Delta and Iceberg tables, databases and feeds have no

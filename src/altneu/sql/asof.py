@@ -115,7 +115,7 @@ def _is_system_time(condition: exp.Expr) -> bool:
 
 
 def _version_of(right: Part, at: exp.Expr, left: Part, keys: Sequence[str]) -> exp.Expr:
-    """The column that says since when a right row holds: the only one of its type that is no key.
+    """The column that says since when a right row holds: the only column of its type that is not a key.
 
     Raises:
         PlanError: the left side's time is no timestamp of it, or there are several such columns, or none.

@@ -60,7 +60,8 @@ def substituted(text: str, settings: Mapping[str, str], of: str) -> str:
     """A text of SQL with the values of the settings that it names as ``${name}``, as Spark's parser has it.
 
     Raises:
-        PipelineError: there is no such setting, which Spark takes for an empty text; or a circle of them.
+        PipelineError: a setting is not defined (Spark takes that for an empty text), or settings name each other in a
+            circle.
 
     >>> substituted(
     ...     "SELECT * FROM json.`${shop.data}/${hivevar:day}`", {"shop.data": "/data", "day": "1"}, "a.sql"

@@ -235,7 +235,7 @@ class Expressions:
         return result
 
     def _VariantGet(self, expression: Any) -> exp.Expr:  # noqa: N802
-        """With the type, which is no argument of Catalyst's."""
+        """The expression with its type, which Catalyst does not pass as an argument."""
         arguments, kind = self._trees(expression.children()), str(expression.targetType().sql())
         if kind != "VARIANT":
             arguments.append(exp.Literal.string(kind))

@@ -47,7 +47,7 @@ class Variant(NamedTuple):
 
 
 class Scalar(NamedTuple):
-    """A value that is no object and no array: its type, and itself; moments are numbers, decimals ``Decimal``."""
+    """A value that is neither object nor array: its type, and itself; moments are numbers, decimals ``Decimal``."""
 
     type: Any
     value: Any
