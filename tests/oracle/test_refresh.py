@@ -14,6 +14,7 @@ import altneu as an
 from altneu import Session, algorithms
 from altneu.engine import recomputing
 from altneu.errors import PlanError, StepFailedError
+from altneu.plan.recompute import Recomputable
 from altneu.runtime.local import LocalExecutor
 from altneu.windows import sliding
 from tests.fate import forking, killed
@@ -21,7 +22,7 @@ from tests.oracle import delta_joins_cases, killable_refresh, loops_cases, opera
 from tests.oracle.full import Fully
 from tests.oracle.histories import random_cuts
 from tests.oracle.random_plans_cases import Scene
-from tests.oracle.runners import Judge, Runner, Sources, contents_of
+from tests.oracle.runners import Judge, Runner, Sources, contents_of, state_left
 from tests.store.support import CHILD
 
 ALL = os.environ.get("ALTNEU_REFRESH") == "all"  # every plan on every runner, some minutes
@@ -313,6 +314,56 @@ def test_a_loop_that_another_view_is_made_of_is_not_computed_twice() -> None:
         session.maintain("nodes", parts.group_by().agg(n="count(*)"))
         with pytest.raises(PlanError, match="cannot be refreshed in full: it is made of a loop that something else is"):
             session.maintain("parts", parts.select("component").distinct(), refresh="full")
+
+
+@pytest.mark.parametrize("retain", [None, "all"])
+def test_a_loop_of_which_a_variable_is_read_by_nobody(retain: Any) -> None:
+    """What only that variable has is computed anew with the loop, and not by the change before."""
+    edges, roots = an.source("edges", "src long, dst long", keep=True), an.source("roots", "node long", keep=True)
+    steps = edges.distinct()
+
+    def along(nodes: an.Collection) -> an.Collection:
+        return nodes.join(steps, on={"node": "src"}).select(node="dst")
+
+    def body(even: an.Collection, odd: an.Collection) -> tuple[an.Collection, an.Collection]:
+        return along(odd).concat(roots).distinct(), along(even).distinct()
+
+    even, _ = an.recursive(body, even=roots, odd=roots.filter("false"))
+    rng = random.Random(3)
+    with Session(retain=retain) as session:
+        view = session.maintain("even", even, refresh="full")
+        what = session._engine.refreshing.of(session._engine.plan, "even")
+        assert isinstance(what, Recomputable)
+        assert {*what.kept.arrangements} == {*session._engine.plan.arrangements} - what.arrangements
+        session.insert("roots", [(0,)])
+        held: list[tuple[int, int]] = []
+        for step in range(10):
+            session.maintain("even", even, refresh="incremental" if step in (4, 7, 8) else "full")
+            gone, held = held[:5], [*held[5:], *((rng.randrange(6), rng.randrange(6)) for _ in range(6))]
+            session.retract("edges", gone)
+            session.insert("edges", held[-6:])
+            session.advance()
+            after = {(0, True)}
+            while (more := after | {(dst, not e) for node, e in after for src, dst in held if src == node}) != after:
+                after = more
+            assert contents_of(view) == Counter((node,) for node, is_even in after if is_even), step
+
+
+def test_errors_go_where_they_came() -> None:
+    """Errors that come of the change go in a step that computes them anew, and the other way round: nothing is left."""
+    pairs = an.source("pairs", "a long, b long")
+    plan = pairs.distinct().select("a").threshold(lambda n: n)
+    rows = [(i, j) for i in range(20) for j in range(i % 3 + 1)]
+    with Session(shards=3) as session:
+        for come, go in (("full", "incremental"), ("incremental", "full"), ("full", "full")):
+            view = session.maintain("v", plan, refresh=come)
+            session.retract("pairs", rows)
+            session.advance()
+            assert view.errors().num_rows
+            session.maintain("v", plan, refresh=go)
+            session.insert("pairs", rows)
+            session.advance()
+            assert not [*state_left(session)]
 
 
 def test_events_that_wait_count_when_they_are_due() -> None:

@@ -492,6 +492,11 @@ class Operation(ABC):
         return False
 
     @property
+    def shows(self) -> bool:
+        """Whether it shows what passes, so that it runs although it keeps nothing and nobody reads it."""
+        return False
+
+    @property
     def is_sum(self) -> bool:
         """Whether it adds several inputs up, consolidated where rows reach it along many paths (``Here.summed``)."""
         return False

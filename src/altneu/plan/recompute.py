@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from altneu.errors import HydrationError
 from altneu.operators.arrange.operation import ArrangeOp, FromOp, ReadOp
-from altneu.operators.concat.operation import InspectOp
 from altneu.operators.loop.operation import EnterAtOp, EnterOp, FeedbackOp, FeedOp, LeaveOp
 from altneu.operators.source.operation import SourceOp
 from altneu.plan.hydrate import Former, hydration_plan
@@ -100,8 +99,7 @@ def recomputable(plan: Plan, view: str, sources: Collection[str]) -> Recomputabl
     private = [name for name in plan.arrangements_of(view) if name not in others and name not in sources]
     by_row = _by_row(plan)
     leaves = [name for name in private if plan.arrangements[name] in by_row]
-    shown = (Port(i) for i, node in enumerate(plan.nodes) if isinstance(node.operation, InspectOp))
-    stays = {*plan.upstream(*(Port(plan.arrangements[name]) for name in leaves), *shown)}
+    stays = {*plan.upstream(*(Port(plan.arrangements[name]) for name in leaves), *plan.showing)}
     stays.update(*(plan.upstream(Port(i)) for name, i in plan.arrangements.items() if name not in private))
     at = {name: plan.arrangements[name] for name in private}
     # what is arranged of nodes that run in any case, as their errors are, comes of the change
