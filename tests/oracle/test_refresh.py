@@ -14,6 +14,7 @@ import altneu as an
 from altneu import Session, algorithms
 from altneu.engine import recomputing
 from altneu.errors import PlanError, StepFailedError
+from altneu.order import Antichain
 from altneu.plan.recompute import Recomputable
 from altneu.runtime.local import LocalExecutor
 from altneu.windows import sliding
@@ -349,6 +350,30 @@ def test_a_loop_of_which_a_variable_is_read_by_nobody(retain: Any) -> None:
             assert contents_of(view) == Counter((node,) for node, is_even in after if is_even), step
 
 
+@pytest.mark.usefixtures("looked_at")
+def test_delays_are_of_the_times_of_rows() -> None:
+    """A sum, a join or a function of groups takes over the delay behind it, and is not computed anew for that."""
+    sums = OF_SHOPS.delay(by=2)
+    joined = ORDERS.join(ITEMS, on="item").delay(every=3)
+    for plan in (sums, joined, ITEMS.top_k(1, "item", per="kind").delay(by=1), OF_SHOPS.distinct().delay(by=1)):
+        with Session(shards=2) as session, Session() as plain:
+            for name, source in (("i", ITEMS), ("o", ORDERS), ("s", SHOPS)):
+                session.maintain(name, source)
+                plain.maintain(name, source)
+            with pytest.raises(PlanError, match="cannot be refreshed in full"):
+                session.maintain("v", plan, refresh="full")
+            view, same = session.maintain("v", plan), plain.maintain("v", plan, refresh="incremental")
+            for step in range(6):
+                for one in (session, plain):
+                    if step:
+                        one.retract("items", [("tea", f"k{step - 1}"), ("jam", "k0")])
+                    one.insert("items", [("tea", f"k{step}"), ("jam", "k0")])
+                    one.insert("shops", [(f"k{step}", f"s{step % 2}")])
+                    one.insert("orders", [(step, "tea", step), (step, "jam", 7)])
+                    one.advance()
+                assert contents_of(view) == contents_of(same), step
+
+
 def test_errors_go_where_they_came() -> None:
     """Errors that come of the change go in a step that computes them anew, and the other way round: nothing is left."""
     pairs = an.source("pairs", "a long, b long")
@@ -383,6 +408,38 @@ def test_events_that_wait_count_when_they_are_due() -> None:
             after = Counter(src for src, _ in held)
             assert view.to_pylist() == [(sum(after[dst] for _, dst in held),)]
         assert session._engine.journal.steps <= 4
+
+
+def test_what_is_stored_is_not_opened_to_be_told_apart(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks read what a view had where it lies, and how much is due is told by what waits alone."""
+    events = an.source("events", "item string, at long", keep=True)
+    plan = sliding(events, "at", 9).distinct().join(ITEMS, on="item").group_by("kind").agg(n="count(*)")
+    with Session(path=tmp_path, retain="all") as session:
+        session.maintain("v", plan, refresh="full")
+        session.insert("items", [("tea", "drink"), ("jam", "food")])
+        session.insert("events", [("tea", i) for i in range(50)])
+        session.advance(to=3)
+    with Session(path=tmp_path, retain="all") as session:
+        view, table, opened = session.maintain("v", plan, refresh="full"), session._engine.table, list[set[str]]()
+
+        def watched(self: LocalExecutor, plan: Any, table: Any, *rest: Any) -> Any:
+            opened.append({name for name, shard in table.live if (name, shard) in table.stored})
+            return whole(self, plan, table, *rest)
+
+        whole = LocalExecutor.step
+        monkeypatch.setattr(LocalExecutor, "step", watched)
+        assert sum(table.due_of(Antichain.of(table.lattice, 5)).values()) == 2
+        assert not table.live
+        session.advance(to=5)
+        assert view.to_pylist() == [("drink", 5)]
+        assert len(opened) == 4
+        kept = {
+            name
+            for name in session._engine.plan.arrangements
+            if name not in session._engine.refreshing.of(session._engine.plan, "v").arrangements
+        }
+        assert opened[0] == set()
+        assert opened[1] <= kept
 
 
 def test_a_step_with_several_times_is_several_steps() -> None:

@@ -134,7 +134,7 @@ def _by_row(plan: Plan) -> frozenset[int]:
         comes = any(port.node in flowing for port in node.inputs)
         if operation.keeps is not None and (comes or not isinstance(operation, ArrangeOp)):
             arranged.add(i)
-        begins = isinstance(operation, SourceOp) or not operation.at_each_time
+        begins = isinstance(operation, SourceOp) or not operation.is_timeless
         if operation.keeps is None and (comes or begins) and not isinstance(operation, LeaveOp):
             flowing.add(i)
     return frozenset(arranged)
@@ -153,6 +153,6 @@ def _refused(plan: Plan, node: PhysicalNode, given: Collection[str]) -> str | No
         return None
     if isinstance(operation, _OF_LOOPS):
         return None if plan.loop_around(node.scope) or isinstance(operation, LeaveOp) else f"{node.label!r} feeds back"
-    if not operation.at_each_time or operation.keeps is not None or operation.takes_from is not None:
+    if not operation.is_timeless or operation.keeps is not None or operation.takes_from is not None:
         return f"{node.label!r} depends on when rows came"
     return None
