@@ -14,6 +14,8 @@ import altneu as an
 from altneu import Session, algorithms
 from altneu.engine import recomputing
 from altneu.errors import PlanError, StepFailedError
+from altneu.order import Antichain
+from altneu.plan.recompute import Recomputable
 from altneu.runtime.local import LocalExecutor
 from altneu.windows import sliding
 from tests.fate import forking, killed
@@ -21,7 +23,7 @@ from tests.oracle import delta_joins_cases, killable_refresh, loops_cases, opera
 from tests.oracle.full import Fully
 from tests.oracle.histories import random_cuts
 from tests.oracle.random_plans_cases import Scene
-from tests.oracle.runners import Judge, Runner, Sources, contents_of
+from tests.oracle.runners import Judge, Runner, Sources, contents_of, state_left
 from tests.store.support import CHILD
 
 ALL = os.environ.get("ALTNEU_REFRESH") == "all"  # every plan on every runner, some minutes
@@ -315,6 +317,80 @@ def test_a_loop_that_another_view_is_made_of_is_not_computed_twice() -> None:
             session.maintain("parts", parts.select("component").distinct(), refresh="full")
 
 
+@pytest.mark.parametrize("retain", [None, "all"])
+def test_a_loop_of_which_a_variable_is_read_by_nobody(retain: Any) -> None:
+    """What only that variable has is computed anew with the loop, and not by the change before."""
+    edges, roots = an.source("edges", "src long, dst long", keep=True), an.source("roots", "node long", keep=True)
+    steps = edges.distinct()
+
+    def along(nodes: an.Collection) -> an.Collection:
+        return nodes.join(steps, on={"node": "src"}).select(node="dst")
+
+    def body(even: an.Collection, odd: an.Collection) -> tuple[an.Collection, an.Collection]:
+        return along(odd).concat(roots).distinct(), along(even).distinct()
+
+    even, _ = an.recursive(body, even=roots, odd=roots.filter("false"))
+    rng = random.Random(3)
+    with Session(retain=retain) as session:
+        view = session.maintain("even", even, refresh="full")
+        what = session._engine.refreshing.of(session._engine.plan, "even")
+        assert isinstance(what, Recomputable)
+        assert {*what.kept.arrangements} == {*session._engine.plan.arrangements} - what.arrangements
+        session.insert("roots", [(0,)])
+        held: list[tuple[int, int]] = []
+        for step in range(10):
+            session.maintain("even", even, refresh="incremental" if step in (4, 7, 8) else "full")
+            gone, held = held[:5], [*held[5:], *((rng.randrange(6), rng.randrange(6)) for _ in range(6))]
+            session.retract("edges", gone)
+            session.insert("edges", held[-6:])
+            session.advance()
+            after = {(0, True)}
+            while (more := after | {(dst, not e) for node, e in after for src, dst in held if src == node}) != after:
+                after = more
+            assert contents_of(view) == Counter((node,) for node, is_even in after if is_even), step
+
+
+@pytest.mark.usefixtures("looked_at")
+def test_delays_are_of_the_times_of_rows() -> None:
+    """A sum, a join or a function of groups takes over the delay behind it, and is not computed anew for that."""
+    sums = OF_SHOPS.delay(by=2)
+    joined = ORDERS.join(ITEMS, on="item").delay(every=3)
+    for plan in (sums, joined, ITEMS.top_k(1, "item", per="kind").delay(by=1), OF_SHOPS.distinct().delay(by=1)):
+        with Session(shards=2) as session, Session() as plain:
+            for name, source in (("i", ITEMS), ("o", ORDERS), ("s", SHOPS)):
+                session.maintain(name, source)
+                plain.maintain(name, source)
+            with pytest.raises(PlanError, match="cannot be refreshed in full"):
+                session.maintain("v", plan, refresh="full")
+            view, same = session.maintain("v", plan), plain.maintain("v", plan, refresh="incremental")
+            for step in range(6):
+                for one in (session, plain):
+                    if step:
+                        one.retract("items", [("tea", f"k{step - 1}"), ("jam", "k0")])
+                    one.insert("items", [("tea", f"k{step}"), ("jam", "k0")])
+                    one.insert("shops", [(f"k{step}", f"s{step % 2}")])
+                    one.insert("orders", [(step, "tea", step), (step, "jam", 7)])
+                    one.advance()
+                assert contents_of(view) == contents_of(same), step
+
+
+def test_errors_go_where_they_came() -> None:
+    """Errors that come of the change go in a step that computes them anew, and the other way round: nothing is left."""
+    pairs = an.source("pairs", "a long, b long")
+    plan = pairs.distinct().select("a").threshold(lambda n: n)
+    rows = [(i, j) for i in range(20) for j in range(i % 3 + 1)]
+    with Session(shards=3) as session:
+        for come, go in (("full", "incremental"), ("incremental", "full"), ("full", "full")):
+            view = session.maintain("v", plan, refresh=come)
+            session.retract("pairs", rows)
+            session.advance()
+            assert view.errors().num_rows
+            session.maintain("v", plan, refresh=go)
+            session.insert("pairs", rows)
+            session.advance()
+            assert not [*state_left(session)]
+
+
 def test_events_that_wait_count_when_they_are_due() -> None:
     """Many events, each at a time of its own, are still one step: none of them alone is a large change."""
     events = an.source("events", "src long, dst long, at long")
@@ -332,6 +408,38 @@ def test_events_that_wait_count_when_they_are_due() -> None:
             after = Counter(src for src, _ in held)
             assert view.to_pylist() == [(sum(after[dst] for _, dst in held),)]
         assert session._engine.journal.steps <= 4
+
+
+def test_what_is_stored_is_not_opened_to_be_told_apart(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks read what a view had where it lies, and how much is due is told by what waits alone."""
+    events = an.source("events", "item string, at long", keep=True)
+    plan = sliding(events, "at", 9).distinct().join(ITEMS, on="item").group_by("kind").agg(n="count(*)")
+    with Session(path=tmp_path, retain="all") as session:
+        session.maintain("v", plan, refresh="full")
+        session.insert("items", [("tea", "drink"), ("jam", "food")])
+        session.insert("events", [("tea", i) for i in range(50)])
+        session.advance(to=3)
+    with Session(path=tmp_path, retain="all") as session:
+        view, table, opened = session.maintain("v", plan, refresh="full"), session._engine.table, list[set[str]]()
+
+        def watched(self: LocalExecutor, plan: Any, table: Any, *rest: Any) -> Any:
+            opened.append({name for name, shard in table.live if (name, shard) in table.stored})
+            return whole(self, plan, table, *rest)
+
+        whole = LocalExecutor.step
+        monkeypatch.setattr(LocalExecutor, "step", watched)
+        assert sum(table.due_of(Antichain.of(table.lattice, 5)).values()) == 2
+        assert not table.live
+        session.advance(to=5)
+        assert view.to_pylist() == [("drink", 5)]
+        assert len(opened) == 4
+        kept = {
+            name
+            for name in session._engine.plan.arrangements
+            if name not in session._engine.refreshing.of(session._engine.plan, "v").arrangements
+        }
+        assert opened[0] == set()
+        assert opened[1] <= kept
 
 
 def test_a_step_with_several_times_is_several_steps() -> None:

@@ -254,11 +254,11 @@ def _checks(plan: Plan, name: str, existing: set[str]) -> list[_Check]:
         if not inputs:
             if plan.source_of.get(i) == name:
                 images.add(i)
-            elif i not in plan.source_of and operation.at_each_time:
+            elif i not in plan.source_of and operation.is_timeless:
                 constants.add(i)
         elif not inputs & images:
             continue
-        elif operation.at_each_time and operation.keeps is None:
+        elif operation.is_timeless and operation.keeps is None:
             images.add(i)
         elif isinstance(operation, ArrangeOp) and not operation.transforms and operation.arrangement in existing:
             below = plan.nodes[node.inputs[0].node].operation

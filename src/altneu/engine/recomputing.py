@@ -212,14 +212,12 @@ def recompute(
     table.layouts = {**layouts, **meanwhile}
     try:
         for name in sorted(what.arrangements):
-            nothing = ArrangementState.empty(layouts[name])
             for shard in table.shards_of(name):
-                state = table.get(name, shard)
-                if state is not None and name in part.former:  # its history goes on; what waits for later is made again
-                    table.put(before(name), shard, ArrangementState(state.spine, nothing.future))
-                    table.put(name, shard, ArrangementState(state.spine, nothing.future))
-                elif state is not None:
-                    table.put(name, shard, nothing)
+                if name in part.former:  # its history goes on; what waits for later is made again
+                    table.put_present(before(name), shard, name)
+                    table.put_present(name, shard, name)
+                else:
+                    table.put(name, shard, ArrangementState.empty(layouts[name]))
         more = executor.step(part.plan, table, Inputs(), region, StepMode(shards, part.given, hydrating=True))
         journal.take(more)
         for name in meanwhile:

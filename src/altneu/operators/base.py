@@ -463,8 +463,14 @@ class Operation(ABC):
     def at_each_time(self) -> bool:
         """Whether its rows at each time follow from the rows of its inputs at that time, whenever they arrived.
 
-        Where they do not, a view that is added later cannot be computed from the rows that are there.
+        Where they do not, a view that is added later cannot be computed from the rows that are there. Logic that it
+        applies may delay them all the same: ``is_timeless`` says of both.
         """
+
+    @property
+    def is_timeless(self) -> bool:
+        """Whether that is so with the logic that it applies, which may be that of a delay behind it."""
+        return self.at_each_time and not self.applied.delay
 
     @property
     @abstractmethod
@@ -489,6 +495,11 @@ class Operation(ABC):
     @property
     def summing(self) -> bool:
         """Whether it consolidates its input, so that pieces of it may be consolidated one by one."""
+        return False
+
+    @property
+    def shows(self) -> bool:
+        """Whether it shows what passes, so that it runs although it keeps nothing and nobody reads it."""
         return False
 
     @property

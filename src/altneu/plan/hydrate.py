@@ -74,9 +74,11 @@ class _Cutter:
     def add(self, node: PhysicalNode, inputs: tuple[Port, ...]) -> int:
         """Append a node at its stage in this plan.
 
-        Rows read from arrangements may lie otherwise than the session's plan knew, so no exchange is left out.
+        Rows read from arrangements may lie otherwise than the session's plan knew, so no exchange is left out, but that
+        of errors which stay where they are: they are retracted there.
         """
-        key = node.operation.exchange_key(node.schema) if inputs else None
+        stay = node.exchange is None and node.operation.keeps is not None and node.operation.keeps[0] in self.errors
+        key = node.operation.exchange_key(node.schema) if inputs and not stay else None
         exchange = node.exchange if key is None else key
         self.nodes.append(replace(node, inputs=inputs, exchange=exchange))
         return len(self.nodes) - 1
@@ -241,6 +243,11 @@ class _Cutter:
             keeps = node.operation.keeps
             if keeps is not None and keeps[0] in self.existing:
                 self.anew.add(keeps[0])
+
+    @cached_property
+    def errors(self) -> frozenset[str]:
+        """The arrangements of errors."""
+        return frozenset(name for ports in self.plan.views.values() for name in ports.errors)
 
     @cached_property
     def loops(self) -> dict[int, dict[int, None]]:

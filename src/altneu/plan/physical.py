@@ -386,6 +386,17 @@ class Plan:
                 keys[channel] = lies
         return {i: key for i, key in keys.items() if key is not None}
 
+    @cached_property
+    def unplaced(self) -> frozenset[int]:
+        """The nodes whose rows lie nowhere yet, because a step is given them: those of sources, before any exchange."""
+        unplaced = set[int]()
+        for i in self.stages[0]:
+            operation, inputs = self.nodes[i].operation, self.nodes[i].inputs
+            given = not inputs and operation.takes_from is None and operation.reads is None
+            if given or any(port.node in unplaced for port in inputs):
+                unplaced.add(i)
+        return frozenset(unplaced)
+
     def shard_key(self, arrangement: str) -> tuple[str, ...]:
         """The columns of an arrangement whose hash decides where its rows are; settled errors lie anyhow."""
         number = self.arrangements.get(arrangement)
@@ -529,11 +540,10 @@ class Plan:
     def only(self, arrangements: Collection[str]) -> Plan:
         """The plan of some arrangements and what they need, with the views all of whose contents and errors they are.
 
-        What keeps nothing and has no reader, because it only shows what passes, is there too.
+        What shows what passes is there too. Of other nodes that keep nothing and have no reader, such as a variable of
+        a loop outside of it, nothing is.
         """
-        read = {port.node for node in self.nodes for port in node.inputs}
-        ends = (Port(i) for i, node in enumerate(self.nodes) if i not in read and node.operation.keeps is None)
-        needed = sorted({*self._needed_by(arrangements), *self.upstream(*ends)})
+        needed = sorted({*self._needed_by(arrangements), *self.upstream(*self.showing)})
         numbers = {i: at for at, i in enumerate(needed)}
 
         def renumbered(port: Port) -> Port:
@@ -544,6 +554,11 @@ class Plan:
         spreads = {renumbered(port): key for port, key in self.spreads.items() if port.node in numbers}
         cut, schedule = scheduled(nodes, self.scopes)
         return replace(self, nodes=cut, views=views, spreads=spreads, schedule=schedule)
+
+    @cached_property
+    def showing(self) -> tuple[Port, ...]:
+        """The nodes that show what passes."""
+        return tuple(Port(i) for i, node in enumerate(self.nodes) if node.operation.shows)
 
     def _needed_by(self, arrangements: Iterable[str]) -> set[int]:
         """The nodes that some arrangements depend on, themselves included."""

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from altneu.errors import HydrationError
 from altneu.operators.arrange.operation import ArrangeOp, FromOp, ReadOp
-from altneu.operators.concat.operation import InspectOp
 from altneu.operators.loop.operation import EnterAtOp, EnterOp, FeedbackOp, FeedOp, LeaveOp
 from altneu.operators.source.operation import SourceOp
 from altneu.plan.hydrate import Former, hydration_plan
@@ -100,8 +99,7 @@ def recomputable(plan: Plan, view: str, sources: Collection[str]) -> Recomputabl
     private = [name for name in plan.arrangements_of(view) if name not in others and name not in sources]
     by_row = _by_row(plan)
     leaves = [name for name in private if plan.arrangements[name] in by_row]
-    shown = (Port(i) for i, node in enumerate(plan.nodes) if isinstance(node.operation, InspectOp))
-    stays = {*plan.upstream(*(Port(plan.arrangements[name]) for name in leaves), *shown)}
+    stays = {*plan.upstream(*(Port(plan.arrangements[name]) for name in leaves), *plan.showing)}
     stays.update(*(plan.upstream(Port(i)) for name, i in plan.arrangements.items() if name not in private))
     at = {name: plan.arrangements[name] for name in private}
     # what is arranged of nodes that run in any case, as their errors are, comes of the change
@@ -136,7 +134,7 @@ def _by_row(plan: Plan) -> frozenset[int]:
         comes = any(port.node in flowing for port in node.inputs)
         if operation.keeps is not None and (comes or not isinstance(operation, ArrangeOp)):
             arranged.add(i)
-        begins = isinstance(operation, SourceOp) or not operation.at_each_time
+        begins = isinstance(operation, SourceOp) or not operation.is_timeless
         if operation.keeps is None and (comes or begins) and not isinstance(operation, LeaveOp):
             flowing.add(i)
     return frozenset(arranged)
@@ -155,6 +153,6 @@ def _refused(plan: Plan, node: PhysicalNode, given: Collection[str]) -> str | No
         return None
     if isinstance(operation, _OF_LOOPS):
         return None if plan.loop_around(node.scope) or isinstance(operation, LeaveOp) else f"{node.label!r} feeds back"
-    if not operation.at_each_time or operation.keeps is not None or operation.takes_from is not None:
+    if not operation.is_timeless or operation.keeps is not None or operation.takes_from is not None:
         return f"{node.label!r} depends on when rows came"
     return None

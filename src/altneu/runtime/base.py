@@ -247,8 +247,8 @@ class _Stage:
                 yield self.shard, number, value
                 continue
             key = self.plan.channels[number].key
-            if key is None and not self.stage and port not in self.plan.spreads:
-                key = tuple(value.schema.names)  # rows of sources lie nowhere yet: they need not all lie in one shard
+            if key is None and port.node in self.plan.unplaced and port not in self.plan.spreads:
+                key = tuple(value.schema.names)  # they need not all lie in one shard
             if key is None:
                 yield self.shard, number, value
                 continue

@@ -163,8 +163,11 @@ def state_from_json(layout: Layout, value: StoredState, open_data: OpenData) -> 
 def lazy_state(layout: Layout, value: StoredState, files: Files) -> ArrangementState:
     """What one arrangement keeps in one shard, opened where it is touched."""
     spine = Spine.of(layout, [files.batch(layout, batch) for batch in value["batches"]])
-    runs = [lazy_run(layout, future["run"], future["skip"], future["least"], files) for future in value["hold"]]
-    return ArrangementState(spine, _future_of(layout, value, runs))
+    return ArrangementState(spine, _future_of(layout, value, _lazy_runs(layout, value, files)))
+
+
+def _lazy_runs(layout: Layout, value: StoredState, files: Files) -> list[Run]:
+    return [lazy_run(layout, future["run"], future["skip"], future["least"], files) for future in value["hold"]]
 
 
 def lazy_run(layout: Layout, stored: StoredRun, skip: int, least: int, files: Files) -> LazyRun:
@@ -327,6 +330,14 @@ class StateTable:
         self.fresh.discard(key)
         self.unlogged.add(key)
 
+    def put_present(self, name: str, shard: int, other: str) -> None:
+        """Give an arrangement in one shard what another has there but for future updates; nothing is opened."""
+        state = self.live.get((other, shard))
+        if state is not None:
+            self.put(name, shard, ArrangementState(state.spine, ArrangementState.empty(self.layouts[other]).future))
+        elif (value := self.stored.get((other, shard))) is not None:
+            self.put_stored(name, shard, {"batches": value["batches"], "hold": []})
+
     def _note_future(self, key: tuple[str, int], state: ArrangementState | StoredState) -> None:
         if not (state.future.buckets if isinstance(state, ArrangementState) else state["hold"]):
             self.future.pop(key, None)
@@ -356,9 +367,16 @@ class StateTable:
         """How many future updates of each arrangement are due before ``upper``, over all shards."""
         due = dict[str, int]()
         for name, shard in self._future_before(upper):
-            if (state := self.get(name, shard)) is not None:
-                due[name] = due.get(name, 0) + state.future.due(upper)
+            due[name] = due.get(name, 0) + self._future_in(name, shard).due(upper)
         return due
+
+    def _future_in(self, name: str, shard: int) -> FutureUpdates:
+        """The future updates of a state in one shard; where it is not open, runs are opened of which some are due."""
+        state = self.live.get((name, shard))
+        if state is not None:
+            return state.future
+        layout, value = self.layouts[name], self.stored[name, shard]
+        return _future_of(layout, value, _lazy_runs(layout, value, self.files))
 
     def _future_before(self, upper: Antichain) -> list[tuple[str, int]]:
         return [key for key, summary in self.future.items() if upper.least is None or summary.least < upper.least]

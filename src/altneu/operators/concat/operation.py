@@ -69,6 +69,7 @@ class ConsolidateOp(Stateless, tag="ConsolidateOp", kind="consolidate"):
 class InspectOp(Stateless, tag="TapOp", kind="inspect"):
     """The step's updates, consolidated and handed to a Python function after the commit."""
 
+    shows = True
     makes_rows = at_each_time = whole = False
     bound = CHANGE
 
