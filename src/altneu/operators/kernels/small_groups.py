@@ -26,7 +26,7 @@ from altneu.order import outside
 from altneu.trace.batch import Arranged, Batch, Layout
 from altneu.trace.update import Updates
 
-MOST_NEW = 4096  # updates that are looked at so
+MOST_NEW = 1 << 16  # updates that are looked at so
 MOST_ROWS = 64  # updates of a group that is read
 AHEAD_ROUNDS = 8  # later rounds of a group that are looked at ahead
 LARGEST_DIFF = 1 << 40  # the sum of ``MOST_ROWS`` such diffs fits
