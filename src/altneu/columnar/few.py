@@ -228,12 +228,18 @@ def _hash(places: Ints, first: int, last: int, row: int) -> np.uint64:
 
 
 @compiled()
-def _is_equal(places: Ints, i: int, others: Ints, j: int, first: int, last: int) -> bool:
+def is_equal(places: Ints, i: int, others: Ints, j: int, first: int, last: int) -> bool:
     """Whether two rows are equal in the columns from ``first`` up to ``last``, bit by bit; null equals null."""
     for column in range(first, last):
         data, valid, offsets, offset, width, how = places[column]
-        data2, valid2, offsets2, offset2, _, _ = others[column]
+        data2, valid2, offsets2, offset2, _, how2 = others[column]
         one, two = offset + i, offset2 + j
+        if _NARROW in (how, how2):
+            if not is_valid(0 if how == _NARROW else valid, one) or not is_valid(0 if how2 == _NARROW else valid2, two):
+                return False
+            if _word(places[column], i) != _word(others[column], j):
+                return False
+            continue
         if is_valid(valid, one) != is_valid(valid2, two):
             return False
         if not is_valid(valid, one):
@@ -349,7 +355,7 @@ def _add_up(places: Ints, starts: Ints, keys: int, out: Ints) -> int:
             one, other = _part_of(starts, out[_ORDER, i]), _part_of(starts, out[_ORDER, i - 1])
             row, before = out[_ORDER, i] - starts[one], out[_ORDER, i - 1] - starts[other]
             same = out[_VALUE, i] == out[_VALUE, i - 1]
-            if not _is_equal(places[one], row, places[other], before, 0, places.shape[1] if same else keys):
+            if not is_equal(places[one], row, places[other], before, 0, places.shape[1] if same else keys):
                 return -1
             for line in range(_TIMES, len(out)):
                 same &= out[line, i] == out[line, i - 1]

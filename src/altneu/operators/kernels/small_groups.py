@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from altneu.columnar.columns import load64, load_narrow
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
-from altneu.columnar.lookup import LAST_WORD, ONE, first_at, word_stretch
+from altneu.columnar.lookup import LAST_WORD, ONE, gallop, hash_from, word_stretch
 from altneu.columnar.ranking import SIGN
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
@@ -31,7 +31,8 @@ MOST_ROWS = 64  # updates of a group that is read
 AHEAD_ROUNDS = 8  # later rounds of a group that are looked at ahead
 LARGEST_DIFF = 1 << 40  # the sum of ``MOST_ROWS`` such diffs fits
 NEVER = np.iinfo(np.int64).max
-_LINES = "#lines"
+_LINES, _PLACES = "#lines", "#places"
+NO_PLACES = np.empty((0, 0, 6), np.int64)
 _NO_HASHES = np.empty(0, np.uint64)
 
 
@@ -146,6 +147,20 @@ def lines_of(batches: Sequence[Batch]) -> tuple[Ints, Ints]:
     return np.concatenate([b.table for b in batches]), np.concatenate([b.addresses for b in batches])
 
 
+def places_of_all(given: Arranged) -> Ints | None:
+    """For kernels: where the columns of all blocks are, as ``Block.places``, so that they can compare keys.
+
+    None where they cannot: of nested columns, and of blocks that have several keys of one hash. They are remembered.
+    """
+    if _PLACES not in given.__dict__:
+        blocks = [block for batch in (*given.old, given.new) for block in batch.blocks]
+        lines = [block.places for block in blocks if block.collision_free]
+        found = len(lines) == len(blocks) and all(line is not None for line in lines)
+        given.__dict__[_PLACES] = np.array(lines) if found else None
+    known: Ints | None = given.__dict__[_PLACES]
+    return known
+
+
 @compiled(inline="always")
 def word_at(addresses: Ints, block: int, column: int, row: int) -> int:
     """A word of a block's control columns."""
@@ -161,10 +176,10 @@ def run_of(table: Ints, block: int, target: np.uint64) -> tuple[int, int]:
     if first == last:  # all have this hash
         return 0, size
     address = table[block, 0]
-    start = first_at(address, 0, size, target)
+    start = hash_from(address, size, first, last, target)
     if start == size or load64(address + 8 * start) != target:
         return 0, 0
-    return start, size if target == LAST_WORD else first_at(address, start, size, target + ONE)
+    return start, size if target == LAST_WORD else gallop(address, start, size, target + ONE)
 
 
 @compiled()
