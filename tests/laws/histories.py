@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
+from altneu.columnar import few
 from altneu.columnar.hashing import hash_bits
 from altneu.columnar.rows import Rows
 from altneu.order import Antichain, Epoch, Lattice, Product
@@ -127,6 +128,7 @@ def small_blocks(patch: pytest.MonkeyPatch, rows: int, slice_rows: int = 4096) -
     """Set how many rows a block and a slice of a merge have."""
     for module in (batch_module, merging_module, spine_module):
         patch.setattr(module, "BLOCK_ROWS", rows)
+    patch.setattr(few, "MOST", min(few.MOST, rows))
     patch.setattr(spine_module, "SLICE_ROWS", slice_rows)
 
 

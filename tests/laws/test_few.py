@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from altneu.columnar import few
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import hash_bits, hash_rows
+from altneu.columnar.lookup import hash_from
 from altneu.columnar.narrow import narrow_rows, stored_columns
 from altneu.columnar.rows import Rows
 from altneu.columnar.sorting import Unsorted, settle
@@ -113,3 +114,16 @@ def test_columns_of_pairs_are_chosen_from_narrow_and_other_columns() -> None:
     ]
     flipped = few.chosen(mine, at, theirs, ends, np.abs(choice - [[1, 0]]), True, types)
     assert [c.to_pylist() for c in flipped] == [c.to_pylist() for c in columns]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=300), st.integers(0, 400), st.booleans())
+def test_a_hash_is_found_wherever_hashes_lie(drawn: list[int], copies: int, even: bool) -> None:
+    """Where a bisection finds it: of hashes that lie evenly, or close together, or are very often the same."""
+    numbers = [*drawn, *[drawn[0]] * copies] if even else [number % 1000 for number in [*drawn, *[drawn[0]] * copies]]
+    hashes = np.sort(np.array(numbers, np.uint64))
+    first, last = hashes[0], hashes[-1]
+    address = hashes.__array_interface__["data"][0]
+    near = {int(h) + by for h in hashes[[0, 1, len(hashes) // 2, -1]] for by in (-1, 0, 1)} | {*map(int, hashes)}
+    for target in map(np.uint64, sorted(t for t in near if int(first) <= t <= int(last))):
+        if first < last:
+            assert hash_from(address, len(hashes), first, last, target) == hashes.searchsorted(target)

@@ -24,7 +24,16 @@ from altneu.order import Antichain, Epoch, Lattice
 from altneu.trace import merging as merging_module
 from altneu.trace.batch import Batch, Description, Layout, uncompacted_from
 from altneu.trace.merging import Merge
-from altneu.trace.spine import EFFORT, SLICE_ROWS, Spine, is_settled, merge
+from altneu.trace.spine import (
+    EFFORT,
+    LOOSE_BATCHES,
+    LOOSE_ROWS,
+    SLICE_ROWS,
+    TINY_BATCHES,
+    Spine,
+    is_settled,
+    merge,
+)
 from altneu.trace.update import Updates
 from tests.laws.histories import (
     History,
@@ -80,7 +89,11 @@ def test_every_readable_sum_is_that_of_all_updates(data: st.DataObject, history:
             before.append((spine, since, step - 1))
             since = since.join(draw_since(data, lattice, step))
             effort, whole = data.draw(st.sampled_from([0, 1, 512])), data.draw(st.integers(0, 5)) == 0
-            spine = spine.insert(batch, since, effort, merging=merge if whole else None)
+            loosely = data.draw(st.booleans())
+            spine = spine.insert(batch, since, effort, merging=merge if whole else None, loosely=loosely)
+            if data.draw(st.integers(0, 3)) == 0:
+                spine = spine.gathered(since, effort)
+                assert not spine.loose
             answer = [b.description for b in spine.batches]
             assert all(a.upper == b.lower for a, b in pairwise(answer))
             assert all(d.since.less_equal_frontier(since) for d in answer)
@@ -215,6 +228,26 @@ def test_batches_stay_few_and_pauses_bounded(sizes: list[int]) -> None:
                 taken += step
                 assert step <= node.credit + 2 * size + EFFORT + 2 * SLICE_ROWS
     assert taken <= total * 2 * math.log2(total), "each row is merged O(log n) times"
+
+
+@pytest.mark.parametrize("size", [1, 30, 400, LOOSE_ROWS + 1])
+def test_batches_of_rounds_wait_for_the_end_of_their_step(size: int) -> None:
+    """Unless they are many or large: then they are merged as others are."""
+    pick, spine, rounds = np.random.default_rng(1), Spine.empty(LONGS), 6
+    most = LOOSE_BATCHES + TINY_BATCHES + 24
+    for step in range(20):
+        since, before = at(Epoch(), step * rounds), len(spine.batches)
+        for number in range(step * rounds, (step + 1) * rounds):
+            spine = spine.insert(longs(size, number, pick), since, loosely=True)
+        assert len(spine.batches) == before + rounds or size > LOOSE_ROWS
+        assert spine.loose == (rounds if size <= LOOSE_ROWS else 0)
+        spine = spine.gathered(since)
+        assert spine.rows == size * rounds * (step + 1)
+        assert len(spine.batches) <= most
+    for number in range(20 * rounds, 20 * rounds + 200):
+        spine = spine.insert(longs(size, number, pick), since, loosely=True)
+        assert spine.loose <= LOOSE_BATCHES
+        assert len(spine.batches) <= most
 
 
 def test_merges_go_on_when_little_arrives_and_when_nothing_does() -> None:

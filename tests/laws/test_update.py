@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from altneu.columnar import sorting
+from altneu.columnar import few
 from altneu.columnar.hashing import hash_bits
 from altneu.columnar.rows import Rows
-from altneu.columnar.sorting import BUCKET, SMALL
+from altneu.columnar.sorting import SMALL
 from altneu.errors import DiffOverflowError
 from altneu.order import AltNeu, Epoch, Lattice, Product, Rounds
 from altneu.trace.update import Updates, consolidate
@@ -100,18 +101,18 @@ def test_what_cancels_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize("names", [("a",), ("a", "b"), ("a", "t")])
-@pytest.mark.parametrize("count", [SMALL + 1, 400, BUCKET, BUCKET + 1])  # fewer: test_few.py
+@pytest.mark.parametrize("count", [SMALL + 1, 400, few.MOST, few.MOST + 1])  # fewer: test_few.py
 def test_what_one_kernel_settles_is_what_the_others_do(
     count: int, names: tuple[str, ...], nulls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the same order: of few rows often, of one row very often, of so many that sums may overflow, of nulls."""
     pick, lattice, settled = random.Random(f"{count}{names}{nulls}"), Rounds(Epoch(), 1), 0
     schema = pa.schema([("a", pa.int32()), ("b", pa.int64()), ("t", pa.string())])
-    one_kernel = sorting._settled
+    one_kernel = few.settled
 
-    def counting(rows_in: sorting.Unsorted) -> sorting.Sorted | None:
+    def counting(*given: Any) -> few.Settled | None:
         nonlocal settled
-        result = one_kernel(rows_in)
+        result = one_kernel(*given)
         settled += result is not None
         return result
 
@@ -121,11 +122,11 @@ def test_what_one_kernel_settles_is_what_the_others_do(
         rows = Rows.from_pylist(picked, schema).select(names)
         times = np.array([[pick.randrange(3) for _ in range(count)], [pick.randrange(9) for _ in range(count)]])
         given = Updates(rows, times, np.array([pick.choice(diffs) for _ in range(count)], np.int64))
-        monkeypatch.setattr(sorting, "_settled", counting)
+        monkeypatch.setattr(few, "settled", counting)
         actual = _consolidated(given, lattice)
-        monkeypatch.setattr(sorting, "_settled", lambda _: None)
+        monkeypatch.setattr(few, "settled", lambda *_: None)
         assert actual == _consolidated(given, lattice)
-    assert bool(settled) == (count <= BUCKET)
+    assert bool(settled) == (count <= few.MOST)
 
 
 def _consolidated(updates: Updates, lattice: Lattice) -> object:

@@ -28,14 +28,15 @@ from altneu.columnar.columns import (
 from altneu.columnar.hashing import EMPTY_HASH, NULL_HASH, SETTING, WORDS, Hashes, combine, hash_at, xxh64
 from altneu.columnar.narrow import Narrow
 from altneu.columnar.rows import Ints
+from altneu.columnar.sorting import SMALL, merge_runs
 from altneu.compiled import compiled
 
-MOST = 48  # rows: they are sorted by insertion
-STARTS = tuple(np.array((0, count)) for count in range(MOST + 1))
+MOST = 512  # rows: of more, columns and arrays are as quick one by one
+STARTS = tuple(np.stack([np.zeros(MOST + 1, np.int64), np.arange(MOST + 1)], axis=1))
 """Where so many rows of one part begin, and where they end."""
 _NO_PLACES = np.empty((0, 6), np.int64)
 NO_WORDS = np.empty(0, np.uint64)
-_LARGE = 1 << 56  # diffs up to this do not overflow where ``MOST`` are added up
+_LARGE = (1 << 62) // MOST  # diffs up to this do not overflow where ``MOST`` are added up
 _BYTES, _NARROW = 5, 6  # how strings and narrow columns are read; the others are those of ``hashing``
 _READ = {**WORDS, **{code: (0, _BYTES) for code, (kind, _) in KINDS.items() if kind is Kind.BYTES}}
 _VALID, _WIDTH, _HOW = 1, 4, 5  # of the places of a column
@@ -227,12 +228,18 @@ def _hash(places: Ints, first: int, last: int, row: int) -> np.uint64:
 
 
 @compiled()
-def _is_equal(places: Ints, i: int, others: Ints, j: int, first: int, last: int) -> bool:
+def is_equal(places: Ints, i: int, others: Ints, j: int, first: int, last: int) -> bool:
     """Whether two rows are equal in the columns from ``first`` up to ``last``, bit by bit; null equals null."""
     for column in range(first, last):
         data, valid, offsets, offset, width, how = places[column]
-        data2, valid2, offsets2, offset2, _, _ = others[column]
+        data2, valid2, offsets2, offset2, _, how2 = others[column]
         one, two = offset + i, offset2 + j
+        if _NARROW in (how, how2):
+            if not is_valid(0 if how == _NARROW else valid, one) or not is_valid(0 if how2 == _NARROW else valid2, two):
+                return False
+            if _word(places[column], i) != _word(others[column], j):
+                return False
+            continue
         if is_valid(valid, one) != is_valid(valid2, two):
             return False
         if not is_valid(valid, one):
@@ -294,15 +301,46 @@ def _settle(  # arrays one by one: taking tuples of them apart costs more than t
         out[_DIFF, i], out[_ORDER, i] = diffs[i], i
         for line in range(len(times)):
             out[_TIMES + line, i] = times[line, i]
-        for at in range(i, 0, -1):
-            if not _is_before(out, at, at - 1):
-                break
-            moved = True
-            for line in range(len(out)):
-                out[line, at - 1], out[line, at] = out[line, at], out[line, at - 1]
+        moved |= i > 0 and _is_before(out, i, i - 1)
+    if moved and not _sort(out):
+        return -1, False
     left = _add_up(places, starts, keys, out)
     point(out, table, addresses)
     return left, moved or left < count
+
+
+@compiled()
+def _sort(out: Ints) -> bool:
+    """Sort updates by their hashes and times in place; not where very many of equal hashes are in no order of time."""
+    if out.shape[1] > SMALL:
+        k, v, order = _by_hashes(out[_KEY].view(np.uint64), out[_VALUE].view(np.uint64))
+        before = out[_DIFF:].copy()
+        for at in range(len(order)):
+            out[_KEY, at], out[_VALUE, at] = np.int64(k[at]), np.int64(v[at])
+            for line in range(len(before)):
+                out[_DIFF + line, at] = before[line, order[at]]
+    for i in range(1, out.shape[1]):
+        for at in range(i, 0, -1):
+            if not _is_before(out, at, at - 1):
+                break
+            if i - at == SMALL:
+                return False
+            for line in range(len(out)):
+                out[line, at - 1], out[line, at] = out[line, at], out[line, at - 1]
+    return True
+
+
+@compiled()
+def _by_hashes(k: Hashes, v: Hashes) -> tuple[Hashes, Hashes, Ints]:
+    """The hashes in order and the order, from the runs in which they ascend: few, where batches are put together."""
+    bounds, count = np.empty(len(k) + 1, np.int64), 1
+    bounds[0] = 0
+    for i in range(1, len(k)):
+        if k[i] < k[i - 1] or (k[i] == k[i - 1] and v[i] < v[i - 1]):
+            bounds[count] = i
+            count += 1
+    bounds[count] = len(k)
+    return merge_runs(k, v, bounds[: count + 1])
 
 
 @compiled()
@@ -317,7 +355,7 @@ def _add_up(places: Ints, starts: Ints, keys: int, out: Ints) -> int:
             one, other = _part_of(starts, out[_ORDER, i]), _part_of(starts, out[_ORDER, i - 1])
             row, before = out[_ORDER, i] - starts[one], out[_ORDER, i - 1] - starts[other]
             same = out[_VALUE, i] == out[_VALUE, i - 1]
-            if not _is_equal(places[one], row, places[other], before, 0, places.shape[1] if same else keys):
+            if not is_equal(places[one], row, places[other], before, 0, places.shape[1] if same else keys):
                 return -1
             for line in range(_TIMES, len(out)):
                 same &= out[line, i] == out[line, i - 1]

@@ -103,7 +103,12 @@ def hash_bits(bits: int) -> Iterator[None]:
 
 def tells_number(schema: pa.Schema) -> bool:
     """Whether a hash that is not ``NULL_HASH`` is that of one whole number, date or time, which ``unmixed`` gives."""
-    return len(schema) == 1 and is_injective(schema) and WORDS.get(schema.types[0].id, (0, None))[1] == _INT
+    return is_number(schema) and is_injective(schema)
+
+
+def is_number(schema: pa.Schema) -> bool:
+    """Whether a row is one whole number, date or time."""
+    return len(schema) == 1 and WORDS.get(schema.types[0].id, (0, None))[1] == _INT
 
 
 def is_injective(schema: pa.Schema) -> bool:

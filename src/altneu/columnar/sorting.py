@@ -30,7 +30,6 @@ from altneu.order import Lattice
 from altneu.order.difference import sum_runs
 
 SMALL = 48  # at most: insertion sort
-_LARGE = 1 << 56  # sums of diffs up to this do not overflow where one more is added
 BUCKET = 2048  # at most: quicksort; beyond: scattered by the next bits
 
 
@@ -278,8 +277,6 @@ def settle(rows_in: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sor
     Raises:
         DiffOverflowError: a summed diff leaves the signed 64-bit range.
     """
-    if rows_in.diffs.size <= BUCKET and (few := _settled(rows_in)) is not None:
-        return few
     if runs is None:
         k, v, order = _sort(rows_in.key_hash, rows_in.value_hash)
     else:
@@ -304,91 +301,6 @@ def settle(rows_in: Unsorted, lattice: Lattice, runs: Ints | None = None) -> Sor
         else:
             _sort_by_bytes(rows_in, order_of, runs, differs)
     return _sum(rows_in, lattice, order_of, differs, collision_free=len(wrong_keys) == 0)
-
-
-def _settled(rows_in: Unsorted) -> Sorted | None:
-    """A few updates, settled by one kernel; None where different rows have equal hashes, or a sum may overflow."""
-    k, v = rows_in.key_hash.copy(), rows_in.value_hash.copy()  # which also makes all arrays of one type for Numba
-    times, diffs = np.array(rows_in.times, order="C"), rows_in.diffs.copy()
-    order, same, keys, both, count = _settle_few(k, v, times, diffs)
-    if count < 0 or (keys and _differing(rows_in.keys, order, k, same[0, :keys]).size):
-        return None
-    if both and _differing(rows_in.values, order, v, same[1, :both], is_hash=not rows_in.order).size:
-        return None
-    if count < order.size:  # some cancelled; only those whose diff is not 0 are kept
-        at = diffs.nonzero()[0]
-        return Sorted(order[at], k[at], v[at], times.take(at, axis=1), diffs[at], True)
-    return Sorted(order, k, v, times, diffs, True)
-
-
-@compiled()
-def _descends_at(k: Hashes, v: Hashes, times: Ints, i: int) -> bool:
-    """Whether an update sorts strictly before the one before it, by its hashes and time."""
-    if k[i] != k[i - 1]:
-        return bool(k[i] < k[i - 1])
-    if v[i] != v[i - 1]:
-        return bool(v[i] < v[i - 1])
-    for w in range(len(times)):
-        if times[w, i] != times[w, i - 1]:
-            return bool(times[w, i] < times[w, i - 1])
-    return False
-
-
-@compiled()
-def _settle_few(k: Hashes, v: Hashes, times: Ints, diffs: Ints) -> tuple[Ints, Ints, int, int, int]:
-    """Sort updates in place by hashes and times, and add up those that have equal ones, in the last of each.
-
-    Returns their order; as lines the positions whose key hash is that of the position before, and those whose value
-    hash is too; how many these are; and how many diffs are not zero, or -1 where a sum may overflow, or where many
-    times of one row are in no order.
-    """
-    n = len(k)
-    order = np.arange(n)
-    same = np.empty((2, n), np.int64)
-    keys = both = count = 0
-    if n > SMALL and not _is_sorted(k, v):
-        _quick(k, v, order, 0, n)
-        times_before, diffs_before = times.copy(), diffs.copy()
-        for i in range(n):
-            diffs[i] = diffs_before[order[i]]
-            for w in range(len(times)):
-                times[w, i] = times_before[w, order[i]]
-    if not _insert_few(k, v, order, times, diffs):
-        return order, same, 0, 0, -1
-    for i in range(n):
-        if i > 0 and k[i] == k[i - 1]:
-            same[0, keys] = i
-            keys += 1
-            if v[i] == v[i - 1]:
-                same[1, both] = i
-                both += 1
-                if (times[:, i] == times[:, i - 1]).all():
-                    count -= 1 if diffs[i - 1] != 0 else 0
-                    diffs[i] += diffs[i - 1]
-                    diffs[i - 1] = 0
-        if not -_LARGE <= diffs[i] <= _LARGE:
-            return order, same, 0, 0, -1
-        count += 1 if diffs[i] != 0 else 0
-    return order, same, keys, both, count
-
-
-@compiled()
-def _insert_few(k: Hashes, v: Hashes, order: Ints, times: Ints, diffs: Ints) -> bool:
-    """Sort updates in place by hashes and times, each by those before it; not if one has to pass by very many."""
-    for i in range(1, len(k)):
-        for b in range(i, 0, -1):
-            a = b - 1
-            if not _descends_at(k, v, times, b):
-                break
-            if i - b == SMALL:
-                return False
-            k[a], k[b] = k[b], k[a]
-            v[a], v[b] = v[b], v[a]
-            order[a], order[b] = order[b], order[a]
-            diffs[a], diffs[b] = diffs[b], diffs[a]
-            for w in range(len(times)):
-                times[w, a], times[w, b] = times[w, b], times[w, a]
-    return True
 
 
 def _differing(payload: Stack, order: Ints, hashes: Hashes, positions: Ints, *, is_hash: bool = True) -> Ints:

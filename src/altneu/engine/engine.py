@@ -1013,8 +1013,8 @@ class Engine(Closing):
                 self._mark = Mark(states, journal.table.layouts, retained, journal.began, closed)
                 try:
                     outcome = self.executor.step(plan, journal.table, self.pending, region, self._mode)
-                    if inside != since:
-                        compact(outcome.states, region.final)
+                    if plan.loops:
+                        compact(outcome.states, region.final, histories=inside != since)
                     journal.take(outcome)
                     ran = [Ran(plan, outcome.measured)]
                     if chosen is not None:

@@ -502,8 +502,20 @@ class _Here:
         return replace(updates, times=self.description(lattice).since.advance(updates.times))
 
 
-def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, merging: Merging | None = None) -> Spine:
-    """The spine of an arrangement with what a step has made of it; ``merging`` as for ``Spine.insert``."""
+def inserted(
+    plan: Plan,
+    name: str,
+    spine: Spine,
+    new: Batch,
+    region: Region,
+    merging: Merging | None = None,
+    *,
+    loosely: bool = False,
+) -> Spine:
+    """The spine of an arrangement with what a step has made of it; ``merging`` as for ``Spine.insert``.
+
+    What later rounds of the step add to may be inserted ``loosely``, if the step ends with ``compact``.
+    """
     if not new.count or name in plan.released:
         return spine
     layout = spine.layout
@@ -521,7 +533,7 @@ def inserted(plan: Plan, name: str, spine: Spine, new: Batch, region: Region, me
         new = _compacted(new, since, merging or merge)
     if spine.upper is not new.description.lower:
         new = _after(spine, new)
-    return spine.insert(new, since, merging=merging)
+    return spine.insert(new, since, merging=merging, loosely=loosely and is_revisited)
 
 
 def _final(region: Region, lattice: Lattice) -> Antichain:
@@ -567,20 +579,24 @@ def _is_compacted(batch: Batch, since: Antichain) -> bool:
     return all((since.advance(block.times) == block.times).all() for block in batch.blocks)
 
 
-def compact(states: dict[tuple[str, int], ArrangementState], region: Region) -> None:
-    """Compact the long histories of the states that a step with loops has made up to what its region says, in place.
+def compact(states: dict[tuple[str, int], ArrangementState], region: Region, *, histories: bool) -> None:
+    """End a step with loops: merge what its rounds have put in, up to what its region says, in place.
 
-    Its rounds read the output of earlier ones, so that nothing could be compacted before the last one ended.
-    One state after the other lets go of what it was.
+    With ``histories`` long ones are compacted too that are not merged. Its rounds read the output of earlier ones, so
+    that nothing could be compacted before the last one ended. One state after the other lets go of what it was.
 
     Cost:   what the step has put in; batches that are older are left to the merges.
     """
     for key, state in states.items():
         spine = state.spine
-        bounds = region.inside(spine.layout.lattice)
-        compacted = spine.compacted(bounds.lower, region.since_of(key[0], spine.layout.lattice), COMPACT_ROWS)
+        lattice = spine.layout.lattice
+        since = region.since_of(key[0], lattice)
+        compacted = spine.gathered(since)
+        if histories:
+            compacted = compacted.compacted(region.inside(lattice).lower, since, COMPACT_ROWS)
         if compacted is not spine:
             states[key] = ArrangementState(compacted, state.future)
+            made = sum([batch.count for batch in compacted.batches if batch not in spine.batches])
             del state, spine
-            if compacted.rows >= MANY_ROWS:
+            if made >= MANY_ROWS:
                 give_back()

@@ -325,15 +325,20 @@ def put_in(
     region: Region,
     merging: Merging | None = None,
     take: Callable[[str, ArrangementState], None] | None = None,
+    *,
+    loosely: bool = False,
 ) -> None:
-    """Put what a stage that ran as a whole made of its arrangements into their spines, which takes these more time."""
+    """Put what a stage that ran as a whole made of its arrangements into their spines, which takes these more time.
+
+    For ``loosely`` see ``inserted``.
+    """
     counts, before = outcome.measured.counts, perf_counter()
     for name, (new,) in outcome.new.items():
         assert isinstance(new, Batch)
         key = name, shard
         state = outcome.states[key]
         state = outcome.states[key] = ArrangementState(
-            inserted(plan, name, state.spine, new, region, merging), state.future
+            inserted(plan, name, state.spine, new, region, merging, loosely=loosely), state.future
         )
         if take is not None:
             take(name, state)

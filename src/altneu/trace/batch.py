@@ -13,7 +13,7 @@ import pyarrow as pa
 from altneu.columnar import few
 from altneu.columnar.columns import FEW, Stack
 from altneu.columnar.gathered import Gathered
-from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
+from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective, is_number
 from altneu.columnar.immutable import immutable, lazy
 from altneu.columnar.lookup import by_probe, expand, find_few, gather_words, locate, locate_all, renumber, rows_of_hits
 from altneu.columnar.narrow import (
@@ -88,6 +88,11 @@ class Layout:
     def has_told_keys(self) -> bool:
         """Whether hashes tell keys, but for null; tests of collisions ask ``is_injective`` again."""
         return is_injective(self.key_schema)
+
+    @lazy
+    def has_number(self) -> bool:
+        """Whether the key is one whole number, date or time: where hashes tell keys, ``unmixed`` gives it."""
+        return is_number(self.key_schema)
 
     @lazy
     def key_schema(self) -> pa.Schema:

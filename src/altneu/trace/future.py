@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -297,15 +298,19 @@ class FutureUpdates:
             places: dict[Rounds, list[int]] = {}
             for i, rounds in enumerate(zip(*lines.tolist(), strict=True)):
                 places.setdefault(rounds, []).append(i)
-            for rounds in sorted(places):
-                yield rounds, outer.take(np.array(places[rounds]))
-            return
-        order = np.lexsort(lines[::-1])
-        lines = lines.take(order, axis=1)
-        starts = np.flatnonzero((lines[:, 1:] != lines[:, :-1]).any(axis=0)) + 1
-        for index in np.split(order, starts):
-            yield tuple(lines[:, 0].tolist()), outer.take(index)
-            lines = lines[:, len(index) :]
+            parts = [(rounds, places[rounds]) for rounds in sorted(places)]
+            order = np.array([i for _, part in parts for i in part])
+            ends = [*accumulate([len(part) for _, part in parts], initial=0)]
+            numbers = [rounds for rounds, _ in parts]
+        else:
+            order = np.lexsort(lines[::-1])
+            lines = lines.take(order, axis=1)
+            starts = np.flatnonzero((lines[:, 1:] != lines[:, :-1]).any(axis=0)) + 1
+            ends = [0, *starts.tolist(), len(updates)]
+            numbers = [*zip(*lines.take(ends[:-1], axis=1).tolist(), strict=True)]
+        outer = outer.take(order)
+        for rounds, (start, stop) in zip(numbers, pairwise(ends), strict=True):
+            yield rounds, Updates(outer.rows.slice(start, stop), outer.times[:, start:stop], outer.diffs[start:stop])
 
     def take(self, rounds: Rounds, upper: Antichain) -> tuple[list[Updates], FutureUpdates]:
         """The due updates of a round, not at or beyond ``upper`` (of ``outer``), and the future updates that remain."""

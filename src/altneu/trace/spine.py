@@ -10,6 +10,9 @@ output of a slow merge would need memory together for longer than the merge take
 place of the batches, and every insert does a part of each: twice its own rows, so that each merge ends before the next
 one needs its result, and a constant for the smallest. Readers see the inputs until a merge has ended.
 
+The rounds of a loop insert ``loosely``: their small batches wait beside the others until the step ends, which merges
+them all at once (``gathered``), or until they are many.
+
 A spine into which nothing is inserted is merged by ``exert``, an amount of work at a time, until it is one batch.
 """
 
@@ -32,6 +35,7 @@ EFFORT = 512  # rows of merging that every insert pays for beyond twice its own
 SLICE_ROWS = 4096  # rows merged between two looks at the fuel; also: merges up to this size happen at once
 AT_ONCE = 16  # a merge of so many times the rows inserted, or fewer, is done at once
 _FEW = 8  # adding up takes away at most twice the older or the newer updates: too little if either are under an eighth
+LOOSE_ROWS, LOOSE_BATCHES = 4096, 8  # larger batches, and more of them, do not wait for the end of a step
 TINY_ROWS, TINY_BATCHES = 64, 8  # fewer and smaller new batches than these are left alone
 
 _Node = Batch | Merge
@@ -61,6 +65,7 @@ class Spine:
     nodes: tuple[_Node, ...] = ()
     upper: Antichain | None = None  # None before the first batch
     tidied: bool = False  # no group of its batches is due, if there are no merges
+    loose: int = 0  # how many batches at its end have waited since others were last merged
 
     @classmethod
     def empty(cls, layout: Layout) -> Spine:
@@ -90,11 +95,20 @@ class Spine:
     def __len__(self) -> int:
         return self.rows
 
-    def insert(self, batch: Batch, since: Antichain, effort: int = EFFORT, *, merging: Merging | None = None) -> Spine:
+    def insert(
+        self,
+        batch: Batch,
+        since: Antichain,
+        effort: int = EFFORT,
+        *,
+        merging: Merging | None = None,
+        loosely: bool = False,
+    ) -> Spine:
         """This spine with ``batch``, which begins where it ends; merges continue, and advance times to ``since``.
 
         Once the result replaces this spine, its batches must not be read at times that are not at or beyond ``since``.
-        With ``merging``, that function does all merges that are due or in progress at once.
+        With ``merging``, that function does all merges that are due or in progress at once. A small batch that is
+        inserted ``loosely`` is not merged yet, but ``gathered`` or a later insert does that, whichever is first.
 
         Cost:   amortised O(log n) merged rows for each row inserted; never more than ``AT_ONCE`` times the rows
                 inserted for each merge in progress, plus ``effort`` and one slice. About 20 microseconds for one row.
@@ -106,10 +120,11 @@ class Spine:
             BeforeFrontierError: the batch begins before this spine ends.
             DiffOverflowError: a summed diff exceeds the signed 64-bit range.
         """
-        rows, nodes = batch.count, self.nodes
-        merges = self.has_merges
-        if merges and not merging:
-            nodes = _pay(nodes, 2 * rows, effort, since)
+        rows, nodes, merges = batch.count, self.nodes, self.has_merges
+        waits = loosely and not merging and 0 < rows <= LOOSE_ROWS and self.loose < LOOSE_BATCHES
+        merged = rows + self._loose_rows if self.loose else rows
+        if merges and not merging and not waits:
+            nodes = _pay(nodes, 2 * merged, effort, since)
         tidied = self.tidied and (not merges or len(nodes) == len(self.nodes))  # else a merge has ended
         if rows:
             lower = batch.description.lower
@@ -117,18 +132,33 @@ class Spine:
                 nodes = (*nodes, batch)
             else:
                 nodes = (*nodes, self._following(nodes, batch))
-        if rows and not merges and tidied:
+        if waits or (rows and not merges and tidied):
             count = len(nodes)
-            start, of_group = _group(nodes, count)
-            if not _is_due(count - start, of_group):
-                result = Spine(self.layout, nodes, batch.description.upper, tidied=True)
+            start, of_group = (0, 0) if waits else _group(nodes, count)
+            if waits or not _is_due(count - start, of_group):
+                loose = self.loose + 1 if waits else 0
+                result = Spine(self.layout, nodes, batch.description.upper, tidied=not waits, loose=loose)
                 known = result.__dict__  # what is computed lazily: these are all
-                known["batches"], known["rows"], known["has_merges"] = nodes, self.rows + rows, False
+                known["rows"], known["has_merges"] = self.rows + rows, merges
+                known["batches"] = (*self.batches, nodes[-1]) if merges else nodes
                 return result
-        nodes = _tidy(nodes, since, 0 if merging else AT_ONCE * rows, tidied=tidied)
+        nodes = _tidy(nodes, since, 0 if merging else AT_ONCE * merged, tidied=tidied)
         while merging and any(isinstance(node, Merge) for node in nodes):
             nodes = _tidy(_finish(nodes, since, merging), since, 0)
         return Spine(self.layout, nodes, batch.description.upper, tidied=True)
+
+    @property
+    def _loose_rows(self) -> int:
+        return sum(len(node) for node in self.nodes[-self.loose :] if isinstance(node, Batch))  # none is a merge
+
+    def gathered(self, since: Antichain, effort: int = EFFORT) -> Spine:
+        """This spine with the batches merged that were inserted loosely, as ``insert`` does it."""
+        if not self.loose:
+            return self
+        rows, nodes = self._loose_rows, self.nodes
+        if self.has_merges:
+            nodes = _pay(nodes, 2 * rows, effort, since)
+        return Spine(self.layout, _tidy(nodes, since, AT_ONCE * rows), self.upper, tidied=True)
 
     def _following(self, nodes: tuple[_Node, ...], batch: Batch) -> Batch:
         """``batch``, described as beginning where the last of ``nodes`` ends, as there are no updates in between."""
@@ -166,6 +196,8 @@ class Spine:
                 continue
             if _described(node).upper.less_equal_frontier(lower):
                 break
+            if isinstance(node, Batch) and since.less_equal_frontier(node.description.since):
+                continue  # it was merged so far
             if isinstance(node, Batch):
                 older = _before(node, lower)
                 if (stays and older * _FEW < node.count) or (node.count - older) * _FEW < node.count:

@@ -17,8 +17,8 @@ from altneu.order import AltNeu, Lattice, Product, Rounds
 from altneu.trace.batch import Batch, Block
 
 FEW_PAIRS = 16  # of a key, that are made rather than looked at for what cancels
-MOST_NEW = 512  # updates that are met so
-MOST_PAIRS = 4096
+MOST_NEW = 4096  # updates that are met so
+MOST_PAIRS = 1 << 15
 MOST_BLOCKS = 3  # with pairs: rows of more are brought together first, as each takes calls of its own
 _LARGEST_DIFF = 1 << 31  # the product of two fits
 _NO_ENDS, _NO_DIFFS = np.empty((0, 2), np.int64), np.empty(0, np.int64)

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar import few
 from altneu.columnar.columns import load64, load_narrow
-from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective
-from altneu.columnar.lookup import LAST_WORD, ONE, first_at, word_stretch
+from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective, unmixed
+from altneu.columnar.lookup import LAST_WORD, ONE, gallop, hash_from, word_stretch
 from altneu.columnar.ranking import SIGN
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
@@ -26,12 +27,13 @@ from altneu.order import outside
 from altneu.trace.batch import Arranged, Batch, Layout
 from altneu.trace.update import Updates
 
-MOST_NEW = 4096  # updates that are looked at so
+MOST_NEW = 1 << 16  # updates that are looked at so
 MOST_ROWS = 64  # updates of a group that is read
 AHEAD_ROUNDS = 8  # later rounds of a group that are looked at ahead
 LARGEST_DIFF = 1 << 40  # the sum of ``MOST_ROWS`` such diffs fits
 NEVER = np.iinfo(np.int64).max
-_LINES = "#lines"
+_LINES, _PLACES = "#lines", "#places"
+NO_PLACES = np.empty((0, 0, 6), np.int64)
 _NO_HASHES = np.empty(0, np.uint64)
 
 
@@ -76,13 +78,13 @@ def extreme_in_round(
     found, made, asked = _extremes(*lines_of_all(given), *looked_at, rounds[0], layout.order[0][1], greatest)
     if not found:
         return None
-    source, code, diff, epoch = made
+    source, number, code, diff, epoch = made
 
     def values() -> list[pa.Array]:
         buffer = pa.py_buffer(code.astype(layout.only_value))
         return [pa.Array.from_buffers(schema.types[-1], source.size, [None, buffer])]
 
-    return told(given, again, schema, (source, diff, epoch), values, asked, rounds[0])
+    return told(given, again, schema, (source, number, diff, epoch), values, asked, rounds[0])
 
 
 def looked_at_again(again: Updates) -> tuple[Hashes, int] | None:
@@ -97,34 +99,40 @@ def told(
     given: Arranged,
     again: Updates,
     schema: pa.Schema,
-    made: tuple[Ints, Ints, Ints],
+    made: tuple[Ints, Ints, Ints, Ints],
     values: Callable[[], list[pa.Array]],
     asked: Ints,
     at: int,
 ) -> ReduceOutput:
-    """What a kernel found, as rows of a key and ``values``: of each its key, diff and epoch; and when to look again."""
-    layout, (source, diff, epoch) = given.layout, made
+    """What a kernel found, as rows of a key and ``values``, and when to look again.
+
+    Of each row the position of its key, the number that this is (as the hash tells it), the diff and the epoch.
+    """
+    layout, (source, number, diff, epoch) = given.layout, made
     if source.size:
-        keys = _keys(given, again, source)
+        keys = _keys(given, again, source, number)
         times = np.empty((2, source.size), np.int64)
         times[0], times[1] = epoch, at
         oks = Updates(Rows(schema, (*keys.columns, *values()), source.size), times, diff)
     else:
         oks = Updates.empty(schema, 2)
     if asked.shape[1]:
-        keys = _keys(given, again, asked[0])
-        pended = Updates(keys, asked[1:], np.ones(keys.count, np.int64))
+        keys = _keys(given, again, asked[0], asked[1])
+        pended = Updates(keys, asked[2:], np.ones(keys.count, np.int64))
     else:
         pended = Updates.empty(layout.key_schema, 2)
     return ReduceOutput(oks, no_errors(2), pended)
 
 
-def _keys(given: Arranged, again: Updates, source: Ints) -> Rows:
-    """Keys by position among the new updates and, behind them, those that are looked at again."""
+def _keys(given: Arranged, again: Updates, source: Ints, number: Ints) -> Rows:
+    """Keys by position among the new updates and, behind them, those that are looked at again; or by their numbers."""
+    schema = given.layout.key_schema
+    if given.layout.has_number:
+        return Rows(schema, (few.column_of(schema.types[0], number),), number.size)
     parts = [block.keys for block in given.new.blocks]
     if len(again):
         parts.append(again.rows)
-    return Rows.concat(parts, given.layout.key_schema).take(source)
+    return Rows.concat(parts, schema).take(source)
 
 
 def lines_of_all(given: Arranged) -> tuple[Ints, Ints, int]:
@@ -146,6 +154,20 @@ def lines_of(batches: Sequence[Batch]) -> tuple[Ints, Ints]:
     return np.concatenate([b.table for b in batches]), np.concatenate([b.addresses for b in batches])
 
 
+def places_of_all(given: Arranged) -> Ints | None:
+    """For kernels: where the columns of all blocks are, as ``Block.places``, so that they can compare keys.
+
+    None where they cannot: of nested columns, and of blocks that have several keys of one hash. They are remembered.
+    """
+    if _PLACES not in given.__dict__:
+        blocks = [block for batch in (*given.old, given.new) for block in batch.blocks]
+        lines = [block.places for block in blocks if block.collision_free]
+        found = len(lines) == len(blocks) and all(line is not None for line in lines)
+        given.__dict__[_PLACES] = np.array(lines) if found else None
+    known: Ints | None = given.__dict__[_PLACES]
+    return known
+
+
 @compiled(inline="always")
 def word_at(addresses: Ints, block: int, column: int, row: int) -> int:
     """A word of a block's control columns."""
@@ -161,10 +183,10 @@ def run_of(table: Ints, block: int, target: np.uint64) -> tuple[int, int]:
     if first == last:  # all have this hash
         return 0, size
     address = table[block, 0]
-    start = first_at(address, 0, size, target)
+    start = hash_from(address, size, first, last, target)
     if start == size or load64(address + 8 * start) != target:
         return 0, 0
-    return start, size if target == LAST_WORD else first_at(address, start, size, target + ONE)
+    return start, size if target == LAST_WORD else gallop(address, start, size, target + ONE)
 
 
 @compiled()
@@ -286,12 +308,13 @@ def _extremes(  # noqa: C901, PLR0912  # one loop over groups; what it needs is 
     descending: bool,
     greatest: bool,
 ) -> tuple[bool, Ints, Ints]:
-    """If it is answered; changes at the round, lines (key, value, diff, epoch), and ahead (key, epoch, round)."""
+    """If it is answered; lines of changes at the round and ahead, as ``told`` takes them, of changes with the value."""
     hashes, order, epoch = touched_keys(table, addresses, old, again, epoch)
-    made, asked = np.empty((4, 4 * len(hashes)), np.int64), np.empty((3, len(hashes)), np.int64)
+    made, asked = np.empty((5, 4 * len(hashes)), np.int64), np.empty((4, len(hashes)), np.int64)
     nothing, made_count, asked_count = (False, made[:, :0].copy(), asked[:, :0].copy()), 0, 0
     rows = np.empty((4, MOST_ROWS), np.int64)  # value, round, diff, whether it is of this epoch
     values, signs = np.empty(4, np.int64), np.empty(4, np.int64)
+    found, sums = np.empty((2, 4), np.int64), np.empty(4, np.int64)
     first = 0
     while first < len(order):
         key = hashes[order[first]]
@@ -329,18 +352,19 @@ def _extremes(  # noqa: C901, PLR0912  # one loop over groups; what it needs is 
                 if ahead > AHEAD_ROUNDS:
                     later = place
                     break
-            changes = _changes_at(rows[:, :many], place, greatest, values, signs)
+            changes = _changes_at(rows, many, place, greatest, values, signs, found, sums)
             if changes < 0:
                 return nothing
             if changes and ahead:
                 later = place
                 break
             for i in range(changes):
-                made[0, made_count], made[1, made_count] = order[first], values[i]
-                made[2, made_count], made[3, made_count] = signs[i], epoch
+                made[0, made_count], made[1, made_count] = order[first], np.int64(unmixed(key))
+                made[2, made_count], made[3, made_count], made[4, made_count] = values[i], signs[i], epoch
                 made_count += 1
         if later != NEVER:
-            asked[0, asked_count], asked[1, asked_count], asked[2, asked_count] = order[first], epoch, later
+            asked[0, asked_count], asked[1, asked_count] = order[first], np.int64(unmixed(key))
+            asked[2, asked_count], asked[3, asked_count] = epoch, later
             asked_count += 1
         while first < len(order) and hashes[order[first]] == key:
             first += 1
@@ -348,35 +372,41 @@ def _extremes(  # noqa: C901, PLR0912  # one loop over groups; what it needs is 
 
 
 @compiled()
-def _changes_at(rows: Ints, place: int, greatest: bool, values: Ints, signs: Ints) -> int:
+def _changes_at(  # what it writes to is given: memory of its own takes longer than the rest
+    rows: Ints, many: int, place: int, greatest: bool, values: Ints, signs: Ints, found: Ints, sums: Ints
+) -> int:
     """What changes in the output of a group at a round, as values and diffs; how many, -1 if a count is below zero.
 
     It is the extreme of all rows up to the round, less that of those before this epoch, less the same of lesser rounds.
     """
-    found, some = np.zeros(4, np.int64), np.zeros(4, np.bool_)
-    sums, i = np.zeros(4, np.int64), 0
-    while i < rows.shape[1]:
+    found[1, :] = 0
+    i = 0
+    while i < many:
         value = rows[0, i]
         sums[:] = 0
-        while i < rows.shape[1] and rows[0, i] == value:
-            for which in range(4):  # with what is new and without, up to the round and before it
-                if (which % 2 == 0 or rows[3, i] == 0) and rows[1, i] <= place - which // 2:
-                    sums[which] += rows[2, i]
+        while i < many and rows[0, i] == value:
+            diff, is_older = rows[2, i], rows[3, i] == 0
+            if rows[1, i] <= place:  # with what is new and without, up to the round and before it
+                sums[0] += diff
+                sums[1] += diff if is_older else 0
+                if rows[1, i] < place:
+                    sums[2] += diff
+                    sums[3] += diff if is_older else 0
             i += 1
         for which in range(4):
             if sums[which] < 0:
                 return -1
-            if sums[which] > 0 and (greatest or not some[which]):
-                found[which], some[which] = value, True
+            if sums[which] > 0 and (greatest or found[1, which] == 0):
+                found[0, which], found[1, which] = value, 1
     count = 0
     for which in range(4):
-        if not some[which]:
+        if found[1, which] == 0:
             continue
         sign, to = 1 if which in (0, 3) else -1, 0
-        while to < count and values[to] != found[which]:
+        while to < count and values[to] != found[0, which]:
             to += 1
         if to == count:
-            values[to], signs[to], count = found[which], 0, count + 1
+            values[to], signs[to], count = found[0, which], 0, count + 1
         signs[to] += sign
     left = 0
     for i in range(count):

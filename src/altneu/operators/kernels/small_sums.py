@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.columnar.hashing import NULL_HASH, Hashes, is_injective
+from altneu.columnar.hashing import NULL_HASH, Hashes, is_injective, unmixed
 from altneu.columnar.rows import Ints
 from altneu.compiled import compiled
 from altneu.operators.kernels.exact_sum import SCRATCH, bump
@@ -67,13 +67,13 @@ def sums_in_round(
     found, changes, asked = _sums(*lines_of_all(given), *looked_at, rounds[0], slots, *tables, shown)
     if not found:
         return None
-    (source, diff, epoch), valid, (low, high) = changes
+    lines, valid, (low, high) = changes
 
     def values() -> list[pa.Array]:
         types = schema.types[len(layout.key) :]
         return [column_of(t, low[a], high[a], valid[a]) for a, t in enumerate(types)]
 
-    return told(given, again, schema, (source, diff, epoch), values, asked, rounds[0])
+    return told(given, again, schema, tuple(lines), values, asked, rounds[0])
 
 
 @compiled()
@@ -89,10 +89,10 @@ def _sums(  # noqa: C901, PLR0912, PLR0915  # one loop over groups; what it need
     finishing: Ints,
     shown: int,
 ) -> tuple[bool, Any, Ints]:
-    """If it is answered; changes at the round, as (key, diff, epoch), validity and words; and (key, epoch, round)."""
+    """If it is answered; changes at the round, as ``told`` takes them, with validity and words; and those ahead."""
     hashes, order, epoch = touched_keys(table, addresses, old, again, epoch)
     many, room = len(finishing), _SETS * len(hashes)
-    made, asked = np.empty((3, room), np.int64), np.empty((3, len(hashes)), np.int64)
+    made, asked = np.empty((4, room), np.int64), np.empty((4, len(hashes)), np.int64)
     valid, words = np.empty((many, room), np.bool_), np.empty((2, many, room), np.int64)
     nothing = False, (made[:, :0], valid[:, :0], words[:, :, :0]), asked[:, :0].copy()
     rows = np.empty((4, MOST_ROWS), np.int64)  # slot, round, diff, whether it is of this epoch
@@ -148,13 +148,15 @@ def _sums(  # noqa: C901, PLR0912, PLR0915  # one loop over groups; what it need
                 break
             for which in range(_SETS if changed else 0):
                 if signs[which] != 0:
-                    made[0, made_count], made[1, made_count], made[2, made_count] = order[first], signs[which], epoch
+                    made[0, made_count], made[1, made_count] = order[first], np.int64(unmixed(key))
+                    made[2, made_count], made[3, made_count] = signs[which], epoch
                     for a in range(many):
                         valid[a, made_count] = some[which, a]
                         words[0, a, made_count], words[1, a, made_count] = finals[0, which, a], finals[1, which, a]
                     made_count += 1
         if later != NEVER:
-            asked[0, asked_count], asked[1, asked_count], asked[2, asked_count] = order[first], epoch, later
+            asked[0, asked_count], asked[1, asked_count] = order[first], np.int64(unmixed(key))
+            asked[2, asked_count], asked[3, asked_count] = epoch, later
             asked_count += 1
         while first < len(order) and hashes[order[first]] == key:
             first += 1

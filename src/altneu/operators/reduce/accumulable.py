@@ -35,7 +35,14 @@ from altneu.operators.kernels.groups import (
     require_total,
     touched,
 )
-from altneu.operators.kernels.small_groups import key_hash_at, lines_of_all, run_of, word_at
+from altneu.operators.kernels.small_groups import (
+    NO_PLACES,
+    key_hash_at,
+    lines_of_all,
+    places_of_all,
+    run_of,
+    word_at,
+)
 from altneu.operators.kernels.small_sums import sums_in_round
 from altneu.operators.reduce.accumulate import Accumulator, Mask, whole
 from altneu.operators.reduce.aggregates import (
@@ -54,7 +61,7 @@ from altneu.trace.update import Updates
 
 _LARGEST_COUNT = 2**62
 
-_DIFF, _TIME, _KEY = 1, 2, 3  # lines of what ``_few`` makes
+_AT, _DIFF, _TIME, _KEY = range(4)  # lines of what ``_few`` makes
 _OVERFLOW_MESSAGE = "a sum of the group left the signed 64-bit range of a slot; the step is not committed"
 
 
@@ -71,8 +78,9 @@ class AccumulableSpec(ReduceSpec):
         """What adds them up."""
 
     def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
-        """From the slots that have changed."""
-        return reduce_accumulable(given, self, operator)
+        """From the slots that have changed; a few by one kernel, which reads them where they lie."""
+        known = self._of_few(given) if given.__class__ is Arranged and given.new.count <= few.MOST else None
+        return reduce_accumulable(given, self, operator) if known is None else known
 
     def of_few(self, given: Arranged, rounds: tuple[int, ...], again: Updates) -> ReduceOutput | None:
         """What is told by the sums of the groups alone, from where they lie."""
@@ -81,6 +89,51 @@ class AccumulableSpec(ReduceSpec):
         sums = self.sums
         tables = sums.kinds, sums.finishing
         return sums_in_round(given, rounds, again, self.schema, sums.slot_hashes, tables, self.shown)
+
+    def _of_few(self, given: Arranged) -> ReduceOutput | None:
+        """The same of few slots at one time; None where more is needed."""
+        layout, sums, count, shown = given.layout, self.sums, given.new.count, self.shown
+        if shown is None or SETTING.mask is not None or not count or given.new.blocks[1:]:
+            return None
+        if not layout.lattice.is_total:
+            return None
+        keys, places = (0, NO_PLACES) if self._is_told else (layout.keys, places_of_all(given))
+        if places is None:
+            return None
+        table, addresses, old = lines_of_all(given)
+        made, all_valid, lines, valid, words = _few(
+            table, addresses, old, places, keys, sums.kinds, sums.finishing, shown, sums.slots
+        )
+        if made < 0:
+            return None
+        if not made:
+            return output(self.schema, [], [])
+        if self._is_told:
+            columns = [few.column_of(t, lines[_KEY, :made]) for t in self._key_types]
+        else:
+            columns = [*given.new.blocks[0].keys.take(lines[_AT, :made]).columns]
+        for a, (t, is_number) in enumerate(self._final_types):
+            if is_number and all_valid:
+                columns += (few.column_of(t, words[0, a, :made]),)
+            else:
+                columns += (column_of(t, words[0, a, :made], words[1, a, :made], valid[a, :made]),)
+        oks = Updates(Rows(self.schema, tuple(columns), made), lines[_TIME : _TIME + 1, :made], lines[_DIFF, :made])
+        return ReduceOutput(oks, no_errors(1), NOTHING_PENDED)
+
+    @cached_property
+    def _is_told(self) -> bool:
+        """Whether hashes tell keys, of one whole number or of nothing."""
+        key = self.sums.key_schema
+        return not key or tells_number(key)
+
+    @cached_property
+    def _key_types(self) -> list[pa.DataType]:
+        return self.sums.key_schema.types
+
+    @cached_property
+    def _final_types(self) -> list[tuple[pa.DataType, bool]]:
+        """The types of the aggregates, and which of them are whole numbers."""
+        return [(t, pa.types.is_signed_integer(t)) for t in self.schema.types[len(self.sums.key) :]]
 
     @property
     def shown(self) -> int | None:
@@ -113,60 +166,6 @@ class AggregatesSpec(AccumulableSpec):
     def schema(self) -> pa.Schema:
         """Key columns, then one column an aggregate."""
         return self.accumulator.output_schema
-
-    def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
-        """From the slots that have changed; a few by one kernel, which reads them where they lie."""
-        known = self._of_few(given) if given.__class__ is Arranged and given.new.count <= few.MOST else None
-        return reduce_accumulable(given, self, operator) if known is None else known
-
-    def _of_few(self, given: Arranged) -> ReduceOutput | None:
-        """The same of few slots, at one time, of keys and numbers that their hashes tell; None where more is needed."""
-        layout, accumulator, count = given.layout, self.accumulator, given.new.count
-        if not self._is_told or SETTING.mask is not None or given.new.blocks[1:] or not layout.lattice.is_total:
-            return None
-        table, addresses, old = lines_of_all(given)
-        many = accumulator.finishing.shape[0]
-        lines, valid = np.empty((4, 2 * count), np.int64), np.empty((many, 2 * count), np.bool_)
-        words = np.empty((2, many, 2 * count), np.int64)
-        made, all_valid = _few(
-            table,
-            addresses,
-            old,
-            accumulator.kinds,
-            accumulator.finishing,
-            self.shown,
-            accumulator.slots,
-            lines,
-            valid,
-            words,
-        )
-        if made < 0:
-            return None
-        if not made:
-            return output(self.schema, [], [])
-        columns = [few.column_of(t, lines[_KEY, :made]) for t in self._key_types]
-        for a, (t, is_number) in enumerate(self._final_types):
-            if is_number and all_valid:
-                columns += (few.column_of(t, words[0, a, :made]),)
-            else:
-                columns += (column_of(t, words[0, a, :made], words[1, a, :made], valid[a, :made]),)
-        oks = Updates(Rows(self.schema, tuple(columns), made), lines[_TIME : _TIME + 1, :made], lines[_DIFF, :made])
-        return ReduceOutput(oks, no_errors(1), NOTHING_PENDED)
-
-    @cached_property
-    def _is_told(self) -> bool:
-        """Whether hashes tell keys, of one whole number or of nothing, and the numbers of slots."""
-        key = self.accumulator.key_schema
-        return not key or tells_number(key)
-
-    @cached_property
-    def _key_types(self) -> list[pa.DataType]:
-        return self.accumulator.key_schema.types
-
-    @cached_property
-    def _final_types(self) -> list[tuple[pa.DataType, bool]]:
-        """The types of the aggregates, and which of them are whole numbers."""
-        return [(t, pa.types.is_signed_integer(t)) for t in self.schema.types[len(self.accumulator.key) :]]
 
     def reduced(self, groups: Groups, operator: str) -> ReduceOutput:
         """One walk through the moments of each group."""
@@ -384,23 +383,26 @@ def _few(  # arrays one by one: taking tuples of them apart costs more than the 
     table: Ints,
     addresses: Ints,
     old: int,
+    places: Ints,
+    keys: int,
     kinds: Ints,
     finishing: Ints,
     shown: int,
     width: int,
-    lines: Ints,
-    valid: Mask,
-    words: Ints,
-) -> tuple[int, bool]:
+) -> tuple[int, bool, Ints, Mask, Ints]:
     """As ``_walk`` over all blocks, of which the last alone is new; how many changes, -1 where that does not do.
 
-    And whether no aggregate is null. It does not do with a key that is, with several times, for a group that has no row
-    but an error, and for sums that leave 64 bits.
+    And whether no aggregate is null; and the changes. So many ``keys`` are compared by their ``places``
+    (``places_of_all``); if that is 0, hashes tell keys, but for null. It does not do with such a key, with different
+    keys of one hash, with several times, for a group that has no row but an error, and for sums that leave 64 bits.
     """
-    size, time = table[old, 1], word_at(addresses, old, 2, 0)
+    size, time, many = table[old, 1], word_at(addresses, old, 2, 0), len(finishing)
+    lines, valid = np.empty((4, 2 * size), np.int64), np.empty((many, 2 * size), np.bool_)
+    words = np.empty((2, many, 2 * size), np.int64)
+    nothing = -1, False, lines, valid, words
     for row in range(1, size):
         if word_at(addresses, old, 2, row) != time:
-            return -1, False
+            return nothing
     sums, magnitude = np.zeros(width, np.int64), np.zeros(SCRATCH, np.int64)
     states, some, finals = finals_for(len(finishing))
     first, result = 0, 0
@@ -408,26 +410,28 @@ def _few(  # arrays one by one: taking tuples of them apart costs more than the 
         key, last = key_hash_at(table, old, first), first
         while last < size and key_hash_at(table, old, last) == key:
             last += 1
-        if key == NULL_HASH:
-            return -1, False
+        if key == NULL_HASH and keys == 0:
+            return nothing
         sums[:] = 0
         for block in range(old):
             start, stop = run_of(table, block, key)
+            if start < stop and keys > 0 and not few.is_equal(places[old], first, places[block], start, 0, keys):
+                return nothing
             if not _add(sums, addresses, block, start, stop):
-                return -1, False
+                return nothing
         finals_into(finishing, kinds, sums, shown, states, some, finals, 0, magnitude)
         if not _add(sums, addresses, old, first, last):
-            return -1, False
+            return nothing
         finals_into(finishing, kinds, sums, shown, states, some, finals, 1, magnitude)
         for state in states:
             if state not in (EMPTY, DATA):
-                return -1, False
+                return nothing
         before = result
         result = emit_change(states, some, finals, 0, first, lines, valid, words, result)
         for change in range(before, result):
             lines[_TIME, change], lines[_KEY, change] = time, np.int64(unmixed(key))
         first = last
-    return result, bool(valid[:, :result].all())
+    return result, bool(valid[:, :result].all()), lines, valid, words
 
 
 @compiled()
