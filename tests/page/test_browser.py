@@ -18,7 +18,7 @@ def tab(browser, page):
     """A tab with the page in it, in which nothing may fail: no script, no request, no policy."""
     context = browser.new_context(viewport={"width": 1200, "height": 800})
     result = context.new_page()
-    result.set_default_timeout(15_000)
+    result.set_default_timeout(60_000)  # of a machine that is busy with other work too
     wrong: list[str] = []
     result.on("pageerror", lambda error: wrong.append(str(error)))
     result.on("console", lambda message: message.type == "error" and wrong.append(message.text))
