@@ -591,7 +591,7 @@ def compact(states: dict[tuple[str, int], ArrangementState], region: Region, *, 
         spine = state.spine
         lattice = spine.layout.lattice
         since = region.since_of(key[0], lattice)
-        compacted = spine.gathered(since)
+        compacted = spine.gathered(since) if spine.loose else spine
         if histories:
             compacted = compacted.compacted(region.inside(lattice).lower, since, COMPACT_ROWS)
         if compacted is not spine:
