@@ -514,7 +514,7 @@ def inserted(
 ) -> Spine:
     """The spine of an arrangement with what a step has made of it; ``merging`` as for ``Spine.insert``.
 
-    What later rounds of the step add to may be inserted ``loosely``, if the step ends with ``compact``.
+    What rounds of the step read may be inserted ``loosely``, if the step ends with ``compact``.
     """
     if not new.count or name in plan.released:
         return spine

@@ -10,8 +10,8 @@ output of a slow merge would need memory together for longer than the merge take
 place of the batches, and every insert does a part of each: twice its own rows, so that each merge ends before the next
 one needs its result, and a constant for the smallest. Readers see the inputs until a merge has ended.
 
-The rounds of a loop insert ``loosely``: their small batches wait beside the others until the step ends, which merges
-them all at once (``gathered``), or until they are many.
+A step with loops inserts ``loosely`` what its rounds read: where a merge of small batches is due, they wait beside the
+others until the step ends, which merges them all at once (``gathered``), or until they are many.
 
 A spine into which nothing is inserted is merged by ``exert``, an amount of work at a time, until it is one batch.
 """
