@@ -233,17 +233,19 @@ def test_batches_stay_few_and_pauses_bounded(sizes: list[int]) -> None:
 @pytest.mark.parametrize("size", [1, 30, 400, LOOSE_ROWS + 1])
 def test_batches_of_rounds_wait_for_the_end_of_their_step(size: int) -> None:
     """Unless they are many or large: then they are merged as others are."""
-    pick, spine, rounds = np.random.default_rng(1), Spine.empty(LONGS), 6
+    pick, spine, rounds, loose = np.random.default_rng(1), Spine.empty(LONGS), 6, 0
     most = LOOSE_BATCHES + TINY_BATCHES + 24
     for step in range(20):
         since, before = at(Epoch(), step * rounds), len(spine.batches)
         for number in range(step * rounds, (step + 1) * rounds):
             spine = spine.insert(longs(size, number, pick), since, loosely=True)
         assert len(spine.batches) == before + rounds or size > LOOSE_ROWS
-        assert spine.loose == (rounds if size <= LOOSE_ROWS else 0)
+        assert spine.loose <= (rounds if size <= LOOSE_ROWS else 0)
+        loose += spine.loose
         spine = spine.gathered(since)
         assert spine.rows == size * rounds * (step + 1)
         assert len(spine.batches) <= most
+    assert bool(loose) == (size <= LOOSE_ROWS)
     for number in range(20 * rounds, 20 * rounds + 200):
         spine = spine.insert(longs(size, number, pick), since, loosely=True)
         assert spine.loose <= LOOSE_BATCHES

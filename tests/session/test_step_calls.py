@@ -8,8 +8,8 @@ from tests.session.calls import STEPS, calls_of
 MOST_CALLS = 355  # of Python functions and built-in ones, in a step of a filter and a count with its insert
 MOST_CALLS_OF_A_JOIN = 365  # the same, of a filter and a join
 MOST_CALLS_IN_A_LOOP = 2_150  # the same, of replacing an edge of a graph that is searched: some three rounds
-MOST_CALLS_OF_A_CORE = 2_800  # the same, of a graph whose core is known
-MOST_CALLS_OF_CORES = 3_750  # the same, of replacing ten edges: what a hundred take is about twice as much
+MOST_CALLS_OF_A_CORE = 2_200  # the same, of a graph whose core is known
+MOST_CALLS_OF_CORES = 3_000  # the same, of replacing ten edges: what a hundred take is about twice as much
 
 
 def counting(number):

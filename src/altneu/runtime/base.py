@@ -514,7 +514,7 @@ def inserted(
 ) -> Spine:
     """The spine of an arrangement with what a step has made of it; ``merging`` as for ``Spine.insert``.
 
-    What later rounds of the step add to may be inserted ``loosely``, if the step ends with ``compact``.
+    What rounds of the step read may be inserted ``loosely``, if the step ends with ``compact``.
     """
     if not new.count or name in plan.released:
         return spine
@@ -591,7 +591,7 @@ def compact(states: dict[tuple[str, int], ArrangementState], region: Region, *, 
         spine = state.spine
         lattice = spine.layout.lattice
         since = region.since_of(key[0], lattice)
-        compacted = spine.gathered(since)
+        compacted = spine.gathered(since) if spine.loose else spine
         if histories:
             compacted = compacted.compacted(region.inside(lattice).lower, since, COMPACT_ROWS)
         if compacted is not spine:

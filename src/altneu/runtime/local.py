@@ -139,7 +139,7 @@ def _stage_whole(
     outcome.sent = [*running.sent()]
     del running  # what operators made on the way goes before batches are merged
     inbox.clear()
-    put_in(plan, 0, outcome, region, take=take, loosely=bool(region.rounds))
+    put_in(plan, 0, outcome, region, take=take, loosely=bool(plan.loops))
     outcome.retain_new(plan.contents)
     return outcome
 

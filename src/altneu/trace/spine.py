@@ -10,8 +10,8 @@ output of a slow merge would need memory together for longer than the merge take
 place of the batches, and every insert does a part of each: twice its own rows, so that each merge ends before the next
 one needs its result, and a constant for the smallest. Readers see the inputs until a merge has ended.
 
-The rounds of a loop insert ``loosely``: their small batches wait beside the others until the step ends, which merges
-them all at once (``gathered``), or until they are many.
+A step with loops inserts ``loosely`` what its rounds read: where a merge of small batches is due, they wait beside the
+others until the step ends, which merges them all at once (``gathered``), or until they are many.
 
 A spine into which nothing is inserted is merged by ``exert``, an amount of work at a time, until it is one batch.
 """
@@ -108,7 +108,7 @@ class Spine:
 
         Once the result replaces this spine, its batches must not be read at times that are not at or beyond ``since``.
         With ``merging``, that function does all merges that are due or in progress at once. A small batch that is
-        inserted ``loosely`` is not merged yet, but ``gathered`` or a later insert does that, whichever is first.
+        inserted ``loosely`` is not merged yet where that is due: ``gathered`` or a later insert does it.
 
         Cost:   amortised O(log n) merged rows for each row inserted; never more than ``AT_ONCE`` times the rows
                 inserted for each merge in progress, plus ``effort`` and one slice. About 20 microseconds for one row.
@@ -122,7 +122,7 @@ class Spine:
         """
         rows, nodes, merges = batch.count, self.nodes, self.has_merges
         waits = loosely and not merging and 0 < rows <= LOOSE_ROWS and self.loose < LOOSE_BATCHES
-        merged = rows + self._loose_rows if self.loose else rows
+        merged = rows + self._loose_rows if self.loose and not waits else rows
         if merges and not merging and not waits:
             nodes = _pay(nodes, 2 * merged, effort, since)
         tidied = self.tidied and (not merges or len(nodes) == len(self.nodes))  # else a merge has ended
@@ -132,16 +132,20 @@ class Spine:
                 nodes = (*nodes, batch)
             else:
                 nodes = (*nodes, self._following(nodes, batch))
-        if waits or (rows and not merges and tidied):
+        if rows and not merges and tidied:
             count = len(nodes)
-            start, of_group = (0, 0) if waits else _group(nodes, count)
-            if waits or not _is_due(count - start, of_group):
-                loose = self.loose + 1 if waits else 0
-                result = Spine(self.layout, nodes, batch.description.upper, tidied=not waits, loose=loose)
+            start, of_group = _group(nodes, count)
+            if not _is_due(count - start, of_group):
+                result = Spine(self.layout, nodes, batch.description.upper, tidied=True)
                 known = result.__dict__  # what is computed lazily: these are all
-                known["rows"], known["has_merges"] = self.rows + rows, merges
-                known["batches"] = (*self.batches, nodes[-1]) if merges else nodes
+                known["batches"], known["rows"], known["has_merges"] = nodes, self.rows + rows, False
                 return result
+        if waits:
+            result = Spine(self.layout, nodes, batch.description.upper, loose=self.loose + 1)
+            known = result.__dict__
+            known["batches"], known["rows"] = (*self.batches, nodes[-1]), self.rows + rows
+            known["has_merges"] = merges
+            return result
         nodes = _tidy(nodes, since, 0 if merging else AT_ONCE * merged, tidied=tidied)
         while merging and any(isinstance(node, Merge) for node in nodes):
             nodes = _tidy(_finish(nodes, since, merging), since, 0)
@@ -149,7 +153,7 @@ class Spine:
 
     @property
     def _loose_rows(self) -> int:
-        return sum(len(node) for node in self.nodes[-self.loose :] if isinstance(node, Batch))  # none is a merge
+        return sum([node.count for node in self.nodes[-self.loose :]])  # type: ignore[union-attr,misc]  # none is a merge
 
     def gathered(self, since: Antichain, effort: int = EFFORT) -> Spine:
         """This spine with the batches merged that were inserted loosely, as ``insert`` does it."""

@@ -206,7 +206,7 @@ def _may_be_null(word: np.uint64) -> bool:
 @compiled()
 def _none_is_below(table: Ints, addresses: Ints, old: int) -> bool:
     times, diffs = np.empty((2, MOST_ROWS), np.int64), np.empty(MOST_ROWS, np.int64)
-    is_new = np.empty(MOST_ROWS, np.bool_)
+    is_new, runs = np.empty(MOST_ROWS, np.bool_), np.empty((len(table), 2), np.int64)
     for block in range(old, len(table)):
         size, first = table[block, 1], 0
         while first < size:
@@ -217,10 +217,12 @@ def _none_is_below(table: Ints, addresses: Ints, old: int) -> bool:
             if retracts or len(table) > old + 1:  # of several blocks a key may be in two
                 if key == NULL_HASH:
                     return False
+                for other in range(len(table)):
+                    runs[other, 0], runs[other, 1] = run_of(table, other, key)
                 row = first
                 while row < last:
                     word = np.uint64(word_at(addresses, block, 0, row))
-                    many = _gathered(table, addresses, old, key, word, times, diffs, is_new)
+                    many = _gathered(addresses, runs, old, word, times, diffs, is_new)
                     if many < 0 or _is_ever_below(times, diffs, is_new, many):
                         return False
                     while row < last and np.uint64(word_at(addresses, block, 0, row)) == word:
@@ -230,15 +232,16 @@ def _none_is_below(table: Ints, addresses: Ints, old: int) -> bool:
 
 
 @compiled()
-def _gathered(
-    table: Ints, addresses: Ints, old: int, key: np.uint64, word: np.uint64, times: Ints, diffs: Ints, is_new: Any
-) -> int:
-    """Put the updates of a row into arrays, by their second coordinate; how many, -1 if they are not few."""
+def _gathered(addresses: Ints, runs: Ints, old: int, word: np.uint64, times: Ints, diffs: Ints, is_new: Any) -> int:
+    """Put the updates of a row into arrays, by their second coordinate; how many, -1 if they are not few.
+
+    ``runs`` are where the rows of its key begin and end in each block.
+    """
     count = 0
     if _may_be_null(word):
         return -1
-    for block in range(len(table)):
-        start, stop = run_of(table, block, key)
+    for block in range(len(runs)):
+        start, stop = runs[block]
         if start == stop:
             continue
         start, stop = word_stretch(addresses[:, 0], block, start, stop, word, word)
