@@ -67,7 +67,7 @@ def exchanged(spark: Any) -> Iterator[list[list[int]]]:
     yield found
     context.listenerBus().waitUntilEmpty()
     for number in sorted({number for number in _stages(store) if number > known}):
-        if str(store.lastStageAttempt(number).status()) == "SKIPPED":
+        if not _has_run(store, number):
             continue
         tasks = store.taskList(number, 0, 1 << 20)
         metrics = (tasks.apply(at).taskMetrics() for at in range(int(tasks.size())))
@@ -75,6 +75,18 @@ def exchanged(spark: Any) -> Iterator[list[list[int]]]:
         read = [int(one.localBytesRead()) + int(one.remoteBytesRead()) for one in reads]
         if any(read):
             found.append(read)
+
+
+def _has_run(store: Any, stage: int) -> bool:
+    """Whether a stage has run; of one that it skipped Spark may know nothing."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return str(store.lastStageAttempt(stage).status()) != "SKIPPED"
+    except Py4JJavaError as error:
+        if "NoSuchElementException" not in str(error.java_exception):
+            raise
+        return False
 
 
 def _stages(store: Any) -> Iterator[int]:
