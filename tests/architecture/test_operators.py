@@ -20,7 +20,7 @@ OPERATIONS = {
     "engine.backfill": {"ArrangeOp", "ReadOp", "LinearOp", "ConcatOp", "ExplodeOp"},  # makes a plan; compares sums
     "engine.replace": {"ArrangeOp", "ReadOp", "LinearOp", "ConcatOp", "SourceOp"},  # makes a plan
     "plan.recompute": {  # what may be computed anew: made of arrangements, and of no time of arrival
-        *("ArrangeOp", "FromOp", "ReadOp", "InspectOp", "SourceOp"),
+        *("ArrangeOp", "FromOp", "ReadOp", "SourceOp"),
         *("EnterAtOp", "EnterOp", "FeedbackOp", "FeedOp", "LeaveOp"),
     },
     "plan.refresh_cost": {"ArrangeOp", "SourceOp"},  # where rows are read and counted
