@@ -411,7 +411,7 @@ def test_events_that_wait_count_when_they_are_due() -> None:
 
 
 def test_what_is_stored_is_not_opened_to_be_told_apart(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks read what a view had where it lies, and how much is due is told by what waits alone."""
+    """The driver opens no state that tasks have stored, neither to keep former contents nor to count what is due."""
     events = an.source("events", "item string, at long", keep=True)
     plan = sliding(events, "at", 9).distinct().join(ITEMS, on="item").group_by("kind").agg(n="count(*)")
     with Session(path=tmp_path, retain="all") as session:

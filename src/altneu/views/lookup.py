@@ -126,7 +126,10 @@ def lookup_of(
 
 
 def few_of(read: Read, of: str, arrangements: Iterable[str], table: StateTable) -> Lookup | None:
-    """All rows of a view, where it has at most ``MOST_KEYS`` updates; None if it has more."""
+    """The lookup of all rows of a view, if it has at most ``MOST_KEYS`` updates; None if it has more.
+
+    Cost:   a comparison for each arrangement; ``rows_of`` then reads at most ``MOST_KEYS`` updates.
+    """
     rows, name = min(((table.rows(name), name) for name in arrangements), default=(MOST_KEYS + 1, ""))
     return Lookup(read.name, of, name, None, are_few=True) if rows <= MOST_KEYS else None
 
