@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import platform
 from collections.abc import Callable
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -33,7 +35,8 @@ def compiled(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def compile_(function: Callable[P, R]) -> Callable[P, R]:
-        dispatcher = numba.njit(**options)(function)
+        settings: dict[str, Any] = {"no_cfunc_wrapper": True, **options}  # nothing calls a kernel as C does
+        dispatcher = numba.njit(**settings)(function)
         if hasattr(dispatcher, "py_func"):  # NUMBA_DISABLE_JIT leaves the function as it is
             dispatcher._cache = _Kernels(dispatcher.py_func)
         return cast("Callable[P, R]", dispatcher)
@@ -52,6 +55,46 @@ class _Places(CompileResultCacheImpl):
     _locator_classes = [*CompileResultCacheImpl._locator_classes, _NoPlace]  # noqa: RUF012  # Numba declares it so
 
 
+class _Files(IndexDataCacheFile):
+    """The files of a function's code, each named after what it is for, so that processes may write them at once.
+
+    Numba numbers them. Two processes that compile a function for different arguments at the same time take the same
+    number, and whoever then looks for the code of the one runs that of the other. Here the index, of which one of the
+    two entries may be lost, only tells what there is to be removed when the function has changed.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Write the code for a signature and processor, and remove what was compiled of an earlier text."""
+        name, known = self._name_of(key), self._load_index()
+        if not known:
+            for stale in self._stale():
+                Path(self._data_path(stale)).unlink(missing_ok=True)
+        self._save_data(name, data)
+        self._save_index({**known, key: name})
+
+    def load(self, key: Any) -> Any:
+        """The code for a signature and processor, None where there is none."""
+        try:
+            return self._load_data(self._name_of(key))
+        except OSError:
+            return None
+
+    def _name_of(self, key: Any) -> str:
+        text = repr((self._version, self._source_stamp, key))
+        return f"{Path(self._index_name).stem}.{sha256(text.encode()).hexdigest()[:20]}.nbc"
+
+    def _stale(self) -> list[str]:
+        """What an index of another text of the function names."""
+        try:
+            with Path(self._index_path).open("rb") as file:  # as Numba itself reads it
+                if pickle.load(file) != self._version:  # noqa: S301
+                    return []
+                stamp, names = pickle.load(file)  # noqa: S301
+        except OSError:
+            return []
+        return [] if stamp == self._source_stamp else [*names.values()]
+
+
 class _Kernels(FunctionCache):
     """Numba's cache, and behind it the code that came with the wheel, whose key names ``LEVEL`` and no processor."""
 
@@ -60,8 +103,9 @@ class _Kernels(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         self._has_place = not isinstance(self._impl.locator, _NoPlace)
-        folder = Path(function.__code__.co_filename).parent / SHIPPED
-        self.shipped = IndexDataCacheFile(str(folder), self._impl.filename_base, self._impl.locator.get_source_stamp())
+        named = self._impl.filename_base, self._impl.locator.get_source_stamp()
+        self._cache_file = _Files(self._cache_path, *named)
+        self.shipped = _Files(str(Path(function.__code__.co_filename).parent / SHIPPED), *named)
 
     @property
     def came_compiled(self) -> bool:

@@ -6,9 +6,13 @@ installation would pay for that in its first steps; this runs every operator on 
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time as clock
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +44,7 @@ _ROWS = [
 ]
 
 
+_PROCESSES = 4  # that compile; more would compile the same
 _QUEUE = [(1, f"{i:04}", i if i % 7 else None) for i in range(500)]
 
 
@@ -204,37 +209,77 @@ def warm() -> None:
     _times()
     _few()
     _seldom()
+    _run(_views())
+
+
+def _run(queries: Mapping[str, Collection]) -> None:
     with tempfile.TemporaryDirectory(prefix="altneu-") as folder:
         for path in (None, Path(folder) / "store"):
             for part in range(2):
                 with Session(path=path) as session:
-                    views = [session.maintain(name, view) for name, view in _views().items()]
-                    session.insert("rows", _ROWS)  # at one time: joins need not order the times of a key
-                    session.insert("queue", _QUEUE)
+                    views = [session.maintain(name, view) for name, view in queries.items()]
+                    _insert(session, "rows", _ROWS)  # at one time: joins need not order the times of a key
+                    _insert(session, "queue", _QUEUE)
                     session.advance()
                     for taken in range(0, 200, 50):
-                        session.retract("queue", _QUEUE[taken : taken + 50])
-                        for time in range(session.lower, session.lower + 3):
-                            session.insert("rows", _ROWS, time=time)
-                            session.retract("rows", _ROWS[part:3], time=time)
-                            session.insert("users", [("a", time), ("b", time), ("b", part)], time=time)
-                            session.insert_or_update("users", [("a", part)], time=time)
-                            session.delete_key("users", ["b"], time=time)
-                            session.insert("known", [("a", time), ("b", time)], time=(time, part))
-                            session.retract("known", [("a", time)], time=(time, time))
-                        session.insert("texts", [(session.lower, text, 1) for text in _TEXTS], diff="diff")
-                        session.insert("rows", _many(1000 * part + 40))
-                        session.insert("grows", [(i % 7, i) for i in range(2000)])
-                        session.advance(to=session.lower + 3)
+                        _steps(session, part, _QUEUE[taken : taken + 50])
                     for row in _QUEUE[200:205]:  # a change that is small beside its group
-                        session.retract("queue", [row])
+                        if "queue" in session.sources:
+                            session.retract("queue", [row])
                         session.advance()
                     for view in views:
                         view.to_arrow(errors="ignore")
 
 
+def _steps(session: Session, part: int, drained: Sequence[tuple[object, ...]]) -> None:
+    """Three times in one step; changes of the sources that some view reads."""
+    known = session.sources
+    if "queue" in known:
+        session.retract("queue", drained)
+    for time in range(session.lower, session.lower + 3):
+        _insert(session, "rows", _ROWS, time)
+        if "rows" in known:
+            session.retract("rows", _ROWS[part:3], time=time)
+        if "users" in known:
+            session.insert("users", [("a", time), ("b", time), ("b", part)], time=time)
+            session.insert_or_update("users", [("a", part)], time=time)
+            session.delete_key("users", ["b"], time=time)
+        if "known" in known:
+            session.insert("known", [("a", time), ("b", time)], time=(time, part))
+            session.retract("known", [("a", time)], time=(time, time))
+    if "texts" in known:
+        session.insert("texts", [(session.lower, text, 1) for text in _TEXTS], diff="diff")
+    _insert(session, "rows", _many(1000 * part + 40))
+    _insert(session, "grows", [(i % 7, i) for i in range(2000)])
+    session.advance(to=session.lower + 3)
+
+
+def _insert(session: Session, name: str, rows: Sequence[tuple[object, ...]], time: int | None = None) -> None:
+    if name in session.sources:
+        session.insert(name, rows, time=time)
+
+
+def _warm_some(first: int, step: int) -> None:
+    """Every so many of the views, from the first on."""
+    compiling.is_said = True
+    if first == 0:
+        _times()
+        _few()
+        _seldom()
+    _run(dict([*_views().items()][first::step]))
+
+
+def warm_together() -> None:
+    """``warm`` in as many processes as help, each with some of the views: what they compile they share on disk."""
+    many = min(os.cpu_count() or 1, _PROCESSES)
+    if many > 1:
+        with ProcessPoolExecutor(many, mp_context=get_context("spawn")) as pool:
+            list(pool.map(_warm_some, range(many), [many] * many))
+    warm()
+
+
 if __name__ == "__main__":
     started, compiling.is_said = clock.monotonic(), True
     sys.stderr.write("altneu: compiling the kernels, once, which takes two to three minutes\n")
-    warm()
+    warm_together()
     sys.stderr.write(f"altneu: they are compiled, in {clock.monotonic() - started:.0f} s\n")

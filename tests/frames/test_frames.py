@@ -16,7 +16,7 @@ from pyspark.sql.connect import functions as F
 from pyspark.sql.connect import plan as connect_plan
 from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.window import Window
-from pyspark.sql.types import DoubleType, IntegerType
+from pyspark.sql.types import DoubleType, IntegerType, StructType
 
 ORDERS = an.source("orders", "k bigint, x int, n string")
 ITEMS = an.source("items", "k bigint, w double")
@@ -152,6 +152,14 @@ def test_a_view_goes_on_in_a_store_that_is_opened_again(quick):
             assert sorted(view.to_pylist()) == expected
 
 
+@pytest.mark.parametrize("schema", ["k bigint, w double", StructType().add("k", "long").add("w", "double").json()])
+def test_rows_that_a_dataframe_brings_may_be_none(session, tables, schema):
+    """As createDataFrame([], schema) of Connect gives them: columns and no rows."""
+    none = DataFrame(connect_plan.LocalRelation(None, schema), tables.orders.sparkSession)
+    assert filled(session, tables.orders.join(none, "k", "left").select("k", "w")) == [(1, None), (1, None), (2, None)]
+    assert session.view("v").schema.field("w").type == pa.float64()
+
+
 def test_functions_of_users(session, tables):
     """PySpark's own, which the plan has as bytes, and those that the session has names for."""
     session.udf.register("plus", lambda a, b: a + b, "int")
@@ -197,7 +205,7 @@ def test_a_classic_session_reads_its_tables_and_views_by_name_and_its_rows(spark
             )
             assert filled(session, frame) == [("a", 50), ("b", 140)]
             for query, said in (
-                (frame.sample(0.5), r"Sample in a DataFrame; .*chance"),
+                (frame.sample(0.5), r"(?i)sample (in|of) a DataFrame; .*chance"),
                 (frame.select(classic.udf(lambda v: v, IntegerType()).asNondeterministic()("y")), "nondeterministic"),
                 (spark.range(3).select(classic.rand().alias("r")), "rand"),
             ):

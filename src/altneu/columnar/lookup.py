@@ -70,15 +70,18 @@ def word_of(lines: Ints, block: int, position: int) -> np.uint64:
 
 @compiled()
 def first_word(lines: Ints, block: int, low: int, high: int, target: np.uint64) -> int:
-    """``first_at`` of a block's words, which may be narrow."""
+    """``first_at`` of a block's words, which may be narrow.
+
+    Most runs lie on one side of what is sought: of these the first and the last word are read, and no other.
+    """
+    if low >= high or word_of(lines, block, high - 1) < target:
+        return high
+    if word_of(lines, block, low) >= target:
+        return low
     address, width, least = lines[block, 0], lines[block, 1], np.uint64(lines[block, 2])
     if width == 8:
         return first_at(address, low, high, target)
-    if target <= least:
-        return low
     code = target - least  # a sum of the least word and a code does not leave 64 bits
-    if width == 0:
-        return high
     while low < high:
         middle = (low + high) >> 1
         found = np.uint64(0)

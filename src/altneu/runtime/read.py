@@ -189,10 +189,10 @@ def rows_in_order(table: StateTable, name: str, at: At, keys: Rows, wanted: Stre
         batches = [] if state is None else [batch for batch in state.spine.batches if len(batch)]
         if not batches:
             continue
-        hits, used, numbers = chains_of(batches, hashes, keys)
+        hits, used, chains = chains_of(batches, hashes, keys)
         taken: Counter[tuple[int, int]] = Counter()  # of a key and a batch, whose blocks follow each other
         for probe, place, start, stop in hits.tolist():
-            block, chain = used[place], (probe, int(numbers[place]))
+            block, chain = used[place], (probe, int(chains.batch[place]))
             low, high = word_stretch(block.addresses, 0, start, stop, np.uint64(wanted.least), np.uint64(wanted.most))
             end = high if wanted.first is None else min(high, low + max(wanted.first - taken[chain], 0))
             if low < high and end < high:

@@ -44,6 +44,7 @@ _LARGEST_SUM = 1 << 62
 LARGEST_HASH = (1 << 64) - 1
 _LARGEST_COUNTED = 1 << 32  # a diff; there may be 2^31 rows
 _FEW_RUNS = 8  # that are sliced and put together, in less time than kernels gather them
+UNCOUNTED = -2  # of a block of which nobody has asked what it counts
 _FEW_BLOCKS = 64  # that are listed in less time than one of them is looked for
 Which: TypeAlias = Ints | slice  # of the rows of a block
 _NO_INTS = np.empty(0, np.int64)
@@ -537,6 +538,11 @@ class Batch:
             return self.blocks[0].addresses[None]
         return np.array([b.addresses for b in self.blocks], np.int64).reshape(-1, 2 + self.layout.lattice.width, 3)
 
+    @lazy
+    def counted(self) -> Ints:
+        """What the blocks count, as (blocks, 2): see ``Block.counted``; ``UNCOUNTED`` where nobody has asked."""
+        return np.full((len(self.blocks), 2), UNCOUNTED, np.int64)
+
     @property
     def nbytes(self) -> int:
         """Bytes of payload and control columns."""
@@ -725,11 +731,11 @@ def runs_of(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> tuple[Int
     return hits, used
 
 
-def chains_of(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> tuple[Ints, list[Block], Ints]:
+def chains_of(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> tuple[Ints, list[Block], Chains]:
     """What ``runs_of`` finds, and which batch each block is of: runs of one batch follow each other."""
     blocks, table = _all_blocks(batches)
     hits, used, which = _search(blocks, table, key_hash, keys)
-    return hits, used, blocks.batches_of(which)
+    return hits, used, Chains(blocks, which, len(table))
 
 
 def matches_of(hits: Ints, used: Sequence[Block], layout: Layout, *, as_read: bool = False) -> Matches:
@@ -813,9 +819,14 @@ class _Blocks:
         batch = bisect_right(self._starts, index) - 1
         return self._batches[batch].blocks[index - self._starts[batch]]
 
+    @staticmethod
+    def are_few(numbers: Ints, of: int) -> bool:
+        """Whether so few ``of`` all are looked for one by one."""
+        return not numbers.size or (of > _FEW_BLOCKS and 8 * numbers.size < of)
+
     def some(self, numbers: Ints, of: int) -> list[Block]:
-        """Some of them; where they are many ``of`` all, these are not looked for one by one."""
-        if of > _FEW_BLOCKS and 8 * numbers.size < of:
+        """Some of them."""
+        if self.are_few(numbers, of):
             return [self[i] for i in numbers.tolist()]
         every = [block for batch in self._batches for block in batch.blocks]
         return [every[i] for i in numbers.tolist()]
@@ -823,6 +834,48 @@ class _Blocks:
     def batches_of(self, blocks: Ints) -> Ints:
         """The number of the batch that each of some blocks is of."""
         return np.searchsorted(np.array(self._starts), blocks, side="right") - 1
+
+    def each(self, known: Callable[[Batch], Ints]) -> Ints:
+        """What is known of each of them, a line a block."""
+        return known(self._batches[0]) if not self._batches[1:] else np.concatenate([known(b) for b in self._batches])
+
+    def count(self, index: int) -> tuple[int, int]:
+        """What one of them counts, which its batch then knows."""
+        batch = bisect_right(self._starts, index) - 1
+        counted = self[index].counted
+        self._batches[batch].counted[index - self._starts[batch]] = counted
+        return counted
+
+
+@immutable(frozen=True, eq=False)
+class Chains:
+    """Which blocks some are ``of`` all; what kernels read of them comes from the tables that batches have of theirs."""
+
+    blocks: _Blocks
+    which: Ints
+    of: int
+
+    @lazy
+    def batch(self) -> Ints:
+        """The number of the batch that each is of."""
+        return self.blocks.batches_of(self.which)
+
+    @lazy
+    def words(self) -> Ints:
+        """Where the words of each are, (blocks, 3), as ``Block.addresses``."""
+        if self.blocks.are_few(self.which, self.of):
+            return np.array([self.blocks[i].addresses[0] for i in self.which.tolist()], np.int64).reshape(-1, 3)
+        return self.blocks.each(lambda batch: batch.addresses[:, 0])[self.which]
+
+    @lazy
+    def counted(self) -> Ints:
+        """What each counts, (blocks, 2), as ``Block.counted``."""
+        if not self.which.size:
+            return np.empty((0, 2), np.int64)
+        found = self.blocks.each(lambda batch: batch.counted)[self.which]
+        for i in np.flatnonzero(found[:, 0] == UNCOUNTED).tolist():
+            found[i] = self.blocks.count(int(self.which[i]))
+        return found
 
 
 def _all_blocks(batches: Sequence[Batch]) -> tuple[_Blocks, Ints]:

@@ -1,6 +1,6 @@
 """How many units of multiplicity of an ordered group lie before a word, and which word is at a place.
 
-Both are found by bisection, over the sums of diffs before each row of a block (``Block.counted``).
+Both are found by bisection, over the sums of diffs before each row of a block (``Batch.counted``).
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 
 from altneu.columnar.columns import Mask, load_int64
-from altneu.columnar.lookup import ONE, first_word, word_of
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_of
 from altneu.columnar.rows import Ints
 from altneu.compiled import compiled
 from altneu.operators.kernels.located import Located
 
-_TOP = np.uint64(1 << 63)
-
 
 def counted_blocks(located: Located) -> tuple[Ints, Ints]:
     """For kernels: what blocks count, and the lines of their words."""
-    return np.array([block.counted for block in located.used], np.int64).reshape(-1, 2), located.words
+    return located.counted, located.words
 
 
 def uncounted(located: Located, counted: Ints, count: int) -> Mask:
@@ -41,30 +39,55 @@ def units(counted: Ints, block: int, start: int, stop: int) -> int:
 
 
 @compiled()
-def upto(lines: Ints, block: int, start: int, stop: int, word: np.uint64) -> int:
-    """Where the words of a run reach ``word``."""
-    if start == stop or word_of(lines, block, stop - 1) < word:
-        return stop
-    return first_word(lines, block, start, stop, word)
-
-
-@compiled()
 def units_before(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, word: np.uint64) -> int:
     """How many units of a group have a lower word, of its rows from ``starts`` on."""
     counted, lines = blocks
     total = 0
     for h in range(first, last):
         block = hits[h, 1]
-        total += units(counted, block, starts[h], upto(lines, block, starts[h], hits[h, 3], word))
+        total += units(counted, block, starts[h], first_word(lines, block, starts[h], hits[h, 3], word))
     return total
 
 
 @compiled()
 def word_at(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, place: int) -> np.uint64:
-    """The word of the unit at a place, from 0 on: the greatest below which there are no more units than that."""
-    word, bit = np.uint64(0), _TOP
-    while bit:
-        if units_before(hits, starts, first, last, blocks, word | bit) <= place:
-            word |= bit
-        bit >>= ONE
-    return word
+    """The word of the unit at a place, from 0 on; the last word where there are not as many.
+
+    Cost:   O(r log n) words of r runs with n rows: what is left of the runs is divided by the word of the row half way
+            through all of it, and a run of which nothing is left is not looked at again.
+    """
+    counted, lines = blocks
+    run, low, high, many = np.arange(first, last), starts[first:last].copy(), hits[first:last, 3].copy(), 0
+    cut, behind, before = np.empty(len(run), np.int64), np.empty(len(run), np.int64), 0  # units before all of ``low``
+    for i in range(len(run)):
+        if low[i] < high[i]:
+            run[many], low[many], high[many] = first + i, low[i], high[i]
+            many += 1
+    while many:
+        half = np.sum(high[:many] - low[:many]) >> 1
+        i = 0
+        while half >= high[i] - low[i]:
+            half -= high[i] - low[i]
+            i += 1
+        word = word_of(lines, hits[run[i], 1], low[i] + half)
+        upto, through = before, before
+        for i in range(many):
+            block = hits[run[i], 1]
+            cut[i] = first_word(lines, block, low[i], high[i], word)
+            behind[i] = cut[i]
+            if cut[i] < high[i] and word < LAST_WORD:
+                behind[i] = first_word(lines, block, cut[i], high[i], word + ONE)
+            elif cut[i] < high[i]:
+                behind[i] = high[i]
+            upto += units(counted, block, low[i], cut[i])
+            through += units(counted, block, low[i], behind[i])
+        if upto <= place < through:
+            return word
+        left = 0
+        for i in range(many):
+            start, stop = (low[i], cut[i]) if upto > place else (behind[i], high[i])
+            if start < stop:
+                run[left], low[left], high[left] = run[i], start, stop
+                left += 1
+        many, before = left, before if upto > place else through
+    return LAST_WORD

@@ -44,6 +44,7 @@ from altneu.operators.reduce.node import Ends
 from altneu.trace.batch import Layout, Matches
 
 _MORE = 4
+_SPARE = 3  # rows that are read in case as many cancel, as a second look costs more
 Units: TypeAlias = npt.NDArray[Any]  # counts of rows, which may be sums of doubles
 
 
@@ -102,6 +103,7 @@ def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows, standing: Stan
     count, located = new.keys.count, old.located
     take = max(ends.first, ends.last) + np.bincount(new.number[touching], minlength=count)
     whole = old.whole_up_to(_MORE * take)
+    take += _SPARE
     if whole.all():
         return old.all()
     names = encode(new.keys) if count <= MOST_KEYS else []
@@ -125,8 +127,11 @@ def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows, standing: Stan
             if read.is_long():
                 named = [(key, name) for key, name in enumerate(names) if not whole[key]]
                 read.note(dead, named, *standing.dead(read.ranked))
-            some = read.ranked.chosen((read.ranked.is_touched | read.front | read.back) & ~whole[read.ranked.owner])
-            return by_key(some, old.read(located.hits[whole[located.hits[:, 0]]]))
+            inside = read.ranked.is_touched | read.front | read.back
+            if not whole.any():
+                return read.ranked.chosen(inside)
+            rest = old.read(located.hits[whole[located.hits[:, 0]]])
+            return by_key(read.ranked.chosen(inside & ~whole[read.ranked.owner]), rest)
         take = np.where(short, _MORE * take, take)
         whole |= take >= old.size
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.operators.kernels.in_order import in_order
 from altneu.order import Rounds
-from altneu.trace.batch import Arranged, Batch, Block, Layout, Matches, chains_of, find_in, matches_of, reaches
+from altneu.trace.batch import Arranged, Batch, Block, Chains, Layout, Matches, chains_of, find_in, matches_of, reaches
 
 _TIED = 256  # rows that share a word with a new one and are not compared with it
 _READ_FOR = 64  # rows that are read rather than to find the place of another
@@ -56,7 +55,7 @@ class Located:
 
     hits: Ints
     used: Sequence[Block]
-    batch: Ints
+    chains: Chains
 
     @classmethod
     def of(cls, batches: Sequence[Batch], hashes: Words, keys: Rows) -> Located:
@@ -71,10 +70,20 @@ class Located:
             known = given.__dict__[_LOCATED] = cls.of(given.old, *given.new.distinct_keys())
         return known
 
-    @cached_property
+    @property
+    def batch(self) -> Ints:
+        """The number of the batch that each block is of."""
+        return self.chains.batch
+
+    @property
     def words(self) -> Ints:
         """Of each block, (blocks, 3), as ``Block.addresses``."""
-        return np.array([b.addresses[0] for b in self.used], np.int64).reshape(-1, 3)
+        return self.chains.words
+
+    @property
+    def counted(self) -> Ints:
+        """Of each block, (blocks, 2), as ``Block.counted``."""
+        return self.chains.counted
 
     def words_of(self, block: int, start: int, stop: int) -> list[int]:
         """The words of some rows of a block."""

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from altneu.columnar.columns import Mask
-from altneu.columnar.lookup import LAST_WORD, ONE
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints
 from altneu.compiled import compiled
-from altneu.operators.kernels.counted import counted_blocks, uncounted, units, upto, word_at
+from altneu.operators.kernels.counted import counted_blocks, uncounted, units, word_at
 from altneu.operators.kernels.located import (
     NewRows,
     OldRows,
@@ -45,7 +45,7 @@ def quantiles_of(wanted: Quantiles, new: NewRows, old: OldRows) -> Matches:
 
     Shape:  ``old`` in the order of one column, ascending, nulls first.
     Cost:   O(d f) rows, and those that have the word of one that is read, for d units that are new and f fractions;
-            128 bisections for each fraction in each batch. 8 bytes a row where diffs differ, derived from the batch.
+            O(f log n) words in each batch. 8 bytes a row where diffs differ, derived from the batch.
     Law:    a function of the values at these fractions makes the same of it as of the whole groups
             (tests/operators/test_quantiles.py).
     """
@@ -118,9 +118,9 @@ def _stretches(hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: I
                 start, end = at.copy(), hits[first:last, 3].copy()
                 for h in range(first, last):
                     block, i = hits[h, 1], h - first
-                    start[i] = upto(blocks[1], block, at[i], hits[h, 3], low[r])
+                    start[i] = first_word(blocks[1], block, at[i], hits[h, 3], low[r])
                     if high[r] < LAST_WORD:
-                        end[i] = upto(blocks[1], block, start[i], hits[h, 3], high[r] + ONE)
+                        end[i] = first_word(blocks[1], block, start[i], hits[h, 3], high[r] + ONE)
                 others, many = _stand_in(others, many, hits, first, at, start, blocks)
                 for i in range(last - first):
                     runs, used = put_run(runs, used, key, hits[first + i, 1], start[i], end[i])

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from altneu.columnar.columns import Mask, valid_mask
-from altneu.columnar.lookup import LAST_WORD, ONE, word_stretch
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_stretch
 from altneu.columnar.ranking import Words, codes
 from altneu.columnar.rows import Ints
 from altneu.compiled import compiled
 from altneu.operators.kernels.around import around_of
 from altneu.operators.kernels.block_extremes import rows_of_extremes
 from altneu.operators.kernels.block_sums import SkippedRows
-from altneu.operators.kernels.counted import counted_blocks, uncounted, units, units_before, upto, word_at
+from altneu.operators.kernels.counted import counted_blocks, uncounted, units, units_before, word_at
 from altneu.operators.kernels.located import Located, NewRows, OldRows, Ranked, joined_runs, next_key, put_run
 from altneu.operators.kernels.within import farthest
 from altneu.operators.reduce.node import Suffix
@@ -141,7 +141,7 @@ def _stops(hits: Ints, lines: Ints, until: Words) -> Ints:
     for h in range(len(hits)):
         word = until[hits[h, 0]]
         if word < LAST_WORD:
-            result[h] = upto(lines, hits[h, 1], hits[h, 2], hits[h, 3], word + ONE)
+            result[h] = first_word(lines, hits[h, 1], hits[h, 2], hits[h, 3], word + ONE)
     return result
 
 
@@ -205,14 +205,14 @@ def _starts(hits: Ints, blocks: Any, words: Words, whole: Mask, before: int) -> 
         key, last = hits[first, 0], next_key(hits, first)
         word, total = words[key], 0
         for h in range(first, last if not whole[key] else first):
-            at = upto(lines, hits[h, 1], hits[h, 2], hits[h, 3], word)
+            at = first_word(lines, hits[h, 1], hits[h, 2], hits[h, 3], word)
             total += units(counted, hits[h, 1], hits[h, 2], at)
         if total > before:
             if before > 0:
                 word = word_at(hits, hits[:, 2], first, last, blocks, total - before)
             at_word[key] = word
             for h in range(first, last):
-                start[h] = upto(lines, hits[h, 1], hits[h, 2], hits[h, 3], word)
+                start[h] = first_word(lines, hits[h, 1], hits[h, 2], hits[h, 3], word)
                 skipped[key] += units(counted, hits[h, 1], hits[h, 2], start[h])
         first = last
     return start, at_word, skipped

@@ -13,11 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from altneu.columnar.columns import Mask
-from altneu.columnar.lookup import LAST_WORD, ONE
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word
 from altneu.columnar.ranking import Order, Words, order_words
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
-from altneu.operators.kernels.counted import upto
 from altneu.operators.kernels.located import NewRows, OldRows, joined_runs, put_run
 from altneu.operators.reduce.node import Within
 from altneu.trace.batch import Block, Matches
@@ -79,9 +78,9 @@ def _runs_within(hits: Ints, lines: Ints, number: Ints, words: Words, far: Words
             stop = hits[h, 3]
             if not whole[key]:
                 reach = far[key] + min(far[key], LAST_WORD - far[key])
-                at = upto(lines, block, at, hits[h, 3], words[n] - min(words[n], reach))
+                at = first_word(lines, block, at, hits[h, 3], words[n] - min(words[n], reach))
                 if LAST_WORD - words[n] > reach:
-                    stop = upto(lines, block, at, hits[h, 3], words[n] + reach + ONE)
+                    stop = first_word(lines, block, at, hits[h, 3], words[n] + reach + ONE)
                 n += 1
             out, count = put_run(out, count, key, hits[h, 1], at, stop)
             at = stop

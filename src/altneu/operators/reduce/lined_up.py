@@ -180,11 +180,7 @@ class Ordered:
             StepFailedError: a line has more places than can be numbered.
         """
         held = self.held
-        fresh = np.append(True, held.moment_group[1:] != held.moment_group[:-1])[: len(held.moment_group)]
-        moment = np.insert(np.arange(len(fresh)), np.flatnonzero(fresh), _BEFORE)
-        group = np.repeat(held.moment_group, 1 + fresh)
-        rank = np.empty(len(self.row), np.int64)
-        rank[self.row] = np.arange(len(self.row))
+        group, moment, rank = _lines(held.moment_group, self.row)
         groups = (group, moment, held.moments, held.groups.old_start, self.starts)
         new, old = (rank[held.new_value], held.new_diffs), (rank[held.old_value], held.groups.old_diffs)
         sizes, overflow = _sizes(groups, new, old, np.zeros(len(rank), np.int64))
@@ -212,10 +208,32 @@ class Ordered:
 def cut(sizes: Ints) -> Iterator[tuple[int, int]]:
     """Runs of things of some sizes that together have at most ``MOST_PLACES``, or are one."""
     upto, first, before = np.cumsum(sizes), 0, 0
+    if len(upto) and upto[-1] <= MOST_PLACES:
+        first = len(upto)
+        yield 0, first
     while first < len(upto):
         last = max(first + 1, int(np.searchsorted(upto, before + MOST_PLACES, side="right")))
         yield first, last
         first, before = last, int(upto[last - 1])
+
+
+@compiled()
+def _lines(groups: Ints, row: Ints) -> tuple[Ints, Ints, Ints]:
+    """The group and the moment of each line, where ``groups`` are those of the moments; and the rank of each row.
+
+    The first line of a group is what there was before its moments.
+    """
+    group, moment, count = np.empty(2 * len(groups), np.int64), np.empty(2 * len(groups), np.int64), 0
+    for m in range(len(groups)):
+        if m == 0 or groups[m] != groups[m - 1]:
+            group[count], moment[count] = groups[m], _BEFORE
+            count += 1
+        group[count], moment[count] = groups[m], m
+        count += 1
+    rank = np.empty(len(row), np.int64)
+    for place in range(len(row)):
+        rank[row[place]] = place
+    return group[:count].copy(), moment[:count].copy(), rank
 
 
 @compiled()

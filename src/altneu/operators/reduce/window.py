@@ -17,7 +17,15 @@ from altneu.compiled import compiled
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.operators.kernels.changes import state_text
 from altneu.operators.kernels.contents import Contents, contents
-from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
+from altneu.operators.kernels.groups import (
+    Groups,
+    ReduceOutput,
+    error_updates,
+    is_quiet,
+    no_errors,
+    output,
+    require_total,
+)
 from altneu.operators.reduce.aggregates import DATA, OVERFLOW
 from altneu.operators.reduce.calls import FirstRows, WindowCall
 from altneu.operators.reduce.lined_up import Ordered, Places
@@ -200,6 +208,8 @@ def _differ(bounds: Ints, states: Ints, moments: Ints, ranks: Ints, copies: Ints
 def _errors(places: Places, held: Contents, calls: Sequence[WindowCall], operator: str) -> Updates:
     """Groups that become errors and that heal."""
     changed = np.flatnonzero((places.moment[1:] >= 0) & (places.state[1:] != places.state[:-1]))
+    if not len(changed):
+        return no_errors(1)
     lines = np.stack([changed, changed + 1], axis=1).reshape(-1)
     signs = np.tile([-1, 1], len(changed))
     moments = np.repeat(places.moment[changed + 1], 2)

@@ -6,6 +6,7 @@ are described in Spark's ``relations.proto``.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -16,12 +17,14 @@ from sqlglot import exp
 from altneu.errors import AltneuError, PlanError
 from altneu.expressions.pyspark import forms
 from altneu.expressions.pyspark.connect import TAG, Columns, name_parts
+from altneu.runtime.spark.versions import arrow_schema
 from altneu.sql.binding import Answer
 from altneu.sql.dialect import parse_query
 from altneu.sql.frames import cleaning, reshaping
 from altneu.sql.frames.binder import SOURCE, Frames, select_from, tagged, under
 from altneu.sql.frames.constants import constant_rows, series
 from altneu.sql.scope import Around, Relation
+from altneu.types import parse_schema
 from altneu.types.syntax import refuse_unread
 
 _JOINS = {
@@ -193,9 +196,14 @@ class Plans:
         return Answer(frames.table(_table(name_parts(table.unparsed_identifier))))
 
     def _local_relation(self, _frames: Frames, message: Any, _around: Around | None) -> Answer:
-        if not message.data:
-            raise forms.unsupported("createDataFrame without rows", "make a source, an.source(name, schema)")
-        table = pa.ipc.open_stream(message.data).read_all()
+        if message.data:
+            table = pa.ipc.open_stream(message.data).read_all()
+        elif message.schema:
+            table = _columns_of(message.schema).empty_table()
+        else:
+            raise forms.unsupported(
+                "createDataFrame without rows and columns", "make a source, an.source(name, schema)"
+            )
         return Answer(constant_rows(table))
 
     def _range(self, frames: Frames, message: Any, around: Around | None) -> Answer:
@@ -406,9 +414,20 @@ def _below(message: Any) -> list[Any]:
     inner = getattr(message, kind)
     if kind == "lateral_join":
         return [inner.left]
+    if kind == "subquery_alias" and inner.alias.startswith(SOURCE):
+        return []  # what it is an alias of only has the columns
     names = ("input", "left", "right", "left_input", "right_input", "root")
     known = {f.name for f in inner.DESCRIPTOR.fields}
     return [getattr(inner, n) for n in names if n in known and inner.HasField(n)]
+
+
+def _columns_of(schema: str) -> pa.Schema:
+    """The columns of a DataFrame that brings no rows: as JSON, or as in DDL."""
+    if not schema.lstrip().startswith("{"):
+        return parse_schema(schema)
+    from pyspark.sql.types import StructType
+
+    return arrow_schema(StructType.fromJson(json.loads(schema)))
 
 
 def _place(error: AltneuError, title: str) -> None:

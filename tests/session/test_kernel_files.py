@@ -1,0 +1,42 @@
+"""Files of compiled kernels that several processes write at once, or that were compiled of another text."""
+
+from __future__ import annotations
+
+import pytest
+
+from altneu.compiled import _Files
+
+
+def written_at_once(folder, keys):
+    """Each key's code by a process of its own that saw no index when it began; what each key then finds."""
+    for key in keys:
+        files = _Files(str(folder), "module.kernel-1.py311", "stamp")
+        files._load_index = dict  # as read before another one wrote it
+        files.save(key, f"code for {key}")
+    files = _Files(str(folder), "module.kernel-1.py311", "stamp")
+    return [files.load(key) for key in keys]
+
+
+def test_two_processes_that_compile_for_different_arguments_do_not_swap_code(tmp_path):
+    keys = [("int64", "cpu", "code"), ("float64", "cpu", "code"), ("int64", "another cpu", "code")]
+    assert written_at_once(tmp_path, keys) == [f"code for {key}" for key in keys]
+
+
+@pytest.mark.parametrize("changed", ["signature", "processor", "text"])
+def test_code_for_something_else_is_not_found(tmp_path, changed):
+    _Files(str(tmp_path), "module.kernel-1.py311", "stamp").save(("int64", "cpu", "code"), "code")
+    files = _Files(str(tmp_path), "module.kernel-1.py311", "another" if changed == "text" else "stamp")
+    key = {"signature": ("int32", "cpu", "code"), "processor": ("int64", "gpu", "code")}.get(changed)
+    assert files.load(key or ("int64", "cpu", "code")) is None
+
+
+def test_what_was_compiled_of_an_earlier_text_is_removed(tmp_path):
+    key = ("int64", "cpu", "code")
+    _Files(str(tmp_path), "module.kernel-1.py311", "stamp").save(key, "old")
+    _Files(str(tmp_path), "module.kernel-2.py311", "stamp").save(key, "another kernel")
+    later = _Files(str(tmp_path), "module.kernel-1.py311", "later")
+    later.save(key, "new")
+    later.save(("float64", "cpu", "code"), "new too")
+    assert later.load(key) == "new"
+    assert len(list(tmp_path.glob("module.kernel-1.py311.*.nbc"))) == 2
+    assert _Files(str(tmp_path), "module.kernel-2.py311", "stamp").load(key) == "another kernel"
