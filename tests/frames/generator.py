@@ -219,7 +219,7 @@ class Writer:
     def subquery(self) -> None:
         other, columns = self.base()
         mine, theirs = self.of("i"), next((n for n, kind in columns.items() if kind == "i"), None)
-        if mine is None or theirs is None or not hasattr(type(self.frame), "exists"):
+        if mine is None or theirs is None:
             return
         inside = other.select(theirs)
         if self.rng.random() < 0.5:

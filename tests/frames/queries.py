@@ -371,7 +371,3 @@ QUERIES: dict[str, Query] = {
         "id", "at.zip", "at.town"
     ),
 }
-SINCE_4 = frozenset(
-    ("in subquery", "exists", "not exists", "scalar", "scalar correlated", "lateral", "grouping sets", "casts")
-)
-"""Queries that older versions of Spark cannot write."""

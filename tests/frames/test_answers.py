@@ -15,10 +15,8 @@ from tests.tpch.history import few_rows
 
 pytest.importorskip("grpc", reason="Spark Connect's client is not installed")
 from pyspark.sql.connect import functions as connect_functions
-from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.window import Window as ConnectWindow
 
-IS_4 = hasattr(DataFrame, "exists")
 PART = (
     "filter dropped",
     "limit of dropped",
@@ -40,11 +38,8 @@ def described():
     """Views of all queries, written with Spark Connect's client and no server."""
     with an.Session() as session:
         tables = work.handles(session)
-        views = {
-            name: session.maintain(name, query(connect_functions, ConnectWindow, tables))
-            for name, query in work.ALL.items()
-            if IS_4 or name not in work.SINCE_4
-        }
+        frames = {n: work.written(query, connect_functions, ConnectWindow, tables) for n, query in work.ALL.items()}
+        views = {name: session.maintain(name, frame) for name, frame in frames.items() if frame is not None}
         work.fill(session)
         yield views
 
@@ -63,8 +58,8 @@ def classic(spark):
     from pyspark.sql import Window, functions
 
     names = list(work.ALL) if work.WHOLE else PART
-    names = [n for n in names if IS_4 or n not in work.SINCE_4]
     real = work.spark_tables(spark)
+    names = [n for n in names if work.written(work.ALL[n], functions, Window, real) is not None]
     with few_rows(spark):
         found = {name: work.by_spark(work.ALL[name], functions, Window, real) for name in names}
     if work.WRITE:

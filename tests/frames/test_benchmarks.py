@@ -50,9 +50,11 @@ def tpch_views():
     history, sources = History(), data.sources()
     with an.Session() as session:
         tables = tables_of(session, sources)
+        frames = {n: work.written(query, connect_functions, tables) for n, query in tpch.QUERIES.items()}
         views = {
-            n: both(session, f"q{n}", query(connect_functions, tables), history.texts[n], sources)
-            for n, query in tpch.QUERIES.items()
+            n: both(session, f"q{n}", frame, history.texts[n], sources)
+            for n, frame in frames.items()
+            if frame is not None
         }
         for name in session.sources:
             session.insert(name, history.tables[name])
@@ -69,6 +71,8 @@ def tpch_views():
 @pytest.mark.parametrize("number", tpch.QUERIES)
 def test_tpch(tpch_views, number):
     views, seen = tpch_views
+    if number not in views:
+        pytest.skip("this version of Spark cannot write it")
     frame, text = views[number]
     assert frame.to_arrow().column_names == text.to_arrow().column_names
     for found in seen:
@@ -85,9 +89,9 @@ def nexmark_views():
     gone = {name: table.take(pa.array(range(0, table.num_rows, 7))) for name, table in first.items()}
     with an.Session() as session:
         tables = tables_of(session, sources)
+        frames = {n: work.written(q, connect_functions, ConnectWindow, tables) for n, q in nexmark.QUERIES.items()}
         views = {
-            n: both(session, n, query(connect_functions, ConnectWindow, tables), events.query(n), sources)
-            for n, query in nexmark.QUERIES.items()
+            n: both(session, n, frame, events.query(n), sources) for n, frame in frames.items() if frame is not None
         }
         for diff, changes in ((1, first), (1, second), (-1, gone)):
             for name, rows in changes.items():
@@ -98,6 +102,8 @@ def nexmark_views():
 
 @pytest.mark.parametrize("name", nexmark.QUERIES)
 def test_nexmark(nexmark_views, name):
+    if name not in nexmark_views:
+        pytest.skip("this version of Spark cannot write it")
     frame, text = nexmark_views[name]
     assert frame.to_arrow().column_names == text.to_arrow().column_names
     assert rows_of(frame) == rows_of(text)

@@ -6,18 +6,23 @@ import json
 import math
 import os
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyspark
+
 import altneu as an
 from altneu.runtime.spark.versions import spark_schema
+from altneu.sql.frames.handles import of_plan
 from tests.frames import generator
-from tests.frames.queries import QUERIES, ROWS, SCHEMAS, SINCE_4, Query, Tables
+from tests.frames.queries import QUERIES, ROWS, SCHEMAS, Query, Tables
 
 WRITE = os.environ.get("ALTNEU_FRAMES") == "write"
 WHOLE = bool(os.environ.get("ALTNEU_FRAMES"))  # every query on Spark too, which takes minutes
 ANSWERS = Path(__file__).with_name("answers.json")
+VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 Rows = tuple[list[str], Counter[Any]]
 
 
@@ -41,13 +46,22 @@ def handles(session: an.Session) -> Tables:
     frames = {name: session.frame(source) for name, source in sources().items()}
     if session.spark is not None:
         return Tables(**frames, range=session.spark.range)
-    from pyspark.sql.connect.dataframe import DataFrame  # where it is installed
     from pyspark.sql.connect.plan import Range
 
     def numbers(start: int, end: int, step: int = 1) -> Any:
-        return DataFrame(Range(start, end, step), frames["orders"].sparkSession)
+        return of_plan(Range(start, end, step), frames["orders"].sparkSession)
 
     return Tables(**frames, range=numbers)
+
+
+def written(query: Callable[..., Any], *given: Any) -> Any:
+    """The DataFrame that a query is; None where a Spark before 4.1 cannot write it, as most subqueries."""
+    try:
+        return query(*given)
+    except (AttributeError, TypeError):
+        if VERSION >= (4, 1):
+            raise
+        return None
 
 
 def fill(session: an.Session) -> None:
@@ -114,7 +128,6 @@ def write(found: dict[str, Rows]) -> None:
 __all__ = [
     "ALL",
     "RANDOM",
-    "SINCE_4",
     "WHOLE",
     "WRITE",
     "answers",
@@ -125,4 +138,5 @@ __all__ = [
     "shown",
     "spark_tables",
     "write",
+    "written",
 ]

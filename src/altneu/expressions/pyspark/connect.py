@@ -75,6 +75,16 @@ def name_parts(text: str) -> list[str]:
     return [p[1:-1].replace("``", "`") if p.startswith("`") else p for p in parts]
 
 
+def has(message: Any, name: str) -> bool:
+    """Whether a field is set; one that the protocol of an older Spark does not have is not."""
+    return name in message.DESCRIPTOR.fields_by_name and message.HasField(name)
+
+
+def field(message: Any, name: str) -> Any:
+    """The value of a field, None where the protocol of an older Spark does not have it."""
+    return getattr(message, name, None)
+
+
 def type_text(message: Any) -> str:
     """A type as DDL writes it.
 
@@ -192,12 +202,12 @@ class Columns:
     # names ----------------------------------------------------------------------------------------------------------
 
     def _unresolved_attribute(self, message: Any) -> exp.Expr:
-        if message.is_metadata_column:
+        if field(message, "is_metadata_column"):
             raise forms.unsupported(f"the metadata column {message.unparsed_identifier}", "read it into a column")
         return forms.column([*self._tag(message), *name_parts(message.unparsed_identifier)])
 
     def _tag(self, message: Any) -> list[str]:
-        return [f"{TAG}{message.plan_id}"] if self._tagged and message.HasField("plan_id") else []
+        return [f"{TAG}{message.plan_id}"] if self._tagged and has(message, "plan_id") else []
 
     def _unresolved_star(self, message: Any) -> exp.Expr:
         star = exp.Star()
@@ -264,7 +274,7 @@ class Columns:
 
     def _cast(self, message: Any) -> exp.Expr:
         text = message.type_str if message.WhichOneof("cast_to_type") == "type_str" else type_text(message.type)
-        node = exp.TryCast if message.eval_mode == 3 else exp.Cast  # EVAL_MODE_TRY
+        node = exp.TryCast if field(message, "eval_mode") == 3 else exp.Cast  # EVAL_MODE_TRY
         try:
             return node(this=forms.unnamed(self.tree(message.expr)), to=forms.data_type(text))
         except SchemaError as error:
@@ -336,7 +346,7 @@ class Columns:
 
 def origin(message: Any) -> str:
     """Where in the program an expression was written, if Spark has noted it; else nothing."""
-    if not message.HasField("common") or not message.common.HasField("origin"):
+    if not has(message, "common") or not has(message.common, "origin"):
         return ""
     python = message.common.origin.python_origin
     place = python.call_site.strip().splitlines()[-1].strip() if python.call_site.strip() else ""

@@ -294,9 +294,18 @@ def narrowed(relation: Relation, *, order: bool = False) -> Relation:
     return replace(relation, node=node, fields=fields)
 
 
+class _Within(Field):
+    """A column of a table that is within a DataFrame: it has the names of both, and none under one of them alone."""
+
+    def is_of(self, qualifier: Sequence[str]) -> bool:
+        """Whether a qualifier names both."""
+        return [part.lower() for part in (*self.path, self.table)] == list(qualifier)
+
+
 def tagged(relation: Relation, table: str) -> Relation:
-    """A relation whose columns are found under the name of a table too."""
-    more = tuple(Field(table, f.name, f.column, hidden=True) for f in relation.shown)
+    """A relation whose columns are found under the name of a table too, also before their own table's."""
+    more = [Field(table, f.name, f.column, hidden=True) for f in relation.shown]
+    more += [_Within(f.table, f.name, f.column, hidden=True, path=(table,)) for f in relation.shown if f.table]
     return replace(relation, fields=(*relation.fields, *more))
 
 
@@ -379,7 +388,7 @@ def _starred(star: exp.Star, relation: Relation) -> list[exp.Expr]:
     if table is None or table == "":
         fields = relation.shown
     else:
-        fields = [f for f in relation.fields if f.table.lower() == table.lower()]
+        fields = [f for f in relation.fields if f.is_of([table.lower()])]
         if not fields and not table.startswith(TAG):
             return _members(table, relation)
     if pattern is not None:

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from altneu.errors import AltneuError, PlanError
 from altneu.expressions.pyspark import forms
-from altneu.expressions.pyspark.connect import TAG, Columns, name_parts
+from altneu.expressions.pyspark.connect import TAG, Columns, field, has, name_parts
 from altneu.runtime.spark.versions import arrow_schema
 from altneu.sql.binding import Answer
 from altneu.sql.dialect import parse_query
@@ -141,7 +141,7 @@ class Plans:
         return self._item(message, "")
 
     def _item(self, message: Any, title: str) -> exp.Select:
-        number = message.common.plan_id if message.HasField("common") and message.common.HasField("plan_id") else None
+        number = message.common.plan_id if has(message, "common") and has(message.common, "plan_id") else None
         if number is not None and number in self._items:
             return self._items[number]
         kind = message.WhichOneof("rel_type")
@@ -211,7 +211,7 @@ class Plans:
         return series(frames, start, message.end, message.step or 1, around)
 
     def _sql(self, frames: Frames, message: Any, around: Around | None) -> Answer:
-        if message.args or message.pos_args or message.named_arguments or message.pos_arguments:
+        if any(field(message, name) for name in ("args", "pos_args", "named_arguments", "pos_arguments")):
             raise forms.unsupported("arguments of spark.sql", "write the values into the text")
         tree = parse_query(message.query)
         refuse_unread(tree)
@@ -242,7 +242,7 @@ class Plans:
         return frames.joined(self._join_tree(message), around)
 
     def _join_tree(self, message: Any) -> exp.Select:
-        if message.HasField("join_data_type"):
+        if has(message, "join_data_type"):
             raise forms.unsupported("joinWith", "use join")
         if message.join_type not in _JOINS:
             raise forms.unsupported(f"the join type {message.join_type}", "use one of Spark's own")

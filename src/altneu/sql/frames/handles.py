@@ -30,11 +30,19 @@ def handle(
         empty = spark.createDataFrame([], spark_schema(collection.schema))
         return empty.alias(f"{SOURCE}{name}").alias(name)
     try:
-        from pyspark.sql.connect.dataframe import DataFrame as Described
         from pyspark.sql.connect.plan import Read
     except ImportError as error:
         raise MissingExtraError("session.frame() without a SparkSession", "connect", str(error)) from None
-    return Described(Read(quote_name(name)), _NoServer(described))  # type: ignore[arg-type]
+    return of_plan(Read(quote_name(name)), _NoServer(described))
+
+
+def of_plan(plan: Any, session: Any) -> DataFrame:
+    """A DataFrame of Spark Connect's client with a plan of that client."""
+    from pyspark.sql.connect.dataframe import DataFrame as Described
+
+    before_4: Any = getattr(Described, "withPlan", None)
+    made: DataFrame = before_4(plan, session) if before_4 else Described(plan, session)  # type: ignore[assignment]
+    return made
 
 
 class _NoServer:
@@ -62,7 +70,7 @@ class _NoServer:
         return spark_schema(self._described(plan.root).schema)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") and name != "_analyze":  # which Spark 3.5 asks
             raise AttributeError(name)
         raise PlanError(
             f"this DataFrame describes a query and has neither rows nor a server (asked for {name!r}): give it to "
