@@ -43,7 +43,7 @@ def filled(session, frame):
 
 SAME = F.udf(lambda x: x, IntegerType())
 BY_K = Window.partitionBy("k").orderBy("x")
-MAPPED = r"mapInPandas or mapInArrow .*use map, flat_map|neither rows nor a server .*_analyze"  # the latter on Spark 3.5
+MAPPED = r"mapInPandas or mapInArrow .*use map, flat_map|neither rows nor a server .*_analyze"  # Spark 3.5 says that
 REFUSED = [
     (lambda t: t.orders.sample(0.1), r"sample of a DataFrame; .*chance.*\[in sample, step 2 of 2"),
     (lambda t: t.orders.filter("x > 1").summary(), r"summary of a DataFrame.*step 3 of 3"),

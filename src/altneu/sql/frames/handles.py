@@ -41,7 +41,7 @@ def of_plan(plan: Any, session: Any) -> DataFrame:
     from pyspark.sql.connect.dataframe import DataFrame as Described
 
     before_4: Any = getattr(Described, "withPlan", None)
-    made: DataFrame = before_4(plan, session) if before_4 else Described(plan, session)  # type: ignore[assignment]
+    made: DataFrame = before_4(plan, session) if before_4 else Described(plan, session)
     return made
 
 
