@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from altneu.operators.source.node import Source
 from altneu.runtime.inputs import Inputs
-from altneu.runtime.spark.frames import is_dear, most_repeated
+from altneu.runtime.spark.frames import is_dear, most_equal, most_repeated
+
+_AT_A_TIME = 4  # jobs that count rows, each of which waits more than it works
+_FEW_ROWS = 100_000  # whose keys are brought here, where to count them takes no job with a shuffle
 
 
 class SizesOfInputs:
@@ -19,17 +22,24 @@ class SizesOfInputs:
     Of a DataFrame Spark counts the rows, and groups them by a key where that is asked. Nothing is known of one whose
     rows Spark moves between tasks before it has them: it would be computed twice.
 
-    Cost:   each question is asked once. Of a DataFrame it is a job of Spark's: a count of Parquet files reads no rows,
-            how often a key is repeated reads the key's columns.
+    Cost:   each question is asked once, and none whose answer another one has: rows that are all different in some
+            columns are so in more. Of a DataFrame it is a job of Spark's: a count of Parquet files reads no rows, how
+            often a key is repeated reads the key's columns. The rows of all are counted at a time.
     """
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
         self._known: dict[tuple[str, tuple[str, ...] | None], int | None] = {}
+        self._counted: dict[str, int | None] = {}
 
     def in_frames(self, source: str) -> int | None:
         """How many rows the DataFrames of a source have."""
-        return self._of_frames(source, lambda frame: int(frame.count()))
+        if source not in self._counted:
+            asked = dict.fromkeys([source, *(name for name in self._inputs.frames if name not in self._counted)])
+            with ThreadPoolExecutor(_AT_A_TIME, "altneu-count") as pool:
+                counts = pool.map(lambda name: self._of_frames(name, lambda frame: int(frame.count())), asked)
+                self._counted.update(zip(asked, counts, strict=True))
+        return self._counted[source]
 
     def rows(self, source: Source) -> int | None:
         """How many rows were inserted."""
@@ -53,12 +63,16 @@ class SizesOfInputs:
         fields = [source.schema.field(name) for name in columns]
         if any(pa.types.is_nested(f.type) for f in fields):
             return None  # Arrow does not group by such values
-        most = self._of_frames(source.name, lambda frame: most_repeated(frame, fields))
+        unique = (known for (name, known), most in self._known.items() if name == source.name and most == 1)
+        if any(known is not None and {*known} <= {*columns} for known in unique):
+            return 1
+        are_few = (self.in_frames(source.name) or 0) <= _FEW_ROWS and not any(
+            pa.types.is_floating(f.type) for f in fields
+        )
+        most = self._of_frames(source.name, lambda frame: most_repeated(frame, fields, are_few=are_few))
         pieces = [pa.table(dict(zip(u.schema.names, u.rows.columns, strict=True))) for u in self._updates(source)]
-        tables = [piece.select(columns).drop_null() for piece in pieces]
-        if most is not None and tables:
-            counts = pa.concat_tables(tables).group_by([*columns]).aggregate([([], "count_all")])["count_all"]
-            most += pc.max(counts).as_py() or 0
+        if most is not None and pieces:
+            most += most_equal(pa.concat_tables([piece.select(columns) for piece in pieces]))
         return most
 
     def _updates(self, source: Source) -> Any:

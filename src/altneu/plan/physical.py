@@ -349,6 +349,15 @@ class Plan:
         """The same the other way round: by its node the name of each source."""
         return {i: name for name, i in self.sources.items()}
 
+    @cached_property
+    def first_uses(self) -> dict[str, int]:
+        """For each source the first stage that wants something of what stage 0 makes of it; 0 where none does."""
+        above = [(channel.stage, {*self.upstream(channel.port)}) for channel in self.channels]
+        return {
+            name: min((stage for stage, nodes in above if node in nodes), default=0)
+            for name, node in self.sources.items()
+        }
+
     def layout_at(self, number: int) -> Layout | None:
         """The layout of the arrangement that a node is; None where it is none."""
         operation = self.nodes[number].operation
@@ -663,6 +672,8 @@ class _Scheduling:
     def number(self, scope: int) -> Schedule:
         """The schedule of the root or of a loop, with the stages of its nodes numbered."""
         levels = self._levels(scope)
+        if scope == 0:
+            self._arrange_late(levels)
         nodes: dict[int, list[int]] = {}
         loops: dict[int, list[int]] = {}
         for (unit, i), at in levels.items():
@@ -698,6 +709,23 @@ class _Scheduling:
                     levels[item] = level
                     changed = True
         return levels
+
+    def _arrange_late(self, levels: dict[Item, int]) -> None:
+        """Arrange what sources give where it is first read: before, it would only be handed on from stage to stage."""
+        readers: dict[int, list[int]] = {}
+        for i, node in enumerate(self.nodes):
+            for port in node.inputs:
+                readers.setdefault(port.node, []).append(i)
+        for i, node in enumerate(self.nodes):
+            is_of_source = all(levels.get((None, port.node), 1) == 0 for port in node.inputs)
+            if isinstance(node.operation, ArrangeOp) and is_of_source and (None, i) in levels and i in readers:
+                items = [self._item(j, 0) for j in readers[i]]
+                apart = [
+                    item[0] is not None or self.nodes[j].exchange is not None
+                    for item, j in zip(items, readers[i], strict=True)
+                ]
+                latest = min(levels[item] - later for item, later in zip(items, apart, strict=True))
+                levels[None, i] = max(levels[None, i], latest)
 
     def _level_after_inputs(self, i: int, item: Item, scope: int, levels: dict[Item, int]) -> int:
         level = 0

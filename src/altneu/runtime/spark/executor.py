@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -255,19 +257,30 @@ class SparkExecutor:
                     yield from _sampled(table, read, stamp)
 
     def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row]) -> list[bytes]:
-        """Run the stages of a task, each shard by itself; what they tell."""
+        """Run the stages of a task, each shard by itself; what they tell.
+
+        Messages pass through the stages that they are not for. So a DataFrame is read beside the stage before the first
+        one that wants something of it.
+        """
+        read: defaultdict[int, list[DataFrame]] = defaultdict(list)
         with self._job(title, own=not frames), _source_failures(list(frames)):
-            messages = self._first_stage(task, frames, rows)
+            if not task.stages[0]:
+                for source in frames.keys() & task.plan.sources.keys():
+                    before = max((s for s in task.stages if s < task.plan.first_uses[source]), default=0)
+                    for frame, stamp in frames[source]:
+                        read[before].append(read_frame(task, source, frame, stamp, self.jobs))
+            messages = self._first_stage(task, read[task.stages[0]], rows)
             for stage in task.stages[1:]:
                 kernel = titled(run_stage(task, stage), f"stage {stage}: {task.plan.stage_label(stage)}")
                 messages = by_shard(messages, self.shards).mapInArrow(kernel, SPARK_SCHEMA)
+                messages = _union([messages, *read[stage]])
             return [bytes(r[0]) for r in messages.where(f"port = {META}").select("payload").collect()]
 
-    def _first_stage(self, task: Task, frames: Frames, rows: list[Row]) -> DataFrame:
+    def _first_stage(self, task: Task, read: list[DataFrame], rows: list[Row]) -> DataFrame:
         """Messages of a segment's first stage.
 
-        Those of stage 0 come of the DataFrames, of what a hydration reads or feedback brings back, and of what the
-        driver has; every other stage finds what it needs in the store.
+        Those of stage 0 come of DataFrames that are ``read``, of what a hydration reads or feedback brings back, and of
+        what the driver has; every other stage finds what it needs in the store.
         """
         first, plan = task.stages[0], task.plan
         parts: list[DataFrame] = []
@@ -276,14 +289,8 @@ class SparkExecutor:
             shards = self.spark.range(0, self.shards, 1, self.shards)
             parts.append(shards.mapInArrow(titled(start(task), title), SPARK_SCHEMA))
         if not first:
-            for source, result in frames.items():
-                if source in plan.sources:
-                    parts += [read_frame(task, source, frame, stamp, self.jobs) for frame, stamp in result]
-            parts.append(from_arrow(self.spark, pa.Table.from_batches(list(pack(rows)), SCHEMA), SPARK_SCHEMA))
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = whole.union(part)
-        return whole
+            parts += [*read, from_arrow(self.spark, pa.Table.from_batches(list(pack(rows)), SCHEMA), SPARK_SCHEMA)]
+        return _union(parts)
 
     @contextmanager
     def _job(self, title: str, *, own: bool = False) -> Iterator[None]:
@@ -368,6 +375,10 @@ def task_of(step: Run, segment: Segment, memory: int | None = None) -> Task:
         inbox,
         memory,
     )
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda whole, part: whole.union(part), frames)
 
 
 def _title(step: Run, segment: Segment) -> str:

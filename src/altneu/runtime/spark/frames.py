@@ -9,6 +9,7 @@ from operator import and_, or_
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from altneu.columnar.rows import Rows
 from altneu.operators.source.keyed import ROW
@@ -184,16 +185,25 @@ def is_dear(frame: DataFrame) -> bool:
     return (expected is None or expected > _SMALL_BYTES) and is_shuffled(frame)
 
 
-def most_repeated(frame: DataFrame, columns: Collection[pa.Field]) -> int:
-    """The most rows of a DataFrame that are equal in some columns, none of which is null; Spark counts, in one job.
+def most_equal(table: pa.Table) -> int:
+    """The most rows of a table that are equal in all columns, none of which is null."""
+    counts = table.drop_null().group_by(table.column_names).aggregate([([], "count_all")])["count_all"]
+    return int(pc.max(counts).as_py() or 0)
 
-    Values are compared as the source has them, to whose types they are cast: texts may be equal as numbers.
+
+def most_repeated(frame: DataFrame, columns: Collection[pa.Field], *, are_few: bool = False) -> int:
+    """The most rows of a DataFrame that are equal in some columns, none of which is null; a job of Spark's.
+
+    Values are compared as the source has them, to whose types they are cast: texts may be equal as numbers. Where they
+    ``are_few`` they are counted here, else Spark does it.
     """
     from pyspark.sql import functions as sf
 
     keys = [sf.col(quote_name(f.name)).cast(spark_type(f.type)).alias(f.name) for f in columns]
     names = [sf.col(quote_name(f.name)) for f in columns]
     there = frame.select(*keys).where(reduce(and_, [name.isNotNull() for name in names]))
+    if are_few:
+        return most_equal(to_arrow(there))
     ((most,),) = there.groupBy(*names).count().agg(sf.max("count")).collect()
     return most or 0
 
