@@ -21,6 +21,7 @@ from altneu.runtime.spark.versions import (
     arrow_schema,
     expected_bytes,
     is_shuffled,
+    partitions_of,
     spark_type,
     to_arrow,
 )
@@ -171,11 +172,11 @@ def _first_rows(frame: DataFrame, most: int) -> pa.Table:
 
     The last batch of each partition may be short, so that of so many batches enough are full.
     """
-    partitions = int(frame._jdf.queryExecution().toRdd().getNumPartitions())
+    partitions = partitions_of(frame)
     size = max(min(most // (partitions + 1), _BATCH_ROWS), 1)
-    batches = arrow_batches(frame, size).take(partitions + most // size + 1)
+    batches = arrow_batches(frame, size, partitions + most // size + 1)
     schema = arrow_schema(frame.schema)
-    read = [pa.ipc.read_record_batch(pa.py_buffer(bytes(batch)), schema) for batch in batches]
+    read = [pa.ipc.read_record_batch(pa.py_buffer(batch), schema) for batch in batches]
     return pa.Table.from_batches(read, schema)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -324,8 +324,37 @@ def from_arrow(spark: SparkSession, table: pa.Table, schema: StructType | str) -
     return DataFrame(jvm.PythonSQLUtils.toDataFrame(rows, struct.json(), spark._jsparkSession), spark)
 
 
-def arrow_batches(frame: DataFrame, size: int) -> Any:
-    """The RDD of a DataFrame's rows as Arrow's record batches of at most so many rows, as bytes; UTC."""
+def partitions_of(frame: DataFrame) -> int:
+    """How many partitions the rows of a DataFrame of a classic session are in."""
+    return int(frame._jdf.queryExecution().toRdd().getNumPartitions())
+
+
+def arrow_batches(frame: DataFrame, size: int, count: int) -> list[bytes]:
+    """The first of a DataFrame's rows as so many of Arrow's record batches, of at most ``size`` rows each, in UTC.
+
+    They come through a socket, as bytes that are the result of a call come one after the other.
+    """
+    from pyspark.serializers import NoOpSerializer
+
+    session = frame.sparkSession
+    jvm: Any = session._jvm
+    python = jvm.org.apache.spark.api.python
+    batches = python.PythonUtils.toSeq(_arrow_rdd(frame, size).toJavaRDD().take(count))
+    served = python.PythonRDD.serveIterator(batches.iterator(), "altneu: first rows")
+    read: Any = _loader()(served, NoOpSerializer())
+    with read if hasattr(read, "__enter__") else nullcontext(read) as items:  # a context from 4.3 on
+        return [bytes(item) for item in items]
+
+
+def _loader() -> Callable[..., Any]:
+    """What reads from a socket that a JVM has opened."""
+    from pyspark import rdd, util
+
+    home = util if hasattr(util, "_load_from_socket") else rdd  # before 4.0
+    return cast("Callable[..., Any]", getattr(home, "_load_from_socket"))  # noqa: B009  # which is in no stub
+
+
+def _arrow_rdd(frame: DataFrame, size: int) -> Any:
     session = frame.sparkSession
     if version_of(session.version) >= (4, 2):
         return frame._jdf.toArrowBatchRdd(size, session.conf.get("spark.sql.session.timeZone"), True, False)
