@@ -7,7 +7,7 @@ in Spark's ``expressions.proto`` and ``types.proto``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -131,6 +131,7 @@ class Columns:
         functions: forms.PythonFunctions | None = None,
     ) -> None:
         self._tagged, self._subquery, self._functions = tagged, subquery, functions
+        self._variables: dict[str, str] = {}  # of the lambdas around, by the names that PySpark counts on and on
 
     def tree(self, message: Any) -> exp.Expr:
         """One expression.
@@ -224,7 +225,8 @@ class Columns:
         return star
 
     def _unresolved_named_lambda_variable(self, message: Any) -> exp.Expr:
-        return exp.to_identifier(".".join(message.name_parts), quoted=True)
+        name = ".".join(message.name_parts)
+        return exp.to_identifier(self._variables.get(name, name), quoted=True)
 
     # calls ----------------------------------------------------------------------------------------------------------
 
@@ -238,6 +240,12 @@ class Columns:
 
     def _called(self, name: str, arguments: list[exp.Expr], *, distinct: bool) -> exp.Expr:
         """A call by name: of a function of the user's, whose names are none of Spark's, or of Spark's."""
+        if name in _WITH_SCHEMA and len(arguments) > 1 and arguments[1].is_string:
+            arguments[1] = exp.Literal.string(_ddl_of(arguments[1].name))
+        if name == "nth_value" and len(arguments) == 3:  # as PySpark calls it, and no text of SQL
+            *arguments, ignored = arguments
+            made = forms.call(name, arguments)
+            return exp.IgnoreNulls(this=made) if ignored == exp.true() else made
         own = None if self._functions is None or distinct else self._functions.call(name, arguments)
         return forms.call(name, arguments, distinct=distinct) if own is None else own
 
@@ -281,8 +289,14 @@ class Columns:
             raise PlanError(f"cast to {text}: {error}") from None
 
     def _lambda_function(self, message: Any) -> exp.Expr:
-        names = [exp.to_identifier(".".join(a.name_parts), quoted=True) for a in message.arguments]
-        return exp.Lambda(this=self.tree(message.function), expressions=names)
+        """A lambda whose variables are numbered from the outermost one on, so that equal ones are one plan."""
+        around, given = self._variables, [".".join(a.name_parts) for a in message.arguments]
+        self._variables = around | {name: f"x_{len(around) + i}" for i, name in enumerate(given)}
+        try:
+            names = [exp.to_identifier(self._variables[name], quoted=True) for name in given]
+            return exp.Lambda(this=self.tree(message.function), expressions=names)
+        finally:
+            self._variables = around
 
     def _unresolved_extract_value(self, message: Any) -> exp.Expr:
         return exp.Bracket(
@@ -290,10 +304,9 @@ class Columns:
         )
 
     def _update_fields(self, message: Any) -> exp.Expr:
-        arguments = [forms.unnamed(self.tree(message.struct_expression)), exp.Literal.string(message.field_name)]
-        if message.HasField("value_expression"):
-            arguments.append(forms.unnamed(self.tree(message.value_expression)))
-        return exp.Anonymous(this="#update_field", expressions=arguments)
+        given = [self.tree(message.value_expression)] if message.HasField("value_expression") else []
+        value = [forms.unnamed(tree) for tree in given]
+        return _updated(forms.unnamed(self.tree(message.struct_expression)), name_parts(message.field_name), value)
 
     # orders and windows ---------------------------------------------------------------------------------------------
 
@@ -342,6 +355,27 @@ class Columns:
                 tested = values[0] if len(values) == 1 else exp.Tuple(expressions=values)
                 return exp.In(this=tested, query=exp.Subquery(this=query))
         raise forms.unsupported("a table as the argument of a function", "use the verbs of a collection")
+
+
+_WITH_SCHEMA = ("from_json", "from_csv", "from_xml")
+
+
+def _ddl_of(schema: str) -> str:
+    """A schema as in DDL, also one that PySpark has written as JSON."""
+    if not schema.lstrip().startswith("{"):
+        return schema
+    from pyspark.sql.types import _parse_datatype_json_string
+
+    return str(_parse_datatype_json_string(schema).simpleString())
+
+
+def _updated(struct: exp.Expr, path: Sequence[str], value: list[exp.Expr]) -> exp.Expr:
+    """A struct with another value of a field, or without it if there is none; the field may be in structs within it."""
+    name, *rest = path
+    if rest:
+        inner = exp.Bracket(this=forms.operand(struct.copy()), expressions=[exp.Literal.string(name)])
+        value = [_updated(inner, rest, value)]
+    return exp.Anonymous(this="#update_field", expressions=[struct, exp.Literal.string(name), *value])
 
 
 def origin(message: Any) -> str:

@@ -69,8 +69,12 @@ class _NoServer:
         """The columns of a plan: these need no server."""
         return spark_schema(self._described(plan.root).schema)
 
+    def _analyze(self, method: str, **_: Any) -> Any:
+        """What Spark is asked about a plan: to keep its rows is nothing here, as there are none."""
+        return None if method in ("persist", "unpersist") else self.__getattr__(method)
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") and name != "_analyze":  # which Spark 3.5 asks
+        if name.startswith("_"):
             raise AttributeError(name)
         raise PlanError(
             f"this DataFrame describes a query and has neither rows nor a server (asked for {name!r}): give it to "

@@ -179,7 +179,33 @@ class FollowedDelta:
         self._table = self._open(None)
         self._id = str(self._table.metadata().id)
         self._masks: dict[int, dict[str, Any]] = {}
-        self._columns = self._declared(self._at(self.first() if position is None else position[0]))
+        try:
+            self._columns = self._declared(self._at(self.first() if position is None else position[0]))
+        except SchemaError:
+            if position is None or not self._is_fit_later(position[0] + 1):
+                raise
+
+    def _is_fit_later(self, version: int) -> bool:
+        """Whether the source's columns are those that the next version declares: changed as those of the table.
+
+        Raises:
+            StreamError: it has renamed columns and written rows anew: those that it removed have the former names.
+        """
+        actions = self._actions(version) or []
+        declared = next((action["metaData"] for action in actions if "metaData" in action), None)
+        if declared is None:
+            return False
+        self._read_metadata(declared, version)
+        before = {field.name for field in self._at(version - 1).schema().fields}
+        is_mapped = (declared.get("configuration") or {}).get("delta.columnMapping.mode") == "name"
+        gone, fresh = before - {*self._columns.schema.names}, {*self._names} - before
+        if gone and fresh and not is_mapped and any("remove" in action for action in actions):
+            raise StreamError(
+                f"version {version} of {self.where} has {', '.join(sorted(fresh))} where it had "
+                f"{', '.join(sorted(gone))}, and wrote its rows anew. Which is which is not said, so that the rows "
+                f"that it removed are not known to source {self._source!r}: drop the source and make it again"
+            )
+        return True
 
     def _at(self, version: int) -> DeltaTable:
         """The table at a version, and where that is gone as it is now: then its changes tell what is missing."""

@@ -9,6 +9,7 @@ came and went at once are read once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -222,7 +223,22 @@ class FollowedIceberg:
         self._taken = _Taken.of(position)
         self._entries: dict[str, list[ManifestEntry]] = {}
         held = self._snapshot_of(self._taken.own) if position is not None else self._of_number(self.first())
-        self._schema = self._schema_of(held)
+        try:
+            self._schema = self._schema_of(held)
+        except SchemaError:
+            if position is None or not self._is_fit_later(held):
+                raise
+            self._schema = _schema(self._table, held)  # of which nothing is read again
+
+    def _is_fit_later(self, held: Snapshot | None) -> bool:
+        """Whether the source's columns are those of a snapshot that is to be taken: changed as those of the table."""
+        for snapshot in self._ancestors():
+            if held is not None and _number(snapshot) <= _number(held):
+                return False
+            with suppress(SchemaError):
+                self._schema_of(snapshot)
+                return True
+        return False
 
     @property
     def identity(self) -> str:
