@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -128,6 +128,16 @@ def _answer(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functi
         raise PlanError("a query is nested too deeply; WITH or CREATE VIEW give a part of it a name") from None
 
 
+def _once(catalog: Mapping[str, Collection], names: Sequence[str]) -> list[str]:
+    """Names without longer ones of the same collection, as with a schema."""
+    own = {name.lower(): name for name in catalog}
+    shortest: dict[str, str] = {}
+    for name in sorted(names, key=len):
+        node = catalog[own[name]].node
+        shortest.setdefault(f"{name.rpartition('.')[2]} {node.fingerprint}", name)
+    return [name for name in names if name in shortest.values()]
+
+
 def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> Callable[[exp.Table], Relation]:
     """What the names of tables mean: named collections, whatever the case of the names."""
     names = {name.lower(): name for name in catalog}
@@ -136,11 +146,13 @@ def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> C
         parts = [part.name for part in table.parts]
         name = full_name(parts, within)
         if name.lower() not in names:
-            shown = [one for one in names if not one.startswith("#")]  # the others are no names that one writes
+            shown = _once(catalog, [one for one in names if not one.startswith("#")])  # which one may write
             close = difflib.get_close_matches(name.lower(), shown, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
+            place = place_of(table)
+            where = f" ({place})" if place else ""
             raise UnknownTableError(
-                f"no table or view {name!r} ({place_of(table)}){meant} There are: {', '.join(shown) or '(none)'}"
+                f"no table or view {name!r}{where}{meant} There are: {', '.join(shown) or '(none)'}"
             )
         collection = catalog[names[name.lower()]]
         path = path_of(parts, within)

@@ -618,10 +618,14 @@ def opened(name: str, catalog: str | Mapping[str, str] | Catalog | None) -> Iceb
     """
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
+    known = catalog_of(catalog)
     try:
-        return catalog_of(catalog).load_table(name)
+        return known.load_table(name)
     except (NoSuchTableError, NoSuchNamespaceError) as error:
-        raise InputError(f"there is no Iceberg table {name!r} in its catalog: {error}") from error
+        raise InputError(
+            f"there is no Iceberg table {name!r} in the catalog {known.name!r}: {error}. A database may have several "
+            'catalogs, and "name" among the properties says which'
+        ) from error
 
 
 def catalog_of(given: str | Mapping[str, str] | Catalog | None) -> Catalog:
