@@ -1,8 +1,12 @@
-"""Case t: each TPC-H query loaded from Parquet into a durable view by Spark, beside Spark's own query into Parquet."""
+"""Case t: each TPC-H query loaded from Parquet into a durable view by Spark, beside Spark's own query into Parquet.
+
+``python -m bench.tpch.bulk 1 2`` does it at a scale factor, with so many turns.
+"""
 
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,7 +24,7 @@ from bench.inputs import FOLDER
 from bench.measure import MIB
 from bench.scale import Scale
 from bench.spark_metrics import Scanned, scanned
-from bench.tables import Aim, Findings, Table
+from bench.tables import Aim, Findings, Table, markdown
 from bench.tpch import data
 from bench.tpch.compare import Query, rows_of
 from bench.tpch.measure import CORES
@@ -167,3 +171,7 @@ def _told(pairs: dict[int, Pair], scale: float, turns: int) -> Findings:
     for number, problem in wrong.items():
         print(f"t. q{number} differs: {problem}")
     return findings
+
+
+if __name__ == "__main__":
+    print(markdown(compared(float(sys.argv[1]), data.QUERIES, int(sys.argv[2]))))
