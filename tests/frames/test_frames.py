@@ -9,8 +9,11 @@ import pytest
 
 import altneu as an
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
+from altneu.runtime.spark.versions import spark_schema
 from altneu.sql.frames import from_connect
 from altneu.sql.frames.handles import of_plan
+from tests.frames import work
+from tests.tpch.history import few_rows
 
 pytest.importorskip("grpc", reason="Spark Connect's client is not installed")
 from pyspark.sql.connect import functions as F
@@ -214,3 +217,67 @@ def test_a_classic_session_reads_its_tables_and_views_by_name_and_its_rows(spark
                     session.maintain("w", query)
     finally:
         spark.catalog.dropTempView("orders")
+
+
+READINGS = an.source("readings", "id bigint, k string, x int")
+READ = [(1, "a", None), (2, "a", 5), (3, "a", None), (4, "a", 7), (5, "b", None), (6, "b", 1)]
+CLASSIC = {
+    f"{name}, {over}": lambda f, w, t, name=name, over=over: t.select(
+        "id",
+        f.expr(f"{name} OVER (PARTITION BY k ORDER BY id {over})").alias("v"),
+    )
+    for name in (
+        *("first(x, true)", "last(x, true)", "first_value(x) IGNORE NULLS", "last_value(x) IGNORE NULLS"),
+        *("any_value(x, true)", "nth_value(x, 2) IGNORE NULLS", "nth_value(x, 2)", "first(x)"),
+    )
+    for over in ("", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING")
+} | {
+    "first and last of PySpark": lambda f, w, t: t.select(
+        "id",
+        f.first("x", True).over(w.partitionBy("k").orderBy("id")),
+        f.last("x", ignorenulls=True).over(w.partitionBy("k").orderBy("id")),
+    ),
+}
+"""What the SQL of Catalyst's expressions does not say, or says otherwise than a user writes it."""
+
+
+@pytest.fixture(scope="module")
+def of_spark(spark):
+    """Views of a classic session, after rows were retracted, and what Spark answers."""
+    from pyspark.sql import Window as ClassicWindow
+    from pyspark.sql import functions as classic
+
+    rows = spark.createDataFrame(READ, spark_schema(READINGS.schema)).alias("readings")
+    with few_rows(spark):
+        found = {n: work.by_spark(query, classic, ClassicWindow, rows) for n, query in CLASSIC.items()}
+    with an.Session(spark, placement="driver") as session:
+        handle = session.frame(READINGS)
+        views = {n: session.maintain(n, query(classic, ClassicWindow, handle)) for n, query in CLASSIC.items()}
+        session.insert("readings", [(0, "a", 9), *READ])
+        session.advance()
+        session.retract("readings", [(0, "a", 9)])
+        session.advance()
+        yield views, found
+
+
+@pytest.mark.parametrize("name", CLASSIC)
+def test_what_the_sql_of_an_expression_of_spark_does_not_say(of_spark, name):
+    views, found = of_spark
+    assert work.kept(views[name]) == found[name]
+
+
+REFUSED_OF_SPARK = [
+    (lambda f, t: t.groupBy("k").agg(f.first("x", True)), r"first\(\) is not supported.*order"),
+]
+if work.VERSION >= (4, 2):
+    REFUSED_OF_SPARK.append(
+        (lambda f, t: t.groupBy("k").agg(f.expr("collect_list(x) RESPECT NULLS")), r"collect_list\(\) RESPECT NULLS")
+    )
+
+
+@pytest.mark.parametrize(("query", "said"), REFUSED_OF_SPARK)
+def test_what_is_refused_of_a_classic_session(spark, query, said):
+    from pyspark.sql import functions as classic
+
+    with an.Session(spark, placement="driver") as session, pytest.raises(PlanError, match=said):
+        session.maintain("v", query(classic, session.frame(READINGS)))

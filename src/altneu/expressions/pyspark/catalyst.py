@@ -27,6 +27,9 @@ _BY_PARAMETERS = "org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules
 """Expressions that are written as others; only their parameters are what was written."""
 _DEFAULTS = {"regexp_replace": (3, "1"), "split": (2, "-1"), "locate": (2, "1")}
 """Arguments that Spark adds where none are written: how many there are before, and what it adds."""
+_PICKED = frozenset(("First", "Last", "AnyValue"))
+"""Aggregates whose SQL does not say whether they pass over nulls."""
+_COLLECTED = frozenset(("CollectList", "CollectSet"))
 _FUNCTIONS = frozenset(
     ("PythonUDF", "PythonUDAF", "PythonUDTF", "ScalaUDF", "ScalaUDAF", "ScalaAggregator", "HiveSimpleUDF")
 )
@@ -162,7 +165,13 @@ class Expressions:
     # aggregates and windows
 
     def _AggregateExpression(self, expression: Any) -> exp.Expr:  # noqa: N802
-        call = self.tree(expression.aggregateFunction())
+        function = expression.aggregateFunction()
+        call = self.tree(function)
+        kind = class_of(function)
+        if kind in _PICKED and function.ignoreNulls() and isinstance(call, exp.Anonymous):
+            call = exp.Anonymous(this=call.name, expressions=[*call.expressions, exp.true()])
+        if kind in _COLLECTED and str(expression.sql()).startswith(f"{function.sql()} RESPECT NULLS"):
+            raise forms.unsupported(f"{function.prettyName()}() RESPECT NULLS", "collect structs of the values")
         if expression.isDistinct() and isinstance(call, exp.Anonymous):
             call = forms.call(call.name, call.expressions, distinct=True)
         given = expression.filter()
