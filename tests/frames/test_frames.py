@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -219,8 +220,39 @@ def test_a_classic_session_reads_its_tables_and_views_by_name_and_its_rows(spark
         spark.catalog.dropTempView("orders")
 
 
-READINGS = an.source("readings", "id bigint, k string, x int")
-READ = [(1, "a", None), (2, "a", 5), (3, "a", None), (4, "a", 7), (5, "b", None), (6, "b", 1)]
+READINGS = an.source(
+    "readings",
+    "id bigint, k string, x int, items array<struct<a: int, b: array<int>>>, tags array<string>, w array<double>, "
+    "day date, at timestamp, local timestamp_ntz, text string",
+)
+NOON = datetime(2026, 3, 31, 12, 30, 15, 250000)  # noqa: DTZ001  # as Spark has it without a time zone
+READ = [
+    (i, k, x, items, tags, w, at and at.date(), at and at.replace(tzinfo=UTC), at, text)
+    for i, k, x, items, tags, w, at, text in (
+        (
+            1,
+            "a",
+            None,
+            [(1, [2, 3]), (4, None)],
+            ["b", None, "a"],
+            [2.0, float("nan"), -1.0],
+            NOON,
+            '{"a": 1, "b": [2]}',
+        ),
+        (2, "a", 5, [(None, [])], ["a"], [1.0, None], NOON - timedelta(days=31), '{"b": 1}'),
+        (3, "a", None, [], [], [], None, "1;x"),
+        (4, "a", 7, None, None, None, NOON, None),
+        (5, "b", None, [(7, [7]), None], ["z", "y"], [0.5], NOON, "[1"),
+        (6, "b", 1, [(8, [None])], [None], [None], NOON - timedelta(days=760), '{"a": "x"}'),
+    )
+]
+GONE = (0, "a", 9, [(5, [6])], ["q"], [9.0], NOON.date(), NOON.replace(tzinfo=UTC), NOON, '{"a": 9}')
+
+
+def _columns(frame, *columns):
+    return frame.select("id", *(column.alias(f"v{i}") for i, column in enumerate(columns)))
+
+
 CLASSIC = {
     f"{name}, {over}": lambda f, w, t, name=name, over=over: t.select(
         "id",
@@ -237,6 +269,24 @@ CLASSIC = {
         f.first("x", True).over(w.partitionBy("k").orderBy("id")),
         f.last("x", ignorenulls=True).over(w.partitionBy("k").orderBy("id")),
     ),
+    "fields of variables": lambda f, w, t: _columns(
+        t,
+        f.transform("items", lambda i: i.a),
+        f.transform("items", lambda i: i["a"] + 1),
+        f.transform("items", lambda i: f.size(i.getField("b"))),
+        f.filter("items", lambda i: i.a > 1),
+        f.exists("items", lambda i: f.size(i.b) > 1),
+        f.expr("transform(items, i -> i.a)"),
+        f.aggregate("items", f.lit(0), lambda total, i: total + f.coalesce(i.a, f.lit(0))),
+    ),
+    "variables of nested lambdas": lambda f, w, t: _columns(
+        t,
+        f.transform("items", lambda i: f.transform(i.b, lambda j: j + i.a)),
+        f.transform("items", lambda i: f.transform(i.b, lambda j: f.struct(i.a.alias("x"), j.alias("y")))),
+        f.transform("tags", lambda i: f.transform("w", lambda j: f.struct(i.alias("x"), j.alias("y")))),
+        f.transform("items", lambda i: f.struct(i.a.alias("x"))["x"]),
+    ),
+    "fields of a struct that is made": lambda f, w, t: _columns(t, f.struct("x", "k")["x"]),
 }
 """What the SQL of Catalyst's expressions does not say, or says otherwise than a user writes it."""
 
@@ -253,9 +303,9 @@ def of_spark(spark):
     with an.Session(spark, placement="driver") as session:
         handle = session.frame(READINGS)
         views = {n: session.maintain(n, query(classic, ClassicWindow, handle)) for n, query in CLASSIC.items()}
-        session.insert("readings", [(0, "a", 9), *READ])
+        session.insert("readings", [GONE, *READ])
         session.advance()
-        session.retract("readings", [(0, "a", 9)])
+        session.retract("readings", [GONE])
         session.advance()
         yield views, found
 
