@@ -287,6 +287,17 @@ CLASSIC = {
         f.transform("items", lambda i: f.struct(i.a.alias("x"))["x"]),
     ),
     "fields of a struct that is made": lambda f, w, t: _columns(t, f.struct("x", "k")["x"]),
+    "moments and dates less intervals": lambda f, w, t: _columns(
+        t,
+        *(
+            f.col(column) - f.expr(f"INTERVAL {interval}")
+            for column in ("at", "local", "day")
+            for interval in ("1 DAY", "26 HOURS", "1 MONTH", "'1 02:03:04.5' DAY TO SECOND", "-1 DAY")
+        ),
+        f.col("day") + f.expr("INTERVAL 3 DAYS"),
+        f.col("at") - f.expr("x * INTERVAL 1 HOUR"),
+        f.lit("2026-03-01").cast("timestamp") - f.expr("INTERVAL 1 MONTH"),
+    ),
 }
 """What the SQL of Catalyst's expressions does not say, or says otherwise than a user writes it."""
 
@@ -317,6 +328,7 @@ def test_what_the_sql_of_an_expression_of_spark_does_not_say(of_spark, name):
 
 
 REFUSED_OF_SPARK = [
+    (lambda f, t: t.select(f.expr("day - (day - day)").alias("v")), r"interval of days that is no constant.*date_sub"),
     (lambda f, t: t.groupBy("k").agg(f.first("x", True)), r"first\(\) is not supported.*order"),
 ]
 if work.VERSION >= (4, 2):

@@ -129,7 +129,7 @@ class Expressions:
         )
 
     def _trees(self, expressions: Any) -> list[exp.Expr]:
-        return [self._tree(e) for e in listed(expressions)]
+        return [self._tree(e) for e in (expressions if isinstance(expressions, list) else listed(expressions))]
 
     # subqueries
 
@@ -232,6 +232,20 @@ class Expressions:
         if value is None or not kind.startswith("timestamp"):
             return None
         return forms.constant(int(value), T.TIMESTAMP_NTZ if kind == "timestamp_ntz" else T.TIMESTAMP)
+
+    def _DatetimeSub(self, expression: Any) -> exp.Expr:  # noqa: N802
+        return forms.call("-", self._trees(expression.parameters()))
+
+    def _DateAdd(self, expression: Any) -> exp.Expr | None:  # noqa: N802
+        """A date and an interval of days, of which Catalyst takes the number, turned round if it is subtracted."""
+        days, symbol = expression.days(), "+"
+        if class_of(days) == "UnaryMinus":
+            days, symbol = days.child(), "-"
+        if class_of(days) != "ExtractANSIIntervalDays":
+            return None
+        if class_of(days.child()) != "Literal":
+            raise forms.unsupported("a date and an interval of days that is no constant", "use date_add or date_sub")
+        return forms.call(symbol, self._trees([expression.startDate(), days.child()]))
 
     def _PreciseTimestampConversion(self, expression: Any) -> exp.Expr:  # noqa: N802
         to_number = str(expression.toType().simpleString()) == "bigint"
