@@ -298,6 +298,13 @@ CLASSIC = {
         f.col("at") - f.expr("x * INTERVAL 1 HOUR"),
         f.lit("2026-03-01").cast("timestamp") - f.expr("INTERVAL 1 MONTH"),
     ),
+    "arrays in their own order": lambda f, w, t: _columns(
+        t,
+        *(f.array_sort(column) for column in ("tags", "w", "items")),
+        f.array_sort(f.transform("items", lambda i: f.struct(i.a.alias("x")))),
+        f.transform("items", lambda i: f.array_sort(i.b)),
+    ),
+    "lists in their own order": lambda f, w, t: t.groupBy("k").agg(f.array_sort(f.collect_list("x")).alias("v")),
 }
 """What the SQL of Catalyst's expressions does not say, or says otherwise than a user writes it."""
 
@@ -328,6 +335,10 @@ def test_what_the_sql_of_an_expression_of_spark_does_not_say(of_spark, name):
 
 
 REFUSED_OF_SPARK = [
+    (
+        lambda f, t: t.select(f.array_sort("w", lambda a, b: f.when(a < b, 1).otherwise(-1)).alias("v")),
+        r"array_sort\(\) takes no lambda",
+    ),
     (lambda f, t: t.select(f.expr("day - (day - day)").alias("v")), r"interval of days that is no constant.*date_sub"),
     (lambda f, t: t.groupBy("k").agg(f.first("x", True)), r"first\(\) is not supported.*order"),
 ]

@@ -27,6 +27,11 @@ _BY_PARAMETERS = "org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules
 """Expressions that are written as others; only their parameters are what was written."""
 _DEFAULTS = {"regexp_replace": (3, "1"), "split": (2, "-1"), "locate": (2, "1")}
 """Arguments that Spark adds where none are written: how many there are before, and what it adds."""
+_COMPARATOR = (
+    "(`x_0`, `x_1`) -> (IF(((`x_0` IS NULL) AND (`x_1` IS NULL)), 0, (IF((`x_0` IS NULL), 1, (IF((`x_1` IS NULL), -1, "
+    "(IF((`x_0` < `x_1`), -1, (IF((`x_0` > `x_1`), 1, 0))))))))))"
+)
+"""What array_sort compares with where it is given nothing."""
 _VARIABLE = "#lambda "
 """What the name of a lambda's variable begins with until it has its own."""
 _PICKED = frozenset(("First", "Last", "AnyValue"))
@@ -232,6 +237,12 @@ class Expressions:
         if value is None or not kind.startswith("timestamp"):
             return None
         return forms.constant(int(value), T.TIMESTAMP_NTZ if kind == "timestamp_ntz" else T.TIMESTAMP)
+
+    def _ArraySort(self, expression: Any) -> exp.Expr | None:  # noqa: N802
+        """Without a comparator, where Catalyst adds one that is the order of the type; None with another."""
+        if _renumbered(self._tree(expression.function())).sql("spark") != _COMPARATOR:
+            return None
+        return exp.Anonymous(this="array_sort", expressions=[self._tree(expression.argument())])
 
     def _DatetimeSub(self, expression: Any) -> exp.Expr:  # noqa: N802
         return forms.call("-", self._trees(expression.parameters()))
