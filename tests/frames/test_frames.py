@@ -165,6 +165,13 @@ def test_rows_that_a_dataframe_brings_may_be_none(session, tables, schema):
     assert session.view("v").schema.field("w").type == pa.float64()
 
 
+def test_a_percentile_of_values_that_count_once(session, tables):
+    of_x = tables.orders.groupBy("k").agg(F.percentile("x", 0.5).alias("m"), F.percentile("x", [0.0, 1.0], 1))
+    assert filled(session, of_x) == [(1, 6.0, [5.0, 7.0]), (2, None, None)]
+    with pytest.raises(PlanError, match="with frequencies"):
+        session.maintain("w", tables.orders.groupBy("k").agg(F.percentile("x", 0.5, 2)))
+
+
 def test_functions_of_users(session, tables):
     """PySpark's own, which the plan has as bytes, and those that the session has names for."""
     session.udf.register("plus", lambda a, b: a + b, "int")
@@ -305,6 +312,12 @@ CLASSIC = {
         f.transform("items", lambda i: f.array_sort(i.b)),
     ),
     "lists in their own order": lambda f, w, t: t.groupBy("k").agg(f.array_sort(f.collect_list("x")).alias("v")),
+    "percentiles": lambda f, w, t: t.groupBy("k").agg(
+        f.percentile("x", 0.5).alias("v0"),
+        f.percentile("x", [0.25, 0.75], 1).alias("v1"),
+        f.expr("percentile(x, 0.5)").alias("v2"),
+        f.expr("percentile(x, 0.5, 1L)").alias("v3"),
+    ),
 }
 """What the SQL of Catalyst's expressions does not say, or says otherwise than a user writes it."""
 
@@ -335,6 +348,7 @@ def test_what_the_sql_of_an_expression_of_spark_does_not_say(of_spark, name):
 
 
 REFUSED_OF_SPARK = [
+    (lambda f, t: t.groupBy("k").agg(f.percentile("x", 0.5, 2)), r"percentile\(x, …, 2\) with frequencies"),
     (
         lambda f, t: t.select(f.array_sort("w", lambda a, b: f.when(a < b, 1).otherwise(-1)).alias("v")),
         r"array_sort\(\) takes no lambda",
