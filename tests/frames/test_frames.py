@@ -318,6 +318,23 @@ CLASSIC = {
         f.expr("percentile(x, 0.5)").alias("v2"),
         f.expr("percentile(x, 0.5, 1L)").alias("v3"),
     ),
+    "texts with a schema": lambda f, w, t: _columns(
+        t,
+        f.from_json("text", "a int, b array<int>"),
+        f.from_json("text", StructType().add("a b", "string", False).add("a", "string", True, {"comment": "it's"})),
+        f.map_values(f.from_json("text", "map<string, string>")),
+        f.from_json(f.lit('[{"a": 1}]'), "array<struct<a: int>>")[0]["a"],
+        f.from_csv("text", "a string, b string", {"sep": ";"}),
+        f.from_json(f.lit('{"a": "31/12/2026"}'), "a date", {"dateFormat": "dd/MM/yyyy"}),
+    ),
+    "texts with options": lambda f, w, t: _columns(
+        t,
+        f.to_json(f.struct("x", "k"), {"ignoreNullFields": "false"}),
+        f.to_json(f.struct("x", "k")),
+        f.to_csv(f.struct("id", "k"), {"sep": ";"}),
+        f.schema_of_json(f.lit('{"a": 1}')),
+        f.schema_of_csv(f.lit("1;2"), {"sep": ";"}),
+    ),
 }
 """What the SQL of Catalyst's expressions does not say, or says otherwise than a user writes it."""
 

@@ -275,6 +275,23 @@ class Expressions:
             result = exp.Anonymous(this="#update_field", expressions=arguments)
         return result
 
+    def _JsonToStructs(self, expression: Any) -> exp.Expr:  # noqa: N802
+        """The texts with their schema, which may be null, and the options; Catalyst passes neither as arguments."""
+        schema = exp.Literal.string(str(expression.schema().asNullable().sql()))
+        return self._with_options(expression, schema)
+
+    _CsvToStructs = _JsonToStructs
+
+    def _with_options(self, expression: Any, *more: exp.Expr) -> exp.Expr:
+        arguments = [*self._trees(expression.children()), *more]
+        pairs = listed(expression.options().toSeq())
+        if pairs:
+            texts = [exp.Literal.string(str(part)) for pair in pairs for part in (pair._1(), pair._2())]
+            arguments.append(exp.Anonymous(this="map", expressions=texts))
+        return exp.Anonymous(this=str(expression.prettyName()), expressions=arguments)
+
+    _StructsToJson = _StructsToCsv = _SchemaOfJson = _SchemaOfCsv = _with_options
+
     def _VariantGet(self, expression: Any) -> exp.Expr:  # noqa: N802
         """The expression with its type, which Catalyst does not pass as an argument."""
         arguments, kind = self._trees(expression.children()), str(expression.targetType().sql())
