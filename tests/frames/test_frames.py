@@ -335,6 +335,8 @@ CLASSIC = {
         f.schema_of_json(f.lit('{"a": 1}')),
         f.schema_of_csv(f.lit("1;2"), {"sep": ";"}),
     ),
+    "pivot with values": lambda f, w, t: t.groupBy("id").pivot("k", ["a", "c"]).sum("x"),
+    "pivot of texts with values": lambda f, w, t: t.groupBy("id").pivot("k", ["a", "c"]).agg(f.max("text")),
 }
 """What the SQL of Catalyst's expressions does not say, or says otherwise than a user writes it."""
 
@@ -364,7 +366,31 @@ def test_what_the_sql_of_an_expression_of_spark_does_not_say(of_spark, name):
     assert work.kept(views[name]) == found[name]
 
 
+def test_keys_of_groups_in_sql_of_a_classic_session_are_no_pivot(spark):
+    with an.Session(spark, placement="driver") as session:
+        session.frame(READINGS).createOrReplaceTempView("read")
+        try:
+            keys = [
+                spark.sql(f"SELECT {what}")
+                for what in (
+                    "k FROM read GROUP BY k",
+                    "k FROM read WHERE id > 1 GROUP BY k HAVING count(*) > 0",
+                    "k FROM read GROUP BY ROLLUP (k) HAVING k IS NOT NULL",
+                )
+            ]
+            views = [session.maintain(f"v{i}", frame) for i, frame in enumerate(keys)]
+            session.insert("readings", READ)
+            session.advance()
+            assert [sorted(v.to_pylist()) for v in views] == [[("a",), ("b",)]] * 3
+        finally:
+            spark.catalog.dropTempView("read")
+
+
 REFUSED_OF_SPARK = [
+    (lambda f, t: t.groupBy("id").pivot("k").sum("x"), r"pivot\(k\): .*give the values"),
+    (lambda f, t: t.groupBy("id").pivot("k").agg(f.sum("x"), f.count("x")), r"pivot\(k\): .*give the values"),
+    (lambda f, t: t.groupBy("id", f.upper("k")).pivot("k").agg(f.max("text")), r"pivot\(column\): .*give the values"),
+    (lambda f, t: t.crosstab("id", "k"), r"give the values"),
     (lambda f, t: t.groupBy("k").agg(f.percentile("x", 0.5, 2)), r"percentile\(x, …, 2\) with frequencies"),
     (
         lambda f, t: t.select(f.array_sort("w", lambda a, b: f.when(a < b, 1).otherwise(-1)).alias("v")),

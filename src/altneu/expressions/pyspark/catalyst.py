@@ -192,7 +192,14 @@ class Expressions:
         return call
 
     def _PivotFirst(self, expression: Any) -> exp.Expr:  # noqa: N802
-        """The values of one column by those of another, as an array in the order of the latter."""
+        """The values of one column by those of another, as an array in the order of the latter.
+
+        Raises:
+            PlanError: Spark has looked for the values in a frame that has no rows.
+        """
+        if not expression.pivotColumnValues().size():
+            given = str(getattr(expression.pivotColumn(), "name", lambda: "column")())
+            raise forms.pivot_of_rows(given)
         column, value = self._tree(expression.pivotColumn()), self._tree(expression.valueColumn())
         literal = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal
         kind = expression.pivotColumn().dataType()
