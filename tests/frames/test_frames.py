@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -9,8 +10,11 @@ import pytest
 
 import altneu as an
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
+from altneu.runtime.spark.versions import spark_schema
 from altneu.sql.frames import from_connect
 from altneu.sql.frames.handles import of_plan
+from tests.frames import work
+from tests.tpch.history import few_rows
 
 pytest.importorskip("grpc", reason="Spark Connect's client is not installed")
 from pyspark.sql.connect import functions as F
@@ -217,6 +221,13 @@ def test_rows_that_a_dataframe_brings_may_be_none(session, tables, schema):
     assert session.view("v").schema.field("w").type == pa.float64()
 
 
+def test_a_percentile_of_values_that_count_once(session, tables):
+    of_x = tables.orders.groupBy("k").agg(F.percentile("x", 0.5).alias("m"), F.percentile("x", [0.0, 1.0], 1))
+    assert filled(session, of_x) == [(1, 6.0, [5.0, 7.0]), (2, None, None)]
+    with pytest.raises(PlanError, match="with frequencies"):
+        session.maintain("w", tables.orders.groupBy("k").agg(F.percentile("x", 0.5, 2)))
+
+
 def test_functions_of_users(session, tables):
     """PySpark's own, which the plan has as bytes, and those that the session has names for."""
     session.udf.register("plus", lambda a, b: a + b, "int")
@@ -270,3 +281,189 @@ def test_a_classic_session_reads_its_tables_and_views_by_name_and_its_rows(spark
                     session.maintain("w", query)
     finally:
         spark.catalog.dropTempView("orders")
+
+
+READINGS = an.source(
+    "readings",
+    "id bigint, k string, x int, items array<struct<a: int, b: array<int>>>, tags array<string>, w array<double>, "
+    "day date, at timestamp, local timestamp_ntz, text string",
+)
+NOON = datetime(2026, 3, 31, 12, 30, 15, 250000)  # noqa: DTZ001  # as Spark has it without a time zone
+READ = [
+    (i, k, x, items, tags, w, at and at.date(), at and at.replace(tzinfo=UTC), at, text)
+    for i, k, x, items, tags, w, at, text in (
+        (
+            1,
+            "a",
+            None,
+            [(1, [2, 3]), (4, None)],
+            ["b", None, "a"],
+            [2.0, float("nan"), -1.0],
+            NOON,
+            '{"a": 1, "b": [2]}',
+        ),
+        (2, "a", 5, [(None, [])], ["a"], [1.0, None], NOON - timedelta(days=31), '{"b": 1}'),
+        (3, "a", None, [], [], [], None, "1;x"),
+        (4, "a", 7, None, None, None, NOON, None),
+        (5, "b", None, [(7, [7]), None], ["z", "y"], [0.5], NOON, "[1"),
+        (6, "b", 1, [(8, [None])], [None], [None], NOON - timedelta(days=760), '{"a": "x"}'),
+    )
+]
+GONE = (0, "a", 9, [(5, [6])], ["q"], [9.0], NOON.date(), NOON.replace(tzinfo=UTC), NOON, '{"a": 9}')
+
+
+def _columns(frame, *columns):
+    return frame.select("id", *(column.alias(f"v{i}") for i, column in enumerate(columns)))
+
+
+CLASSIC = {
+    f"{name}, {over}": lambda f, w, t, name=name, over=over: t.select(
+        "id",
+        f.expr(f"{name} OVER (PARTITION BY k ORDER BY id {over})").alias("v"),
+    )
+    for name in (
+        *("first(x, true)", "last(x, true)", "first_value(x) IGNORE NULLS", "last_value(x) IGNORE NULLS"),
+        *("any_value(x, true)", "nth_value(x, 2) IGNORE NULLS", "nth_value(x, 2)", "first(x)"),
+    )
+    for over in ("", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING")
+} | {
+    "first and last of PySpark": lambda f, w, t: t.select(
+        "id",
+        f.first("x", True).over(w.partitionBy("k").orderBy("id")),
+        f.last("x", ignorenulls=True).over(w.partitionBy("k").orderBy("id")),
+    ),
+    "fields of variables": lambda f, w, t: _columns(
+        t,
+        f.transform("items", lambda i: i.a),
+        f.transform("items", lambda i: i["a"] + 1),
+        f.transform("items", lambda i: f.size(i.getField("b"))),
+        f.filter("items", lambda i: i.a > 1),
+        f.exists("items", lambda i: f.size(i.b) > 1),
+        f.expr("transform(items, i -> i.a)"),
+        f.aggregate("items", f.lit(0), lambda total, i: total + f.coalesce(i.a, f.lit(0))),
+    ),
+    "variables of nested lambdas": lambda f, w, t: _columns(
+        t,
+        f.transform("items", lambda i: f.transform(i.b, lambda j: j + i.a)),
+        f.transform("items", lambda i: f.transform(i.b, lambda j: f.struct(i.a.alias("x"), j.alias("y")))),
+        f.transform("tags", lambda i: f.transform("w", lambda j: f.struct(i.alias("x"), j.alias("y")))),
+        f.transform("items", lambda i: f.struct(i.a.alias("x"))["x"]),
+    ),
+    "fields of a struct that is made": lambda f, w, t: _columns(t, f.struct("x", "k")["x"]),
+    "moments and dates less intervals": lambda f, w, t: _columns(
+        t,
+        *(
+            f.col(column) - f.expr(f"INTERVAL {interval}")
+            for column in ("at", "local", "day")
+            for interval in ("1 DAY", "26 HOURS", "1 MONTH", "'1 02:03:04.5' DAY TO SECOND", "-1 DAY")
+        ),
+        f.col("day") + f.expr("INTERVAL 3 DAYS"),
+        f.col("at") - f.expr("x * INTERVAL 1 HOUR"),
+        f.lit("2026-03-01").cast("timestamp") - f.expr("INTERVAL 1 MONTH"),
+    ),
+    "arrays in their own order": lambda f, w, t: _columns(
+        t,
+        *(f.array_sort(column) for column in ("tags", "w", "items")),
+        f.array_sort(f.transform("items", lambda i: f.struct(i.a.alias("x")))),
+        f.transform("items", lambda i: f.array_sort(i.b)),
+    ),
+    "lists in their own order": lambda f, w, t: t.groupBy("k").agg(f.array_sort(f.collect_list("x")).alias("v")),
+    "percentiles": lambda f, w, t: t.groupBy("k").agg(
+        f.percentile("x", 0.5).alias("v0"),
+        f.percentile("x", [0.25, 0.75], 1).alias("v1"),
+        f.expr("percentile(x, 0.5)").alias("v2"),
+        f.expr("percentile(x, 0.5, 1L)").alias("v3"),
+    ),
+    "texts with a schema": lambda f, w, t: _columns(
+        t,
+        f.from_json("text", "a int, b array<int>"),
+        f.from_json("text", StructType().add("a b", "string", False).add("a", "string", True, {"comment": "it's"})),
+        f.map_values(f.from_json("text", "map<string, string>")),
+        f.from_json(f.lit('[{"a": 1}]'), "array<struct<a: int>>")[0]["a"],
+        f.from_csv("text", "a string, b string", {"sep": ";"}),
+        f.from_json(f.lit('{"a": "31/12/2026"}'), "a date", {"dateFormat": "dd/MM/yyyy"}),
+    ),
+    "texts with options": lambda f, w, t: _columns(
+        t,
+        f.to_json(f.struct("x", "k"), {"ignoreNullFields": "false"}),
+        f.to_json(f.struct("x", "k")),
+        f.to_csv(f.struct("id", "k"), {"sep": ";"}),
+        f.schema_of_json(f.lit('{"a": 1}')),
+        f.schema_of_csv(f.lit("1;2"), {"sep": ";"}),
+    ),
+    "pivot with values": lambda f, w, t: t.groupBy("id").pivot("k", ["a", "c"]).sum("x"),
+    "pivot of texts with values": lambda f, w, t: t.groupBy("id").pivot("k", ["a", "c"]).agg(f.max("text")),
+}
+"""What the SQL of Catalyst's expressions does not say, or says otherwise than a user writes it."""
+
+
+@pytest.fixture(scope="module")
+def of_spark(spark):
+    """Views of a classic session, after rows were retracted, and what Spark answers."""
+    from pyspark.sql import Window as ClassicWindow
+    from pyspark.sql import functions as classic
+
+    rows = spark.createDataFrame(READ, spark_schema(READINGS.schema)).alias("readings")
+    with few_rows(spark):
+        found = {n: work.by_spark(query, classic, ClassicWindow, rows) for n, query in CLASSIC.items()}
+    with an.Session(spark, placement="driver") as session:
+        handle = session.frame(READINGS)
+        views = {n: session.maintain(n, query(classic, ClassicWindow, handle)) for n, query in CLASSIC.items()}
+        session.insert("readings", [GONE, *READ])
+        session.advance()
+        session.retract("readings", [GONE])
+        session.advance()
+        yield views, found
+
+
+@pytest.mark.parametrize("name", CLASSIC)
+def test_what_the_sql_of_an_expression_of_spark_does_not_say(of_spark, name):
+    views, found = of_spark
+    assert work.kept(views[name]) == found[name]
+
+
+def test_keys_of_groups_in_sql_of_a_classic_session_are_no_pivot(spark):
+    with an.Session(spark, placement="driver") as session:
+        session.frame(READINGS).createOrReplaceTempView("read")
+        try:
+            keys = [
+                spark.sql(f"SELECT {what}")
+                for what in (
+                    "k FROM read GROUP BY k",
+                    "k FROM read WHERE id > 1 GROUP BY k HAVING count(*) > 0",
+                    "k FROM read GROUP BY ROLLUP (k) HAVING k IS NOT NULL",
+                )
+            ]
+            views = [session.maintain(f"v{i}", frame) for i, frame in enumerate(keys)]
+            session.insert("readings", READ)
+            session.advance()
+            assert [sorted(v.to_pylist()) for v in views] == [[("a",), ("b",)]] * 3
+        finally:
+            spark.catalog.dropTempView("read")
+
+
+REFUSED_OF_SPARK = [
+    (lambda f, t: t.groupBy("id").pivot("k").sum("x"), r"pivot\(k\): .*give the values"),
+    (lambda f, t: t.groupBy("id").pivot("k").agg(f.sum("x"), f.count("x")), r"pivot\(k\): .*give the values"),
+    (lambda f, t: t.groupBy("id", f.upper("k")).pivot("k").agg(f.max("text")), r"pivot\(column\): .*give the values"),
+    (lambda f, t: t.crosstab("id", "k"), r"give the values"),
+    (lambda f, t: t.groupBy("k").agg(f.percentile("x", 0.5, 2)), r"percentile\(x, …, 2\) with frequencies"),
+    (
+        lambda f, t: t.select(f.array_sort("w", lambda a, b: f.when(a < b, 1).otherwise(-1)).alias("v")),
+        r"array_sort\(\) takes no lambda",
+    ),
+    (lambda f, t: t.select(f.expr("day - (day - day)").alias("v")), r"interval of days that is no constant.*date_sub"),
+    (lambda f, t: t.groupBy("k").agg(f.first("x", True)), r"first\(\) is not supported.*order"),
+]
+if work.VERSION >= (4, 2):
+    REFUSED_OF_SPARK.append(
+        (lambda f, t: t.groupBy("k").agg(f.expr("collect_list(x) RESPECT NULLS")), r"collect_list\(\) RESPECT NULLS")
+    )
+
+
+@pytest.mark.parametrize(("query", "said"), REFUSED_OF_SPARK)
+def test_what_is_refused_of_a_classic_session(spark, query, said):
+    from pyspark.sql import functions as classic
+
+    with an.Session(spark, placement="driver") as session, pytest.raises(PlanError, match=said):
+        session.maintain("v", query(classic, session.frame(READINGS)))

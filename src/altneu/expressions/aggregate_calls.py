@@ -285,6 +285,8 @@ def _percentile(it: Written) -> Expr:
     if it.name == "median":
         it.wants(1)
         return _at(it, "percentile", _measured(it, it.args[0]), literal(0.5))
+    if len(it.args) == 3 and isinstance(it.args[2], Literal) and it.args[2].value == 1:
+        it = replace(it, args=it.args[:2])  # PySpark always writes how often a value counts
     if len(it.args) == 3:
         raise UnsupportedFunctionError(
             f"percentile({it.args[0].text}, …, {it.args[2].text}) with frequencies is not supported: "

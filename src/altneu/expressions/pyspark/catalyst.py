@@ -27,6 +27,16 @@ _BY_PARAMETERS = "org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules
 """Expressions that are written as others; only their parameters are what was written."""
 _DEFAULTS = {"regexp_replace": (3, "1"), "split": (2, "-1"), "locate": (2, "1")}
 """Arguments that Spark adds where none are written: how many there are before, and what it adds."""
+_COMPARATOR = (
+    "(`x_0`, `x_1`) -> (IF(((`x_0` IS NULL) AND (`x_1` IS NULL)), 0, (IF((`x_0` IS NULL), 1, (IF((`x_1` IS NULL), -1, "
+    "(IF((`x_0` < `x_1`), -1, (IF((`x_0` > `x_1`), 1, 0))))))))))"
+)
+"""What array_sort compares with where it is given nothing."""
+_VARIABLE = "#lambda "
+"""What the name of a lambda's variable begins with until it has its own."""
+_PICKED = frozenset(("First", "Last", "AnyValue"))
+"""Aggregates whose SQL does not say whether they pass over nulls."""
+_COLLECTED = frozenset(("CollectList", "CollectSet"))
 _FUNCTIONS = frozenset(
     ("PythonUDF", "PythonUDAF", "PythonUDTF", "ScalaUDF", "ScalaUDAF", "ScalaAggregator", "HiveSimpleUDF")
 )
@@ -53,18 +63,21 @@ class Expressions:
         Raises:
             PlanError: altneu does not evaluate it.
         """
+        return _renumbered(self._tree(expression))
+
+    def ordered(self, expression: Any) -> exp.Ordered:
+        """A sort key."""
+        result: exp.Ordered = _renumbered(self._SortOrder(expression))
+        return result
+
+    def _tree(self, expression: Any) -> exp.Expr:
+        """The tree of an expression that may be a part of another: variables of lambdas have Spark's numbers."""
         special = self._special(class_of(expression), expression)
         if special is not None:
             return special
         parts: dict[str, exp.Expr] = {}
         text = str(self._renamed(expression, parts).sql())
         return _restored(dialect.parse_tree(text), parts)
-
-    def ordered(self, expression: Any) -> exp.Ordered:
-        """A sort key."""
-        descending = str(expression.direction().toString()) == "Descending"
-        nulls_first = str(expression.nullOrdering().toString()) == "NullsFirst"
-        return forms.ordered(self.tree(expression.child()), descending=descending, nulls_first=nulls_first)
 
     def _renamed(self, expression: Any, parts: dict[str, exp.Expr]) -> Any:
         """An expression whose SQL is unambiguous; what has none here is a column that stands for one of ``parts``."""
@@ -76,7 +89,7 @@ class Expressions:
         if kind in _WRAPPERS:
             return self._renamed(expression.child(), parts)
         if kind == "NamedLambdaVariable":
-            return self._attribute(f"#lambda {expression.exprId().id()}", expression)
+            return self._attribute(f"{_VARIABLE}{expression.exprId().id()}", expression)
         special = self._special(kind, expression)
         if special is not None:
             name = f"#part {len(parts)}"
@@ -121,7 +134,7 @@ class Expressions:
         )
 
     def _trees(self, expressions: Any) -> list[exp.Expr]:
-        return [self.tree(e) for e in listed(expressions)]
+        return [self._tree(e) for e in (expressions if isinstance(expressions, list) else listed(expressions))]
 
     # subqueries
 
@@ -151,59 +164,74 @@ class Expressions:
         return exp.Star()
 
     def _Alias(self, expression: Any) -> exp.Expr:  # noqa: N802
-        return forms.named(self.tree(expression.child()), str(expression.name()))
+        return forms.named(self._tree(expression.child()), str(expression.name()))
 
     def _UnresolvedAlias(self, expression: Any) -> exp.Expr:  # noqa: N802
-        return self.tree(expression.child())
+        return self._tree(expression.child())
 
-    def _SortOrder(self, expression: Any) -> exp.Expr:  # noqa: N802
-        return self.ordered(expression)
+    def _SortOrder(self, expression: Any) -> exp.Ordered:  # noqa: N802
+        descending = str(expression.direction().toString()) == "Descending"
+        nulls_first = str(expression.nullOrdering().toString()) == "NullsFirst"
+        return forms.ordered(self._tree(expression.child()), descending=descending, nulls_first=nulls_first)
 
     # aggregates and windows
 
     def _AggregateExpression(self, expression: Any) -> exp.Expr:  # noqa: N802
-        call = self.tree(expression.aggregateFunction())
+        function = expression.aggregateFunction()
+        call = self._tree(function)
+        kind = class_of(function)
+        if kind in _PICKED and function.ignoreNulls() and isinstance(call, exp.Anonymous):
+            call = exp.Anonymous(this=call.name, expressions=[*call.expressions, exp.true()])
+        if kind in _COLLECTED and str(expression.sql()).startswith(f"{function.sql()} RESPECT NULLS"):
+            raise forms.unsupported(f"{function.prettyName()}() RESPECT NULLS", "collect structs of the values")
         if expression.isDistinct() and isinstance(call, exp.Anonymous):
             call = forms.call(call.name, call.expressions, distinct=True)
         given = expression.filter()
         if given.isDefined():
-            call = exp.Filter(this=call, expression=exp.Where(this=self.tree(given.get())))
+            call = exp.Filter(this=call, expression=exp.Where(this=self._tree(given.get())))
         return call
 
     def _PivotFirst(self, expression: Any) -> exp.Expr:  # noqa: N802
-        """The values of one column by those of another, as an array in the order of the latter."""
-        column, value = self.tree(expression.pivotColumn()), self.tree(expression.valueColumn())
+        """The values of one column by those of another, as an array in the order of the latter.
+
+        Raises:
+            PlanError: Spark has looked for the values in a frame that has no rows.
+        """
+        if not expression.pivotColumnValues().size():
+            given = str(getattr(expression.pivotColumn(), "name", lambda: "column")())
+            raise forms.pivot_of_rows(given)
+        column, value = self._tree(expression.pivotColumn()), self._tree(expression.valueColumn())
         literal = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal
         kind = expression.pivotColumn().dataType()
         cells: list[exp.Expr] = []
         for one in listed(expression.pivotColumnValues()):
-            wanted = self.tree(literal.create(one, kind))
+            wanted = self._tree(literal.create(one, kind))
             test = exp.Where(this=exp.NullSafeEQ(this=column.copy(), expression=wanted))
             only = exp.Anonymous(this="any_value", expressions=[value.copy()])
             cells.append(exp.Filter(this=only, expression=test))
         return exp.Anonymous(this="array", expressions=cells)
 
     def _WindowExpression(self, expression: Any) -> exp.Expr:  # noqa: N802
-        function, spec = self.tree(expression.windowFunction()), expression.windowSpec()
+        function, spec = self._tree(expression.windowFunction()), expression.windowSpec()
         called = function.this if isinstance(function, exp.IgnoreNulls) else function
         frame, given = None, spec.frameSpecification()
         framed = not isinstance(called, exp.Anonymous) or called.name.lower() not in _UNFRAMED
         if class_of(given) == "SpecifiedWindowFrame" and framed:
             kind = "ROWS" if class_of(given.frameType()) == "RowFrame" else "RANGE"
             frame = forms.frame(kind, self._bound(given.lower()), self._bound(given.upper()))
-        order = [self.ordered(o) for o in listed(spec.orderSpec())]
+        order = [self._SortOrder(o) for o in listed(spec.orderSpec())]
         return forms.window(function, self._trees(spec.partitionSpec()), order, frame)
 
     def _bound(self, bound: Any) -> exp.Expr | str | None:
         kind = class_of(bound)
         if kind in ("UnboundedPreceding", "UnboundedFollowing"):
             return None
-        return "CURRENT ROW" if kind == "CurrentRow" else self.tree(bound)
+        return "CURRENT ROW" if kind == "CurrentRow" else self._tree(bound)
 
     def _Lag(self, expression: Any) -> exp.Expr:  # noqa: N802
         offset = expression.inputOffset() if class_of(expression) == "Lag" else expression.offset()
         arguments = [expression.input(), offset, expression.default()]
-        call = exp.Anonymous(this=str(expression.prettyName()), expressions=[self.tree(a) for a in arguments])
+        call = exp.Anonymous(this=str(expression.prettyName()), expressions=[self._tree(a) for a in arguments])
         return exp.IgnoreNulls(this=call) if expression.ignoreNulls() else call
 
     _Lead = _Lag
@@ -217,22 +245,59 @@ class Expressions:
             return None
         return forms.constant(int(value), T.TIMESTAMP_NTZ if kind == "timestamp_ntz" else T.TIMESTAMP)
 
+    def _ArraySort(self, expression: Any) -> exp.Expr | None:  # noqa: N802
+        """Without a comparator, where Catalyst adds one that is the order of the type; None with another."""
+        if _renumbered(self._tree(expression.function())).sql("spark") != _COMPARATOR:
+            return None
+        return exp.Anonymous(this="array_sort", expressions=[self._tree(expression.argument())])
+
+    def _DatetimeSub(self, expression: Any) -> exp.Expr:  # noqa: N802
+        return forms.call("-", self._trees(expression.parameters()))
+
+    def _DateAdd(self, expression: Any) -> exp.Expr | None:  # noqa: N802
+        """A date and an interval of days, of which Catalyst takes the number, turned round if it is subtracted."""
+        days, symbol = expression.days(), "+"
+        if class_of(days) == "UnaryMinus":
+            days, symbol = days.child(), "-"
+        if class_of(days) != "ExtractANSIIntervalDays":
+            return None
+        if class_of(days.child()) != "Literal":
+            raise forms.unsupported("a date and an interval of days that is no constant", "use date_add or date_sub")
+        return forms.call(symbol, self._trees([expression.startDate(), days.child()]))
+
     def _PreciseTimestampConversion(self, expression: Any) -> exp.Expr:  # noqa: N802
         to_number = str(expression.toType().simpleString()) == "bigint"
         name = "unix_micros" if to_number else "timestamp_micros"
-        return exp.Anonymous(this=name, expressions=[self.tree(expression.child())])
+        return exp.Anonymous(this=name, expressions=[self._tree(expression.child())])
 
     def _CreateNamedStruct(self, expression: Any) -> exp.Expr:  # noqa: N802
         return exp.Anonymous(this="named_struct", expressions=self._trees(expression.children()))
 
     def _UpdateFields(self, expression: Any) -> exp.Expr:  # noqa: N802
-        result = self.tree(expression.structExpr())
+        result = self._tree(expression.structExpr())
         for operation in listed(expression.fieldOps()):
             arguments = [result, exp.Literal.string(str(operation.name()))]
             if class_of(operation) == "WithField":
-                arguments.append(self.tree(operation.valExpr()))
+                arguments.append(self._tree(operation.valExpr()))
             result = exp.Anonymous(this="#update_field", expressions=arguments)
         return result
+
+    def _JsonToStructs(self, expression: Any) -> exp.Expr:  # noqa: N802
+        """The texts with their schema, which may be null, and the options; Catalyst passes neither as arguments."""
+        schema = exp.Literal.string(str(expression.schema().asNullable().sql()))
+        return self._with_options(expression, schema)
+
+    _CsvToStructs = _JsonToStructs
+
+    def _with_options(self, expression: Any, *more: exp.Expr) -> exp.Expr:
+        arguments = [*self._trees(expression.children()), *more]
+        pairs = listed(expression.options().toSeq())
+        if pairs:
+            texts = [exp.Literal.string(str(part)) for pair in pairs for part in (pair._1(), pair._2())]
+            arguments.append(exp.Anonymous(this="map", expressions=texts))
+        return exp.Anonymous(this=str(expression.prettyName()), expressions=arguments)
+
+    _StructsToJson = _StructsToCsv = _SchemaOfJson = _SchemaOfCsv = _with_options
 
     def _VariantGet(self, expression: Any) -> exp.Expr:  # noqa: N802
         """The expression with its type, which Catalyst does not pass as an argument."""
@@ -245,7 +310,7 @@ class Expressions:
         tests = []
         for child in listed(expression.children()):
             is_floating = str(child.dataType().simpleString()) in ("float", "double")
-            tests.append(forms.present(self.tree(child), floating=is_floating))
+            tests.append(forms.present(self._tree(child), floating=is_floating))
         return forms.at_least(int(expression.n()), tests)
 
 
@@ -266,14 +331,20 @@ def class_of(value: Any) -> str:
 
 def _restored(tree: exp.Expr, parts: dict[str, exp.Expr]) -> exp.Expr:
     """A parsed text with what columns of it stand for, and with lambdas and defaults as SQL writes them."""
-    variables: dict[str, str] = {}
 
     def visit(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Column) and node.name in parts:
-            return parts[node.name]
-        if isinstance(node, exp.Column) and node.name.startswith("#lambda "):
-            return exp.to_identifier(variables.setdefault(node.name, f"x_{len(variables)}"), quoted=True)
-        return node
+        if not isinstance(node, exp.Column):
+            return node
+        first, *fields = node.parts
+        if first.name.startswith(_VARIABLE):
+            result: exp.Expr = exp.to_identifier(first.name, quoted=True)
+        elif first.name in parts:
+            result = parts[first.name]
+        else:
+            return node
+        for name in fields:  # which the parser took for the columns of a table
+            result = exp.Dot(this=result, expression=name)
+        return result
 
     tree = exp.Paren(this=tree.transform(visit, copy=False))  # whose child may be replaced like any other
     for call in list(tree.find_all(exp.Anonymous)):
@@ -285,3 +356,12 @@ def _restored(tree: exp.Expr, parts: dict[str, exp.Expr]) -> exp.Expr:
             if arguments[most].sql() == default:
                 call.set("expressions", arguments[:most])
     return tree.this
+
+
+def _renumbered(tree: Any) -> Any:
+    """A whole tree, the variables of whose lambdas are called x_0, x_1 … and not by numbers that Spark counts."""
+    names: dict[str, str] = {}
+    for node in tree.dfs():
+        if isinstance(node, exp.Identifier) and node.name.startswith(_VARIABLE):
+            node.set("this", names.setdefault(node.name, f"x_{len(names)}"))
+    return tree

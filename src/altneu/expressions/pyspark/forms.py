@@ -236,6 +236,14 @@ def at_least(number: int, tests: Sequence[exp.Expr]) -> exp.Expr:
     return exp.GTE(this=exp.Paren(this=total), expression=exp.Literal.number(number))
 
 
+def pivot_of_rows(column: str) -> PlanError:
+    """The error for a pivot whose values are not given."""
+    return PlanError(
+        f"pivot({column}): which columns there are would depend on the rows; give the values, "
+        f"pivot({column!r}, [value, ...])"
+    )
+
+
 def unsupported(what: str, remedy: str) -> PlanError:
     """The error for a part of a DataFrame that a view cannot maintain."""
     return PlanError(f"not supported: {what}; {remedy}")

@@ -289,6 +289,9 @@ class Analysed:
     def _aggregate(self, frames: Frames, node: _Node, around: Around | None) -> Answer:
         keys = [key(self._trees.tree(e)) for e in listed(node.plan.groupingExpressions())]
         outputs = [self._output(e) for e in listed(node.plan.aggregateExpressions())]
+        if [key(o.this) for o in outputs] == keys and node.plan.origin().sqlText().isEmpty():
+            # What is left of a pivot of texts or times if the frame has no rows in which Spark finds its values.
+            raise forms.pivot_of_rows("column")
         group = exp.Group(expressions=keys) if keys else None
         outputs = [forms.named(key(o.this), o.alias) if isinstance(o.this, exp.Literal) else o for o in outputs]
         return frames.selected(node.children[0].item, outputs, around, group=group, grouped=True)

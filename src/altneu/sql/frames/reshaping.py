@@ -132,10 +132,7 @@ def pivoted(  # what there is to a pivot
 ) -> Answer:
     """``pivot``: a column for each value and each aggregate; null where a group has no row with the value."""
     if not values:
-        raise PlanError(
-            f"pivot({shown(column)}): which columns there are would depend on the rows; give the values, "
-            f"pivot({shown(column)!r}, [value, ...])"
-        )
+        raise forms.pivot_of_rows(shown(column))
     if any(not has_aggregate(call) for call in calls):
         raise PlanError("pivot: each of agg must be an aggregate")
     named = [forms.named(key(k), f"#key {i}") for i, k in enumerate(keys)]
