@@ -6,6 +6,7 @@ in Spark's ``expressions.proto`` and ``types.proto``.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -360,13 +361,32 @@ class Columns:
 _WITH_SCHEMA = ("from_json", "from_csv", "from_xml")
 
 
-def _ddl_of(schema: str) -> str:
-    """A schema as in DDL, also one that PySpark has written as JSON."""
-    if not schema.lstrip().startswith("{"):
-        return schema
-    from pyspark.sql.types import _parse_datatype_json_string
+_DDL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
-    return str(_parse_datatype_json_string(schema).simpleString())
+
+def _ddl_of(schema: str) -> str:
+    """A schema as in DDL, also one that PySpark has written as JSON.
+
+    >>> _ddl_of(
+    ...     '{"type": "struct", "fields": [{"name": "a b", "type": {"type": "array", "elementType": "long"}}]}'
+    ... )
+    'struct<`a b`: array<bigint>>'
+    """
+    return _type_of(json.loads(schema)) if schema.lstrip().startswith("{") else schema
+
+
+def _type_of(said: Any) -> str:
+    if not isinstance(said, dict):
+        return _DDL.get(said, str(said))
+    match said["type"]:
+        case "struct":
+            fields = (f"{quote_name(f['name'])}: {_type_of(f['type'])}" for f in said["fields"])
+            return f"struct<{', '.join(fields)}>"
+        case "array":
+            return f"array<{_type_of(said['elementType'])}>"
+        case "map":
+            return f"map<{_type_of(said['keyType'])}, {_type_of(said['valueType'])}>"
+    raise forms.unsupported(f"a schema with the type {said['type']}", "give the schema as a text, 'a INT, b STRING'")
 
 
 def _updated(struct: exp.Expr, path: Sequence[str], value: list[exp.Expr]) -> exp.Expr:
