@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -128,14 +128,18 @@ def _answer(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functi
         raise PlanError("a query is nested too deeply; WITH or CREATE VIEW give a part of it a name") from None
 
 
-def _once(catalog: Mapping[str, Collection], names: Sequence[str]) -> list[str]:
-    """Names without longer ones of the same collection, as with a schema."""
-    own = {name.lower(): name for name in catalog}
-    shortest: dict[str, str] = {}
-    for name in sorted(names, key=len):
-        node = catalog[own[name]].node
-        shortest.setdefault(f"{name.rpartition('.')[2]} {node.fingerprint}", name)
-    return [name for name in names if name in shortest.values()]
+_DEFAULT = ("default.", "spark_catalog.default.")
+
+
+def _shown(names: Iterable[str]) -> list[str]:
+    """Names that one writes: none with the default schema where it is there without, and none that begins with #.
+
+    >>> _shown(["t", "default.t", "spark_catalog.default.t", "other.t", "#1"])
+    ['t', 'other.t']
+    """
+    known = {name for name in names if not name.startswith("#")}
+    again = {f"{before}{name}" for name in known for before in _DEFAULT}
+    return [name for name in names if name in known - again]
 
 
 def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> Callable[[exp.Table], Relation]:
@@ -146,7 +150,7 @@ def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> C
         parts = [part.name for part in table.parts]
         name = full_name(parts, within)
         if name.lower() not in names:
-            shown = _once(catalog, [one for one in names if not one.startswith("#")])  # which one may write
+            shown = _shown(names)
             close = difflib.get_close_matches(name.lower(), shown, 1)
             meant = f"; did you mean {close[0]}?" if close else ""
             place = place_of(table)
