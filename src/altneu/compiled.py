@@ -56,15 +56,16 @@ class _Places(CompileResultCacheImpl):
 
 
 class _Files(IndexDataCacheFile):
-    """The files of a function's code, each named after what it is for, so that processes may write them at once.
+    """The files of a function's compiled code, each named after its signature, processor and source.
 
-    Numba numbers them. Two processes that compile a function for different arguments at the same time take the same
-    number, and whoever then looks for the code of the one runs that of the other. Here the index, of which one of the
-    two entries may be lost, only tells what there is to be removed when the function has changed.
+    Numba numbers them instead. If two processes compile a function for different arguments at the same time, both take
+    the same number, and a later process that looks up one signature runs the code of the other. Here code is found by
+    the name of its file. Numba's index, in which such processes may overwrite each other's entries, is read only to
+    remove the files of an earlier source.
     """
 
     def save(self, key: Any, data: Any) -> None:
-        """Write the code for a signature and processor, and remove what was compiled of an earlier text."""
+        """Write the code for a signature and processor; remove files that were compiled from an earlier source."""
         name, known = self._name_of(key), self._load_index()
         if not known:
             for stale in self._stale():
@@ -84,7 +85,7 @@ class _Files(IndexDataCacheFile):
         return f"{Path(self._index_name).stem}.{sha256(text.encode()).hexdigest()[:20]}.nbc"
 
     def _stale(self) -> list[str]:
-        """What an index of another text of the function names."""
+        """The files that the index of an earlier source names."""
         try:
             with Path(self._index_path).open("rb") as file:  # as Numba itself reads it
                 if pickle.load(file) != self._version:  # noqa: S301

@@ -12,6 +12,7 @@ import tempfile
 import time as clock
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -260,7 +261,7 @@ def _insert(session: Session, name: str, rows: Sequence[tuple[object, ...]], tim
 
 
 def _warm_some(first: int, step: int) -> None:
-    """Every so many of the views, from the first on."""
+    """Run one view in ``step``, from number ``first`` on."""
     compiling.is_said = True
     if first == 0:
         _times()
@@ -270,11 +271,17 @@ def _warm_some(first: int, step: int) -> None:
 
 
 def warm_together() -> None:
-    """``warm`` in as many processes as help, each with some of the views: what they compile they share on disk."""
+    """``warm`` in several processes, each with some of the views; what they compile is shared on disk.
+
+    If one of them dies, as where memory is short, this process compiles what is missing.
+    """
     many = min(os.cpu_count() or 1, _PROCESSES)
     if many > 1:
-        with ProcessPoolExecutor(many, mp_context=get_context("spawn")) as pool:
-            list(pool.map(_warm_some, range(many), [many] * many))
+        try:
+            with ProcessPoolExecutor(many, mp_context=get_context("spawn")) as pool:
+                list(pool.map(_warm_some, range(many), [many] * many))
+        except BrokenProcessPool:
+            sys.stderr.write("altneu: a process that compiled has died; one goes on alone\n")
     warm()
 
 

@@ -452,7 +452,10 @@ REFUSED_OF_SPARK = [
         lambda f, t: t.select(f.array_sort("w", lambda a, b: f.when(a < b, 1).otherwise(-1)).alias("v")),
         r"array_sort\(\) takes no lambda",
     ),
-    (lambda f, t: t.select(f.expr("day - (day - day)").alias("v")), r"interval of days that is no constant.*date_sub"),
+    (
+        lambda f, t: t.select(f.expr("day - (day - day)").alias("v")),
+        r"a date plus or minus an interval of days that varies.*date_sub",
+    ),
     (lambda f, t: t.groupBy("k").agg(f.first("x", True)), r"first\(\) is not supported.*order"),
 ]
 if work.VERSION >= (4, 2):

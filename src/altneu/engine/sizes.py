@@ -24,7 +24,8 @@ class SizesOfInputs:
 
     Cost:   each question is asked once, and none whose answer another one has: rows that are all different in some
             columns are so in more. Of a DataFrame it is a job of Spark's: a count of Parquet files reads no rows, how
-            often a key is repeated reads the key's columns. The rows of all are counted at a time.
+            often a key is repeated reads the key's columns. The first question for a count asks for those of all
+            DataFrames, in jobs that run at the same time.
     """
 
     def __init__(self, inputs: Inputs) -> None:

@@ -132,14 +132,14 @@ _DEFAULT = ("default.", "spark_catalog.default.")
 
 
 def _shown(names: Iterable[str]) -> list[str]:
-    """Names that one writes: none with the default schema where it is there without, and none that begins with #.
+    """The names to show: without those that begin with #, and each once, without the default schema.
 
     >>> _shown(["t", "default.t", "spark_catalog.default.t", "other.t", "#1"])
     ['t', 'other.t']
     """
-    known = {name for name in names if not name.startswith("#")}
-    again = {f"{before}{name}" for name in known for before in _DEFAULT}
-    return [name for name in names if name in known - again]
+    written = [name for name in names if not name.startswith("#")]
+    again = {f"{schema}{name}" for name in written for schema in _DEFAULT}
+    return [name for name in written if name not in again]
 
 
 def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> Callable[[exp.Table], Relation]:

@@ -44,7 +44,7 @@ _LARGEST_SUM = 1 << 62
 LARGEST_HASH = (1 << 64) - 1
 _LARGEST_COUNTED = 1 << 32  # a diff; there may be 2^31 rows
 _FEW_RUNS = 8  # that are sliced and put together, in less time than kernels gather them
-UNCOUNTED = -2  # of a block of which nobody has asked what it counts
+UNCOUNTED = -2  # in place of what a block counts, until that is first asked for
 _FEW_BLOCKS = 64  # that are listed in less time than one of them is looked for
 Which: TypeAlias = Ints | slice  # of the rows of a block
 _NO_INTS = np.empty(0, np.int64)
@@ -849,7 +849,7 @@ class _Blocks:
 
 @immutable(frozen=True, eq=False)
 class Chains:
-    """Which blocks some are ``of`` all; what kernels read of them comes from the tables that batches have of theirs."""
+    """Which blocks some are ``of`` all; kernels read them through tables that each batch makes once."""
 
     blocks: _Blocks
     which: Ints

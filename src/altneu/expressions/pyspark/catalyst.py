@@ -262,7 +262,7 @@ class Expressions:
         if class_of(days) != "ExtractANSIIntervalDays":
             return None
         if class_of(days.child()) != "Literal":
-            raise forms.unsupported("a date and an interval of days that is no constant", "use date_add or date_sub")
+            raise forms.unsupported("a date plus or minus an interval of days that varies", "use date_add or date_sub")
         return forms.call(symbol, self._trees([expression.startDate(), days.child()]))
 
     def _PreciseTimestampConversion(self, expression: Any) -> exp.Expr:  # noqa: N802

@@ -53,8 +53,9 @@ def units_before(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, w
 def word_at(hits: Ints, starts: Ints, first: int, last: int, blocks: Any, place: int) -> np.uint64:
     """The word of the unit at a place, from 0 on; the last word where there are not as many.
 
-    Cost:   O(r log n) words of r runs with n rows: what is left of the runs is divided by the word of the row half way
-            through all of it, and a run of which nothing is left is not looked at again.
+    Cost:   O(r + log n) runs are looked at, of r runs with n rows, each in O(log n) words: the word of the row half way
+            through what is left divides it, and a run of which nothing is left is not looked at again.
+    Law:    tests/operators/test_counted.py (against all units in order, and runs looked at by count).
     """
     counted, lines = blocks
     run, low, high, many = np.arange(first, last), starts[first:last].copy(), hits[first:last, 3].copy(), 0

@@ -44,7 +44,7 @@ from altneu.operators.reduce.node import Ends
 from altneu.trace.batch import Layout, Matches
 
 _MORE = 4
-_SPARE = 3  # rows that are read in case as many cancel, as a second look costs more
+_SPARE = 3  # more rows than are needed, as some may cancel, and to read again costs more
 Units: TypeAlias = npt.NDArray[Any]  # counts of rows, which may be sums of doubles
 
 

@@ -22,8 +22,6 @@ from altneu.operators.kernels.grouping import bucketed
 from altneu.operators.kernels.groups import Groups, Picked, Skipped, sort_by
 from altneu.trace.batch import Layout, Matches
 
-_FIRST = np.zeros(1, np.int64)
-
 
 class InOrder(NamedTuple):
     """Rows by group and order: the ``rank`` of each among the distinct ones, and a row of each rank, its ``first``."""
@@ -41,7 +39,7 @@ def in_order(rows: Rows, group: Ints, order: Sequence[Order], words: Words | Non
     Law:    ranks are those of ``whole_order`` (tests/operators/test_in_order.py).
     """
     if rows.count == 1:
-        return InOrder(_FIRST, _FIRST)
+        return InOrder(np.zeros(1, np.int64), np.zeros(1, np.int64))
     some = Gathered.of(rows)
     if words is None:
         words = _words(some, order)

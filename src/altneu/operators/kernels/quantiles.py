@@ -45,7 +45,8 @@ def quantiles_of(wanted: Quantiles, new: NewRows, old: OldRows) -> Matches:
 
     Shape:  ``old`` in the order of one column, ascending, nulls first.
     Cost:   O(d f) rows, and those that have the word of one that is read, for d units that are new and f fractions;
-            O(f log n) words in each batch. 8 bytes a row where diffs differ, derived from the batch.
+            the first and last word of each block of the group, and O(f log n) others in each batch. 8 bytes a row where
+            diffs differ, derived from the batch.
     Law:    a function of the values at these fractions makes the same of it as of the whole groups
             (tests/operators/test_quantiles.py).
     """

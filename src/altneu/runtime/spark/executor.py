@@ -265,10 +265,10 @@ class SparkExecutor:
         read: defaultdict[int, list[DataFrame]] = defaultdict(list)
         with self._job(title, own=not frames), _source_failures(list(frames)):
             if not task.stages[0]:
-                for source in frames.keys() & task.plan.sources.keys():
-                    before = max((s for s in task.stages if s < task.plan.first_uses[source]), default=0)
-                    for frame, stamp in frames[source]:
-                        read[before].append(read_frame(task, source, frame, stamp, self.jobs))
+                for source, result in frames.items():
+                    if source in task.plan.sources:
+                        before = max((s for s in task.stages if s < task.plan.first_uses[source]), default=0)
+                        read[before] += [read_frame(task, source, frame, stamp, self.jobs) for frame, stamp in result]
             messages = self._first_stage(task, read[task.stages[0]], rows)
             for stage in task.stages[1:]:
                 kernel = titled(run_stage(task, stage), f"stage {stage}: {task.plan.stage_label(stage)}")

@@ -332,7 +332,7 @@ def partitions_of(frame: DataFrame) -> int:
 def arrow_batches(frame: DataFrame, size: int, count: int) -> list[bytes]:
     """The first of a DataFrame's rows as so many of Arrow's record batches, of at most ``size`` rows each, in UTC.
 
-    They come through a socket, as bytes that are the result of a call come one after the other.
+    They come through a socket: py4j would decode the bytes of a call's result one by one.
     """
     from pyspark.serializers import NoOpSerializer
 
