@@ -246,6 +246,28 @@ def _gather_fixed(table: Ints, starts: Ints, width: int, index: Ints, out: npt.N
 
 
 @compiled()
+def _gather_words(lines: Ints, widths: Ints, starts: Ints, index: Ints, out: Ints) -> bool:
+    """Columns at some rows of all parts, a line of words each; whether none may be null."""
+    for c in range(len(widths)):
+        for p in range(lines.shape[1]):
+            if lines[c, p, 1] != 0:
+                return False
+    for k in range(len(index)):
+        a = _part(starts, index[k])
+        for c in range(len(widths)):
+            i = index[k] - starts[a] + lines[c, a, 3]
+            if widths[c] == 8:
+                out[c, k] = load_narrow(lines[c, a, 0], lines[c, a, 4], lines[c, a, 5], i)
+            elif widths[c] == 4:
+                out[c, k] = load_int32(lines[c, a, 0] + 4 * i)
+            elif widths[c] == 2:
+                out[c, k] = load_int16(lines[c, a, 0] + 2 * i)
+            else:
+                out[c, k] = load8(lines[c, a, 0] + i)
+    return True
+
+
+@compiled()
 def _gather_bitmap(table: Ints, starts: Ints, which: int, index: Ints, out: npt.NDArray[np.uint8]) -> int:
     """Gather bits of buffer ``which`` (0 data, 1 validity); return how many are unset."""
     unset = 0
@@ -329,7 +351,7 @@ class Stack:
     [('y',), (None,), ('x',)]
     """
 
-    __slots__ = ("_tables", "parts", "schema", "starts", "total")
+    __slots__ = ("_fixed", "_tables", "parts", "schema", "starts", "total")
 
     def __init__(self, parts: Sequence[Rows], schema: pa.Schema) -> None:
         self.parts = parts
@@ -338,6 +360,16 @@ class Stack:
         self.starts = np.array(starts, np.int64)
         self.total = starts[-1]
         self._tables: dict[int, _Table] = {}
+        self._fixed: Ints | None = None  # of all columns, where all are fixed and that was asked for
+
+    def _lines(self, widths: Sequence[int]) -> Ints:
+        """Where all columns are, whose values are fixed and have these widths: (columns, parts, 6)."""
+        if self._fixed is None:
+            lines = [[_line(p, c, Kind.FIXED, width) for p in self.parts] for c, width in enumerate(widths)]
+            fixed = self._fixed = np.array(lines, np.int64)
+            nullable = np.any(fixed[:, :, 1], axis=1).tolist()
+            self._tables = {c: (Kind.FIXED, width, fixed[c], nullable[c]) for c, width in enumerate(widths)}
+        return self._fixed
 
     def _table(self, column: int) -> _Table:
         entry = self._tables.get(column)
@@ -356,8 +388,7 @@ class Stack:
         """Whether row ``left[k]`` equals row ``right[k]``, for each k; null equals null."""
         widths = _widths_of(self.schema) if left.size <= FEW else None
         if widths is not None:
-            lines = [[_line(p, c, Kind.FIXED, width) for p in self.parts] for c, width in enumerate(widths)]
-            same: Mask = _equal_words(np.array(lines, np.int64), np.array(widths), self.starts, left, right)
+            same: Mask = _equal_words(self._lines(widths), np.array(widths), self.starts, left, right)
             return same
         mask = np.ones(len(left), np.bool_)
         for column in range(len(self.schema)):
@@ -393,6 +424,17 @@ class Stack:
             return taken(self._stacked(column), positions_of(index))
         return self._take(column, index)
 
+    def take_words(self, index: Ints) -> list[pa.Array] | None:
+        """All columns of few rows at once; None where one is not of whole words, or has nulls."""
+        widths = _widths_of(self.schema) if index.size <= FEW and self.total > FEW else None
+        if widths is None or max(widths) > 8:
+            return None
+        lines = self._lines(widths)
+        words = np.empty((len(widths), index.size), np.int64)
+        if not _gather_words(lines, np.array(widths), self.starts, index, words):
+            return None
+        return [column_of_words(data_type, line) for data_type, line in zip(self.schema.types, words, strict=True)]
+
     def encode(self, index: Ints) -> list[bytes]:
         """One canonical byte string per row: equal exactly when the rows are equal; their order is the tie-break."""
         return encode(self.take(index))
@@ -412,6 +454,16 @@ def _widths_of(schema: pa.Schema) -> tuple[int, ...] | None:
         fixed = bool(kinds) and all(kind is Kind.FIXED for kind, _ in kinds)
         known = _WIDTHS[id(schema)] = schema, tuple(width for _, width in kinds) if fixed else None
     return known[1]
+
+
+_NUMBERS = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}
+
+
+def column_of_words(data_type: pa.DataType, words: Ints) -> pa.Array:
+    """A column of a fixed width, without nulls, from the words of its values, which it keeps if they are as wide."""
+    width = data_type.bit_width >> 3
+    own = words if width == 8 else words.astype(_NUMBERS[width])
+    return pa.Array.from_buffers(data_type, words.size, [None, pa.py_buffer(own)], 0)
 
 
 def _equal_part(

@@ -17,6 +17,7 @@ import pyarrow as pa
 from altneu.columnar.columns import (
     KINDS,
     Kind,
+    column_of_words,
     is_valid,
     load8,
     load_int8,
@@ -41,7 +42,6 @@ _BYTES, _NARROW = 5, 6  # how strings and narrow columns are read; the others ar
 _READ = {**WORDS, **{code: (0, _BYTES) for code, (kind, _) in KINDS.items() if kind is Kind.BYTES}}
 _VALID, _WIDTH, _HOW = 1, 4, 5  # of the places of a column
 _KEY, _VALUE, _DIFF, _ORDER, _TIMES = range(5)  # lines of what is settled
-_NUMBERS = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}
 
 
 def places_of(columns: Sequence[pa.Array]) -> Ints | None:
@@ -106,14 +106,7 @@ def gathered(places: Ints, starts: Ints, index: Ints, types: Sequence[pa.DataTyp
     words = np.empty((len(types), index.size), np.int64)
     if not _gather(places, starts, index, words):
         return None
-    return [column_of(data_type, line) for data_type, line in zip(types, words, strict=True)]
-
-
-def column_of(data_type: pa.DataType, words: Ints) -> pa.Array:
-    """A column of whole numbers, dates or times without nulls from its words, which it keeps if they are as wide."""
-    width = data_type.bit_width >> 3
-    own = words if width == 8 else words.astype(_NUMBERS[width])
-    return pa.Array.from_buffers(data_type, words.size, [None, pa.py_buffer(own)], 0)
+    return [column_of_words(data_type, line) for data_type, line in zip(types, words, strict=True)]
 
 
 @compiled(inline="always")
@@ -162,7 +155,7 @@ def chosen(
     words = np.empty((len(types), at.shape[1]), np.int64)
     if not _choose(mine, at, theirs, ends, choice, flipped, words):
         return None
-    return [column_of(data_type, line) for data_type, line in zip(types, words, strict=True)]
+    return [column_of_words(data_type, line) for data_type, line in zip(types, words, strict=True)]
 
 
 @compiled()

@@ -67,6 +67,8 @@ class Gathered(Rows):
     @property
     def columns(self) -> tuple[pa.Array, ...]:
         """All columns, built."""
+        if not self._built and self.schema.names and (few := self.stack.take_words(self.index)) is not None:
+            self._built.update(enumerate(few))
         return tuple([self._column(place) for place in range(len(self.schema))])
 
     def column(self, name: str) -> pa.Array:
@@ -92,6 +94,10 @@ class Gathered(Rows):
             positions = pa.array(index)
             result._built.update({place: taken(column, positions) for place, column in self._built.items()})
         return result
+
+    def at(self, index: Ints) -> Gathered:
+        """Rows at ``index``, in that order, of which no column is built yet."""
+        return Gathered(self.stack, self.index[index])
 
     def slice(self, start: int, stop: int) -> Rows:
         """Rows ``start`` to ``stop``."""

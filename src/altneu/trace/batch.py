@@ -743,7 +743,7 @@ def matches_of(hits: Ints, used: Sequence[Block], layout: Layout, *, as_read: bo
 
     With ``as_read``, a column of the values of several runs is gathered when it is read (``Gathered``).
     """
-    if hits.shape[0] == 1:  # one run of one block: nothing to gather
+    if hits.shape[0] == 1 and (not as_read or int(hits[0, 3] - hits[0, 2]) > FEW):  # nothing to gather
         probe, number, start, stop = hits[0].tolist()
         block = used[number].slice(start, stop)
         return Matches(np.full(stop - start, probe), block.values.built(), block.value_hash, block.times, block.diffs)
@@ -833,7 +833,7 @@ class _Blocks:
 
     def batches_of(self, blocks: Ints) -> Ints:
         """The number of the batch that each of some blocks is of."""
-        return np.searchsorted(np.array(self._starts), blocks, side="right") - 1
+        return np.array(self._starts).searchsorted(blocks, "right") - 1
 
     def each(self, known: Callable[[Batch], Ints]) -> Ints:
         """What is known of each of them, a line a block."""
@@ -873,7 +873,7 @@ class Chains:
         if not self.which.size:
             return np.empty((0, 2), np.int64)
         found = self.blocks.each(lambda batch: batch.counted)[self.which]
-        for i in np.flatnonzero(found[:, 0] == UNCOUNTED).tolist():
+        for i in (found[:, 0] == UNCOUNTED).nonzero()[0].tolist():
             found[i] = self.blocks.count(int(self.which[i]))
         return found
 

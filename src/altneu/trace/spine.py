@@ -174,7 +174,7 @@ class Spine:
             )
         if not nodes or (ends := _described(nodes[-1]).upper) == description.lower:
             return batch
-        return batch.described(replace(description, lower=ends))
+        return batch.described(Description(ends, description.upper, description.since))
 
     def merged(self, since: Antichain) -> Batch:
         """All updates as one batch, times advanced to ``since``; this spine stays as it is."""

@@ -17,21 +17,22 @@ as any of them sees.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from altneu.columnar.columns import Mask, valid_mask
 from altneu.columnar.lookup import LAST_WORD
-from altneu.columnar.ranking import Order, Words
+from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints
 from altneu.compiled import compiled
-from altneu.operators.kernels.in_order import in_order
+from altneu.operators.kernels.in_order import InPart, in_order
 from altneu.operators.kernels.located import (
     NewRows,
     OldRows,
     Ranked,
+    by_columns,
     next_batch,
     places_in,
     put_run,
@@ -39,13 +40,17 @@ from altneu.operators.kernels.located import (
 )
 from altneu.operators.kernels.within import farthest
 from altneu.operators.reduce.node import Around
-from altneu.trace.batch import Layout, Matches
+from altneu.trace.batch import Layout
 
 _MORE = 4
+_NOWHERE = np.empty((0, 0), np.bool_)
+_NO_INTS, _NO_WORDS = np.empty(0, np.int64), np.empty(0, np.uint64)
 
 
-def around_of(around: Around, new: NewRows, old: OldRows) -> Matches:
+def around_of(around: Around, new: NewRows, old: OldRows) -> InPart:
     """The old updates near those that are new, by key; ``new`` has all that is new.
+
+    Where they were ranked with it to find them, their order is known with that of what is new.
 
     Cost:   O(d r log n) rows for d new updates of a group of n, and r units on each side; the rows of frames; and where
             rows count on which a column is not null, those between them that are null too.
@@ -61,16 +66,16 @@ def around_of(around: Around, new: NewRows, old: OldRows) -> Matches:
         spans = located.spans_of(points.owner, new.words[points.at], new.values.take(points.at), old.layout)
     while not whole.all():
         runs, cuts = _cut_around(located.hits, located.batch, spans, points.owner, take, whole)
-        runs = old.with_whole(runs, whole)
-        cuts = cuts[np.lexsort((cuts[:, 4], cuts[:, 3], cuts[:, 2]))]
-        read = _Read.of(Ranked.of(old.read(runs), new, old.layout), points)
-        read.leave(cuts[:, 0], places_in(runs, cuts[:, 2:]), cuts[:, 1])
-        short = read.short(around, old.layout.order, far) & ~whole
+        runs, cuts = old.with_whole(runs, whole), by_columns(cuts, 2)
+        ranked = Ranked.of(old.read(runs), new, old.layout)
+        left = cuts[:, :2], places_in(runs, cuts[:, 2:])
+        seen = _seen(around, ranked, old.layout, far)
+        short, needed = _around(_read(ranked), points.of_ranks(ranked), left, seen, whole)
         if not short.any():
-            return read.needed(whole)
+            return InPart(*ranked.chosen_in_order(needed))
         take = np.where(short, _MORE * take, take)
         whole |= take >= old.size
-    return old.all()
+    return InPart(old.all())
 
 
 @dataclass(frozen=True)
@@ -86,123 +91,129 @@ class _Points:
         _, first = in_order(new.values, new.number, layout.order, new.words)
         return cls(new.number[first], first)
 
+    def of_ranks(self, ranked: Ranked) -> tuple[Ints, Ints]:
+        """The key of each point, and its rank among the rows that were read."""
+        return self.owner, ranked.ranks[ranked.rank.size :][self.at]
 
-@dataclass
-class _Read:
-    """What was read of old batches, ranked, and which of it is around the points.
 
-    Shape:  point p is at the rank ``at[p]``, and all rows of its group were read whose rank is above ``low[p]`` and
-            below ``high[p]``.
+def _read(ranked: Ranked) -> tuple[Any, ...]:
+    """For kernels: the rank of each old update; of each rank its group, word and copies, and whether it changes."""
+    return ranked.rank, ranked.owner, ranked.word, ranked.copies, ranked.is_touched
+
+
+def _seen(around: Around, ranked: Ranked, layout: Layout, far: Words | None) -> tuple[Ints, Any, Ints, Words]:
+    """What says how far a row sees, for kernels.
+
+    Shape:  the units that it counts, of all rows and of those on which each of some columns is not null, by which is
+            said on which ranks it is; the first peer of each rank, or none; how far in words frames of each key reach,
+            or none. Half of the units are of rows that change, half of what these are made of.
     """
-
-    ranked: Ranked
-    points: _Points
-    at: Ints
-    low: Ints
-    high: Ints
-
-    @classmethod
-    def of(cls, ranked: Ranked, points: _Points) -> _Read:
-        """Find the points."""
-        at = ranked.ranks[len(ranked.old) :][points.at]
-        return cls(ranked, points, at, np.full(len(at), -1), np.full(len(at), len(ranked.owner)))
-
-    def leave(self, point: Ints, at: Ints, behind: Ints) -> None:
-        """Say at which of the old updates batches were left before points (``behind`` 0), and behind them (1)."""
-        before = behind == 0
-        np.maximum.at(self.low, point[before], self.ranked.rank[at[before]])
-        np.minimum.at(self.high, point[~before], self.ranked.rank[at[~before]])
-
-    def short(self, around: Around, order: Sequence[Order], far: Words | None) -> Mask:
-        """In which groups too few rows were read beside some point that stay whatever is new."""
-        some = _Some.of(self.ranked, around, order, None if far is None else far[self.ranked.owner])
-        start, stop = (np.searchsorted(self.ranked.owner, self.points.owner, side=side) for side in ("left", "right"))
-        before = some.before(np.maximum(some.before(self.at), start))
-        after = some.after(np.minimum(some.after(self.at), stop - 1))
-        wrong = (before <= self.low) & (self.low >= 0)
-        wrong |= (after >= self.high) & (self.high < len(self.ranked.owner))
-        short = np.zeros(int(self.points.owner.max()) + 1 if len(self.points.owner) else 0, np.bool_)
-        short[self.points.owner[wrong]] = True
-        return short
-
-    def needed(self, whole: Mask) -> Matches:
-        """The old updates of groups that were read ``whole``, and those around the points."""
-        owner = self.ranked.owner
-        edges = np.zeros(len(owner) + 1, np.int64)
-        starts, stops = (np.searchsorted(owner, self.points.owner, side=side) for side in ("left", "right"))
-        np.add.at(edges, np.maximum(self.low + 1, starts), 1)
-        np.add.at(edges, np.minimum(self.high, stops), -1)
-        return self.ranked.chosen((np.cumsum(edges)[:-1] > 0) | whole[owner])
-
-
-@dataclass(frozen=True)
-class _Some:
-    """How far rows reach that were read, and are ranked.
-
-    Shape:  of V ranks the sums ``upto`` (V + 1,) of the units before each that stay and count, once for each number of
-            ``units``; the first of its ``peers``, or none; ``far`` (V,) how far in words its frame may reach, or none.
-    """
-
-    ranked: Ranked
-    upto: Sequence[Ints]
-    units: Sequence[int]
-    peers: Ints | None
-    far: Words | None
-
-    @classmethod
-    def of(cls, ranked: Ranked, around: Around, order: Sequence[Order], far: Words | None) -> _Some:
-        """Half of the units are of rows that change, half of what these are made of."""
-        staying = np.where(ranked.is_touched, 0, np.maximum(ranked.copies, 0))
-        valid = [valid_mask(ranked.rows.column_at(name, ranked.first)) for name, _ in around.values]
-        units = [around.units // 2, *(units // 2 for _, units in around.values)]
-        counted = [staying, *(np.where(some, staying, 0) for some in valid)]
-        upto = [np.append(0, np.cumsum(np.minimum(n, most))) for n, most in zip(counted, units, strict=True)]
-        return cls(ranked, upto, units, ranked.peers(order) if around.with_ties else None, far)
-
-    def before(self, at: Ints) -> Ints:
-        """The first row that one at each rank reaches, or one before it."""
-        result = at
-        for upto, units in zip(self.upto, self.units, strict=True):
-            result = np.minimum(result, np.searchsorted(upto, upto[at] - units, side="right") - 1)
-        if self.peers is not None:
-            result = np.minimum(result, self.peers[at] - 1)
-        if self.far is not None:
-            word = self.ranked.word[at]
-            low = word - np.minimum(word, self.far[at])
-            result = np.minimum(result, _first_words(self.ranked.owner, self.ranked.word, at, low, False) - 1)
-        return result
-
-    def after(self, at: Ints) -> Ints:
-        """The last row that one at each rank reaches, or one behind it."""
-        result = at
-        for upto, units in zip(self.upto, self.units, strict=True):
-            result = np.maximum(result, np.searchsorted(upto, upto[at + 1] + units, side="left") - 1)
-        if self.peers is not None:
-            result = np.maximum(result, np.searchsorted(self.peers, self.peers[at], side="right"))
-        if self.far is not None:
-            word = self.ranked.word[at]
-            high = word + np.minimum(LAST_WORD - word, self.far[at])
-            result = np.maximum(result, _first_words(self.ranked.owner, self.ranked.word, at, high, True))
-        return result
+    units = np.array([around.units // 2, *[units // 2 for _, units in around.values]], np.int64)
+    valid = _NOWHERE
+    if around.values:
+        valid = np.array([valid_mask(ranked.rows.column_at(name, ranked.first)) for name, _ in around.values])
+    peers = ranked.peers(layout.order) if around.with_ties else _NO_INTS
+    return units, valid, peers, _NO_WORDS if far is None else far
 
 
 @compiled()
-def _first_words(owner: Ints, words: Words, at: Ints, wanted: Words, above: bool) -> Ints:
-    """The first rank of the group of another that has at least a word (``above``: a greater one), or its end."""
-    result = np.empty(len(at), np.int64)
+def _around(read: Any, points: Any, left: Any, seen: Any, whole: Mask) -> tuple[Mask, Mask]:
+    """In which groups too few rows were read beside a point that stay whatever is new; and which ranks are needed.
+
+    ``points`` have a key and a rank. ``left`` says at which of the old updates batches were left: (point, behind). Of
+    the group of a point all rows were read whose rank is above that of the last one left before it, and below that of
+    the first one left behind it. Needed are these, and groups that are read ``whole``.
+    """
+    rank, owner, words, _, _ = read
+    keys, at = points
+    cuts, places = left
+    many = len(owner)
+    low, high = np.full(len(at), -1, np.int64), np.full(len(at), many, np.int64)
+    for c in range(len(cuts)):
+        p = cuts[c, 0]
+        if cuts[c, 1] == 0:
+            low[p] = max(low[p], rank[places[c]])
+        else:
+            high[p] = min(high[p], rank[places[c]])
+    upto = _units_before(read, seen)
+    short, edges = np.zeros(len(whole), np.bool_), np.zeros(many + 1, np.int64)
     for p in range(len(at)):
-        low, high = 0, len(owner)
-        while low < high:
-            middle = (low + high) >> 1
-            before = owner[middle] < owner[at[p]]
-            if owner[middle] == owner[at[p]]:
-                before = words[middle] <= wanted[p] if above else words[middle] < wanted[p]
-            if before:
-                low = middle + 1
-            else:
-                high = middle
-        result[p] = low
+        start = np.searchsorted(owner, keys[p], side="left")
+        stop = np.searchsorted(owner, keys[p], side="right")
+        before = _before(_before(at[p], start, owner, words, upto, seen), start, owner, words, upto, seen)
+        if low[p] >= 0 and before <= low[p]:
+            short[keys[p]] = not whole[keys[p]]
+        after = _after(_after(at[p], stop, owner, words, upto, seen), stop, owner, words, upto, seen)
+        if high[p] < many and after >= high[p]:
+            short[keys[p]] = not whole[keys[p]]
+        edges[max(low[p] + 1, start)] += 1
+        edges[min(high[p], stop)] -= 1
+    needed, inside = np.empty(many, np.bool_), 0
+    for r in range(many):
+        inside += edges[r]
+        needed[r] = inside > 0 or whole[owner[r]]
+    return short, needed
+
+
+@compiled()
+def _units_before(read: Any, seen: Any) -> Ints:
+    """How many units before each rank stay and count, one line for each number of units."""
+    _, owner, _, copies, touched = read
+    units, valid, _, _ = seen
+    upto = np.zeros((len(units), len(owner) + 1), np.int64)
+    for u in range(len(units)):
+        for r in range(len(owner)):
+            counts = not touched[r] and copies[r] > 0 and (u == 0 or valid[u - 1, r])
+            upto[u, r + 1] = upto[u, r] + (min(copies[r], units[u]) if counts else 0)
+    return upto
+
+
+@compiled()
+def _before(at: int, start: int, owner: Ints, words: Words, upto: Ints, seen: Any) -> int:
+    """The first row of a group, which begins at ``start``, that the one at a rank reaches, or one before it."""
+    units, _, peers, far = seen
+    at = max(at, start)
+    result = at
+    for u in range(len(units)):
+        result = min(result, np.searchsorted(upto[u], upto[u, at] - units[u], side="right") - 1)
+    if len(peers):
+        result = min(result, peers[at] - 1)
+    if len(far):
+        low = words[at] - min(words[at], far[owner[at]])
+        result = min(result, _first_word(owner, words, at, low, False) - 1)
     return result
+
+
+@compiled()
+def _after(at: int, stop: int, owner: Ints, words: Words, upto: Ints, seen: Any) -> int:
+    """The last row of a group, which ends at ``stop``, that the one at a rank reaches, or one behind it."""
+    units, _, peers, far = seen
+    at = min(at, stop - 1)
+    result = at
+    for u in range(len(units)):
+        result = max(result, np.searchsorted(upto[u], upto[u, at + 1] + units[u], side="left") - 1)
+    if len(peers):
+        result = max(result, np.searchsorted(peers, peers[at], side="right"))
+    if len(far):
+        high = words[at] + min(LAST_WORD - words[at], far[owner[at]])
+        result = max(result, _first_word(owner, words, at, high, True))
+    return result
+
+
+@compiled()
+def _first_word(owner: Ints, words: Words, at: int, wanted: np.uint64, above: bool) -> int:
+    """The first rank of the group of another that has at least a word (``above``: a greater one), or its end."""
+    low, high = 0, len(owner)
+    while low < high:
+        middle = (low + high) >> 1
+        before = owner[middle] < owner[at]
+        if owner[middle] == owner[at]:
+            before = words[middle] <= wanted if above else words[middle] < wanted
+        if before:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @compiled()

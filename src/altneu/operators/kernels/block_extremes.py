@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from altneu.columnar.columns import valid_mask
+from altneu.columnar.gathered import Gathered
 from altneu.columnar.ranking import codes, order_words
 from altneu.columnar.rows import Ints
-from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.located import OldRows, column_of, places_in
 from altneu.trace.batch import Block
 
@@ -79,9 +79,11 @@ def _found(old: OldRows, upto: Ints, runs: Ints, name: str, greatest: bool) -> I
 def _is_there(old: OldRows, runs: Ints, row: tuple[int, int, int]) -> bool:
     """Whether the updates of a row, line (key, block, row), do not cancel; all of them are in these runs."""
     found = old.read(runs)
-    value, _ = group_rows(found.values, np.empty((0, len(found)), np.int64))
-    (mine,) = value[places_in(runs, np.array([row]))]
-    return int(found.diffs[value == mine].sum()) > 0
+    same = np.ones(1, np.bool_)
+    if len(found) > 1:
+        at = np.repeat(places_in(runs, np.array([row])), len(found))
+        same = Gathered.of(found.values).equal(np.arange(len(found)), at)
+    return int(found.diffs[same].sum()) > 0
 
 
 @dataclass(frozen=True)

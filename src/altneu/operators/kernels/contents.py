@@ -51,7 +51,7 @@ def contents(given: Arranged | Groups) -> Contents:
     Cost:   O(what the groups hold + d log n) for d new updates.
     """
     groups = touched(given)
-    group = np.concatenate([np.repeat(np.arange(len(groups)), np.diff(groups.old_start)), groups.new_group])
+    group = np.concatenate([groups.old_group, groups.new_group])
     if isinstance(groups, GroupsInOrder):
         value, first = groups.in_order
         values = groups.picked().values.take(first)

@@ -106,15 +106,15 @@ def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows, standing: Stan
     take += _SPARE
     if whole.all():
         return old.all()
-    names = encode(new.keys) if count <= MOST_KEYS else []
+    names = encode(new.keys) if count <= MOST_KEYS and dead.gaps else []
     hits = dead.passed_over(names, located.hits, located.words, standing.events)
     front_hits, back_hits = hits, hits
     if ends.valued and ends.nulls_last:
         back_hits = _before_nulls(old, hits)
     elif ends.valued:
         front_hits = _behind_nulls(old, hits)
-    mine = new.some(np.flatnonzero(touching))
-    looked_up = mine.some(np.flatnonzero(~whole[mine.number]))
+    mine = new.some(touching.nonzero()[0])
+    looked_up = mine.some((~whole[mine.number]).nonzero()[0])
     touched = located.with_rows(looked_up.number, looked_up.words, looked_up.values, old.layout)
     while True:
         front, fronts = _cut_ends(front_hits, located.batch, np.where(whole, 0, take if ends.first else 0), False)
@@ -124,7 +124,8 @@ def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows, standing: Stan
         read.leave(ends, places_in(runs, fronts), places_in(runs, backs))
         short = read.short(ends, standing.units(read.ranked)) & ~whole
         if not short.any():
-            if read.is_long():
+            if read.is_long() and count <= MOST_KEYS:
+                names = names or encode(new.keys)
                 named = [(key, name) for key, name in enumerate(names) if not whole[key]]
                 read.note(dead, named, *standing.dead(read.ranked))
             inside = read.ranked.is_touched | read.front | read.back
@@ -171,21 +172,14 @@ class _Read:
 
     def leave(self, ends: Ends, fronts: Ints, backs: Ints) -> None:
         """Say at which of the old updates batches were left, from the front and from the back."""
-        owner, probe, rank = self.ranked.owner, self.ranked.old.probe, self.ranked.rank
-        places = np.arange(len(owner))
-        first, last = np.full(self.count, len(places)), np.full(self.count, -1)
-        np.minimum.at(first, probe[fronts], rank[fronts])
-        np.maximum.at(last, probe[backs], rank[backs])
-        self.left = first < len(places), last >= 0
+        ranked = self.ranked
+        read = ranked.old.probe, ranked.rank, ranked.owner, self.peers
+        front, back, *left = _left_at(*read, fronts, backs, self.count)
         if ends.first:
-            first = np.append(self.peers, len(places))[first]
-            self.front = places < first[owner]
+            self.front = front if ends.nulls_last else front & self.valued
         if ends.last:
-            self.back = places > last[owner]
-        if ends.nulls_last:
-            self.back &= self.valued
-        else:
-            self.front &= self.valued
+            self.back = back & self.valued if ends.nulls_last else back
+        self.left = left[0], left[1]
 
     def short(self, ends: Ends, standing: Sequence[tuple[Units, Mask]]) -> Mask:
         """Of which groups too few rows were read that stay whatever is new."""
@@ -201,15 +195,12 @@ class _Read:
         return short
 
     def _too_few(self, inside: Mask, wanted: int, units: Units, *, distinct: bool = False) -> Mask:
-        staying = np.flatnonzero(inside & (units > 0))
-        if distinct:
-            staying = np.unique(self.peers[staying])
-        many = np.ones(len(staying)) if distinct else np.minimum(units[staying], wanted)
-        return np.bincount(self.ranked.owner[staying], many, minlength=self.count) < wanted
+        few: Mask = _too_few(self.ranked.owner, inside, units, self.peers, self.count, wanted, distinct)
+        return few
 
     def is_long(self) -> bool:
         """Whether so much was read that some of it may be worth a note."""
-        return any(np.sum(self.updates[inside]) >= LEAST for inside in (self.front, self.back))
+        return bool(_is_long(self.updates, self.front, self.back))
 
     def note(self, dead: DeadRows, names: Sequence[tuple[int, bytes]], gone: Mask, events: Ints) -> None:
         """Note where much was read of which nothing is left, of groups with these numbers and names.
@@ -252,6 +243,52 @@ def _before_nulls(old: OldRows, hits: Ints) -> Ints:
     hits = hits.copy()
     hits[:, 3] = null_starts(old.located, hits, old.layout.order[0][0])
     return hits[hits[:, 2] < hits[:, 3]]
+
+
+@compiled()
+def _left_at(
+    probe: Ints, rank: Ints, owner: Ints, peers: Ints, fronts: Ints, backs: Ints, count: int
+) -> tuple[Mask, Mask, Mask, Mask]:
+    """Which ranks are before, and behind, the old updates at which batches were left; and which groups were left."""
+    many = len(owner)
+    first, last = np.full(count, many, np.int64), np.full(count, -1, np.int64)
+    for i in fronts:
+        first[probe[i]] = min(first[probe[i]], rank[i])
+    for i in backs:
+        last[probe[i]] = max(last[probe[i]], rank[i])
+    front, back = np.empty(many, np.bool_), np.empty(many, np.bool_)
+    for r in range(many):
+        end = first[owner[r]]
+        front[r] = end == many or r < peers[end]
+        back[r] = r > last[owner[r]]
+    return front, back, first < many, last >= 0
+
+
+@compiled()
+def _too_few(owner: Ints, inside: Mask, units: Any, peers: Ints, count: int, wanted: int, distinct: bool) -> Mask:
+    """In which groups fewer units are inside than are wanted, or ``distinct`` peers."""
+    found = np.zeros(count, np.float64)
+    seen = -1
+    for r in range(len(owner)):
+        if inside[r] and units[r] > 0:
+            if not distinct:
+                found[owner[r]] += min(units[r], wanted)
+            elif peers[r] != seen:
+                found[owner[r]] += 1
+                seen = peers[r]
+    return found < wanted
+
+
+@compiled()
+def _is_long(updates: Ints, front: Mask, back: Mask) -> bool:
+    """Whether many updates were read at an end."""
+    at_front, at_back = 0, 0
+    for r in range(len(updates)):
+        if front[r]:
+            at_front += updates[r]
+        if back[r]:
+            at_back += updates[r]
+    return at_front >= LEAST or at_back >= LEAST
 
 
 @compiled()

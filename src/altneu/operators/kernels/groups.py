@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.hashing import Hashes, hash_rows
-from altneu.columnar.immutable import immutable
+from altneu.columnar.immutable import immutable, lazy
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.errors import ERROR_SCHEMA, PlanError
@@ -87,6 +87,11 @@ class Groups:
     def __len__(self) -> int:
         return len(self.old_start) - 1
 
+    @lazy
+    def old_group(self) -> Ints:
+        """The group of each old update."""
+        return np.repeat(np.arange(len(self)), np.diff(self.old_start))
+
     def picked(self) -> Picked:
         """Old and new updates as positions in one set of values and diffs."""
         count = len(self.old_diffs)
@@ -112,7 +117,7 @@ class AllNew(Groups):
         attributes |= {"old_values": Rows.empty(layout.value_schema), "old_hashes": nothing.view(np.uint64)}
         self.__dict__.update(attributes | {"skipped": None})
 
-    @cached_property
+    @lazy
     def new_hashes(self) -> Hashes:
         """Of the values."""
         return hash_rows(self.new_values)

@@ -7,13 +7,15 @@ read, and of few rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from altneu.columnar.columns import Mask
 from altneu.columnar.gathered import Gathered
 from altneu.columnar.hashing import Hashes, hash_rows
+from altneu.columnar.immutable import lazy
 from altneu.columnar.ranking import Order, Words, order_words
 from altneu.columnar.rows import Ints, Rows
 from altneu.columnar.sorting import sort_ties
@@ -43,18 +45,14 @@ def in_order(rows: Rows, group: Ints, order: Sequence[Order], words: Words | Non
     some = Gathered.of(rows)
     if words is None:
         words = _words(some, order)
-    place = _by_word(group, words, int(group.max()) + 1 if len(group) else 0)
-    tied = _tied(group, words, place)
-    fresh = np.ones(len(place), np.bool_)
-    if len(tied):
+    place, tied, fresh = _by_word(group, words)
+    if tied.size:
         same = some.equal(place[tied - 1], place[tied])
         fresh[tied[same]] = False
         if not same.all():
             columns = {name: partial(some.column_at, name) for name in some.schema.names}
             sort_ties(columns, order, place, _runs(tied, tied[~same]), fresh)
-    rank = np.empty(len(place), np.int64)
-    rank[place] = np.cumsum(fresh) - 1
-    return InOrder(rank, place[fresh])
+    return InOrder(*_numbered(place, fresh))
 
 
 def _words(rows: Gathered, order: Sequence[Order]) -> Words:
@@ -62,6 +60,18 @@ def _words(rows: Gathered, order: Sequence[Order]) -> Words:
         return np.zeros(rows.count, np.uint64)
     name, descending, nulls_first = order[0]
     return order_words(rows.column(name), descending=descending, nulls_first=nulls_first)
+
+
+class InPart(NamedTuple):
+    """What was read of some groups: old updates, by key, and whether what is not read comes before them.
+
+    Where it is known, ``both`` are the rows of these and of what is new, and ``order`` ranks them.
+    """
+
+    old: Matches
+    both: Gathered | None = None
+    order: InOrder | None = None
+    skipped: Skipped | None = None
 
 
 class GroupsInOrder(Groups):
@@ -75,75 +85,95 @@ class GroupsInOrder(Groups):
         layout: Layout,
         keys: Rows,
         new: tuple[Ints, Rows, Words, Ints, Ints],
-        old: Matches,
-        skipped: Skipped | None = None,
+        read: InPart,
     ) -> None:
         group, values, words, times, diffs = new
+        old = read.old
         attributes = {"layout": layout, "keys": keys, "new_group": group, "new_times": times, "new_diffs": diffs}
         attributes |= {"old_start": np.searchsorted(old.probe, np.arange(keys.count + 1)), "old_diffs": old.diffs}
-        attributes |= {"_words": np.concatenate([old.value_hash, words]), "_old": old, "_values": values}
-        self.__dict__.update(attributes | {"skipped": skipped})
+        attributes |= {"old_group": old.probe, "_new_words": words, "_old": old, "_values": values}
+        if read.order is not None:
+            attributes |= {"_both": read.both, "in_order": read.order}
+        self.__dict__.update(attributes | {"skipped": read.skipped})
 
     def picked(self) -> Picked:
         """As of any groups; nothing is gathered."""
         both, count = self._both, len(self.old_diffs)
         return Picked(both, self._diffs, np.arange(count), np.arange(count, both.count))
 
-    @cached_property
+    @lazy
     def _both(self) -> Gathered:
         return Gathered.both(self.__dict__["_old"].values, self.__dict__["_values"])
 
-    @cached_property
+    @lazy
     def _diffs(self) -> Ints:
         return np.concatenate([self.old_diffs, self.new_diffs])
 
-    @cached_property
+    @lazy
     def in_order(self) -> InOrder:
         """The ranks of all rows, the old ones first."""
-        group = np.concatenate([self.__dict__["_old"].probe, self.new_group])
-        return in_order(self._both, group, self.layout.order, self.__dict__["_words"])
+        return in_order(self._both, np.concatenate([self.old_group, self.new_group]), self.layout.order, self._words)
 
-    @cached_property
+    @lazy
+    def _words(self) -> Words:
+        old: Matches = self.__dict__["_old"]
+        return np.concatenate([old.value_hash, self.__dict__["_new_words"]])
+
+    @property
+    def words_in_order(self) -> Words:
+        """The word of each rank."""
+        return self._words[self.in_order.first]
+
+    @lazy
     def new_values(self) -> Rows:
         """Of the new updates."""
         values: Rows = self.__dict__["_values"]
         return values
 
-    @cached_property
+    @lazy
     def old_values(self) -> Rows:
         """Of the old updates."""
         old: Matches = self.__dict__["_old"]
         return old.values
 
-    @cached_property
+    @lazy
     def new_hashes(self) -> Hashes:
         """Of the values of the new updates."""
         return hash_rows(self.new_values)
 
-    @cached_property
+    @lazy
     def old_hashes(self) -> Hashes:
         """Of the values of the old updates."""
         return hash_rows(self.old_values)
 
 
 @compiled()
-def _by_word(group: Ints, words: Words, count: int) -> Ints:
-    """Positions by group and word, equal ones as they stand."""
-    place, starts = bucketed(group, count)
-    for g in range(count):
+def _by_word(group: Ints, words: Words) -> tuple[Ints, Ints, Mask]:
+    """Positions by group and word, equal ones as they stand; the places that share both with the one before; all."""
+    groups = 0
+    for g in group:
+        groups = max(groups, g + 1)
+    place, starts = bucketed(group, groups)
+    for g in range(groups):
         sort_by(place[starts[g] : starts[g + 1]], words)
-    return place
-
-
-@compiled()
-def _tied(group: Ints, words: Words, place: Ints) -> Ints:
-    """The places whose group and word are those of the place before."""
     tied, count = np.empty(len(place), np.int64), 0
     for p in range(1, len(place)):
         if words[place[p]] == words[place[p - 1]] and group[place[p]] == group[place[p - 1]]:
             tied[count] = p
             count += 1
-    return tied[:count].copy()
+    return place, tied[:count].copy(), np.ones(len(place), np.bool_)
+
+
+@compiled()
+def _numbered(place: Ints, fresh: Mask) -> tuple[Ints, Ints]:
+    """The rank of each position, where ``fresh`` places begin a rank; and the first position of each rank."""
+    rank, first, count = np.empty(len(place), np.int64), np.empty(len(place), np.int64), 0
+    for p in range(len(place)):
+        if fresh[p]:
+            first[count] = place[p]
+            count += 1
+        rank[place[p]] = count - 1
+    return rank, first[:count].copy()
 
 
 @compiled()

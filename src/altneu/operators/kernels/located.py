@@ -14,13 +14,14 @@ from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_stretch
 from altneu.columnar.ranking import Order, Words, sort_lines, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
-from altneu.operators.kernels.in_order import in_order
+from altneu.operators.kernels.in_order import InOrder, in_order
 from altneu.order import Rounds
 from altneu.trace.batch import Arranged, Batch, Block, Chains, Layout, Matches, chains_of, find_in, matches_of, reaches
 
 _TIED = 256  # rows that share a word with a new one and are not compared with it
 _READ_FOR = 64  # rows that are read rather than to find the place of another
 _LOCATED = "#located"
+_FEW_LINES = 32  # that are sorted by insertion
 SMALL = 64  # groups of so many old updates are read whole
 
 
@@ -105,8 +106,8 @@ class Located:
         Cost:   O(log n) words for each line, and where many rows share them, O(log n) rows.
         """
         lines = _word_spans(self.hits, self.words, number, words)
-        tied = np.flatnonzero(lines[:, 3] - lines[:, 2] > _TIED)
-        if not len(tied):
+        tied = (lines[:, 3] - lines[:, 2] > _TIED).nonzero()[0]
+        if not tied.size:
             return lines
         _, first = np.unique(lines[tied, 1:3], axis=0, return_index=True)
         if _READ_FOR * len(tied) > np.sum(lines[tied[first], 3] - lines[tied[first], 2]):
@@ -178,8 +179,10 @@ class OldRows:
 
     def with_whole(self, runs: Ints, whole: Mask) -> Ints:
         """Some runs and all of the groups that are read whole, by key and block, those that overlap or meet as one."""
-        hits = self.located.hits
-        return joined_runs(np.concatenate([runs, hits[whole[hits[:, 0]]]]))
+        if whole.any():
+            hits = self.located.hits
+            runs = np.concatenate([runs, hits[whole[hits[:, 0]]]])
+        return joined_runs(runs)
 
     def read(self, runs: Ints) -> Matches:
         """The updates in some runs; of their values a column is gathered when it is read."""
@@ -236,7 +239,7 @@ def _has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
     result = np.zeros(keys.count, np.int64)
     lattice = negative.layout.lattice
     for batches, is_new in ((negative.old, False), ((negative.new,) if lattice.is_total else (), True)):
-        if any(len(batch) for batch in batches):
+        if any([batch.count for batch in batches]):  # noqa: C419  # a generator takes longer
             matches = find_in(batches, hashes, keys)
             diffs = matches.diffs
             if isinstance(lattice, Rounds):
@@ -265,7 +268,7 @@ class Ranked:
     word: Words
     copies: Ints
     is_touched: Mask
-    rows: Rows
+    rows: Gathered
     ranks: Ints
     first: Ints
 
@@ -275,12 +278,9 @@ class Ranked:
         group = np.concatenate([old.probe, new.number])
         words = np.concatenate([old.value_hash, new.words])
         both = Gathered.both(old.values, new.values)
-        rank, first = in_order(both, group, layout.order, words)
-        mine, many = rank[: len(old)], len(first)
-        copies, is_touched = np.zeros(many, np.int64), np.zeros(many, np.bool_)
-        np.add.at(copies, mine, old.diffs)
-        is_touched[rank[len(old) :]] = True
-        return cls(old, mine, group[first], words[first], copies, is_touched, both, rank, first)
+        ranks, first = in_order(both, group, layout.order, words)
+        summed = _summed(group, words, old.diffs, ranks, first)
+        return cls(old, ranks[: old.diffs.size], *summed, both, ranks, first)
 
     def peers(self, order: Sequence[Order]) -> Ints:
         """For each rank the first of its group that is equal to it in an order by which they are ranked."""
@@ -294,7 +294,19 @@ class Ranked:
 
     def chosen(self, ranks: Mask) -> Matches:
         """The old updates of some ranks."""
-        return chosen(self.old, np.flatnonzero(ranks[self.rank]))
+        return chosen(self.old, ranks[self.rank].nonzero()[0])
+
+    def chosen_in_order(self, ranks: Mask) -> tuple[Matches, Gathered, InOrder]:
+        """The same; and these with what is new, in order."""
+        index, *order = _chosen(ranks, self.rank, self.ranks, len(self.first))
+        both = self.rows.at(index)
+        index = index[: index.size - (self.ranks.size - self.rank.size)]
+        old = self.old
+        values = both.slice(0, index.size)
+        matches = Matches(
+            old.probe[index], values, old.value_hash[index], old.times.take(index, axis=1), old.diffs[index]
+        )
+        return matches, both, InOrder(*order)
 
 
 def null_ends(located: Located, hits: Ints, column: str) -> Ints:
@@ -313,6 +325,43 @@ def null_starts(located: Located, hits: Ints, column: str) -> Ints:
         values = located.used[hits[h, 1]].values
         stop[h] -= values.column_slice(column, int(starts[h]), int(stop[h])).null_count
     return stop
+
+
+@compiled()
+def _summed(group: Ints, words: Words, diffs: Ints, ranks: Ints, first: Ints) -> tuple[Ints, Words, Ints, Mask]:
+    """Of each rank its group and word, the sum of the ``diffs`` of old updates, and whether anything is new."""
+    owner, word = np.empty(len(first), np.int64), np.empty(len(first), np.uint64)
+    copies, touched = np.zeros(len(first), np.int64), np.zeros(len(first), np.bool_)
+    for r in range(len(first)):
+        owner[r], word[r] = group[first[r]], words[first[r]]
+    for i in range(len(ranks)):
+        if i < len(diffs):
+            copies[ranks[i]] += diffs[i]
+        else:
+            touched[ranks[i]] = True
+    return owner, word, copies, touched
+
+
+@compiled()
+def _chosen(wanted: Mask, old: Ints, ranks: Ints, count: int) -> tuple[Ints, Ints, Ints]:
+    """The old positions whose rank is wanted, and all new ones; the rank of each among these, and a place of each."""
+    number, kept = np.full(count, -1, np.int64), 0
+    index, many = np.empty(len(ranks), np.int64), 0
+    for i in range(len(ranks)):
+        if i >= len(old) or wanted[ranks[i]]:
+            index[many] = i
+            number[ranks[i]] = 0
+            many += 1
+    for r in range(count):
+        if number[r] == 0:
+            number[r] = kept
+            kept += 1
+    rank, first = np.empty(many, np.int64), np.full(kept, -1, np.int64)
+    for i in range(many):
+        rank[i] = number[ranks[index[i]]]
+        if first[rank[i]] < 0:
+            first[rank[i]] = i
+    return index[:many].copy(), rank, first
 
 
 @compiled()
@@ -404,19 +453,38 @@ def _word_runs(hits: Ints, lines: Ints, number: Ints, words: Words) -> Ints:
             spans[count, 0], spans[count, 1] = number[spans[s, 0]], hits[spans[s, 1], 1]
             spans[count, 2], spans[count, 3] = spans[s, 2], spans[s, 3]
             count += 1
-    order = np.arange(count)
-    for column in (2, 1, 0):
-        order = order[np.argsort(spans[:count, column][order], kind="mergesort")]
-    return _merge_runs(spans[order])
-
-
-def joined_runs(runs: Ints) -> Ints:
-    """Runs by key and block, those that overlap or meet as one."""
-    return _merge_runs(runs[np.lexsort((runs[:, 2], runs[:, 1], runs[:, 0]))])
+    return joined_runs(spans[:count])
 
 
 @compiled()
-def _merge_runs(runs: Ints) -> Ints:
+def by_columns(lines: Ints, first: int) -> Ints:
+    """Lines by three of their columns, from ``first`` on, equal ones as they stand."""
+    order = np.arange(len(lines))
+    if len(lines) <= _FEW_LINES:
+        for i in range(1, len(lines)):
+            j, one = i, order[i]
+            while j > 0 and _is_before(lines, one, order[j - 1], first):
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = one
+    else:
+        for column in (first + 2, first + 1, first):
+            order = order[np.argsort(lines[:, column][order], kind="mergesort")]
+    return lines[order]
+
+
+@compiled()
+def _is_before(lines: Ints, one: int, other: int, first: int) -> bool:
+    for column in range(first, first + 3):
+        if lines[one, column] != lines[other, column]:
+            return lines[one, column] < lines[other, column]
+    return False
+
+
+@compiled()
+def joined_runs(runs: Ints) -> Ints:
+    """Runs by key and block, those that overlap or meet as one."""
+    runs = by_columns(runs, 0)
     count = 0
     for r in range(len(runs)):
         last = count - 1

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from altneu.columnar import few
-from altneu.columnar.columns import load64, load_narrow
+from altneu.columnar.columns import column_of_words, load64, load_narrow
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective, unmixed
 from altneu.columnar.lookup import LAST_WORD, ONE, gallop, hash_from, word_stretch
 from altneu.columnar.ranking import SIGN
@@ -128,7 +127,7 @@ def _keys(given: Arranged, again: Updates, source: Ints, number: Ints) -> Rows:
     """Keys by position among the new updates and, behind them, those that are looked at again; or by their numbers."""
     schema = given.layout.key_schema
     if given.layout.has_number:
-        return Rows(schema, (few.column_of(schema.types[0], number),), number.size)
+        return Rows(schema, (column_of_words(schema.types[0], number),), number.size)
     parts = [block.keys for block in given.new.blocks]
     if len(again):
         parts.append(again.rows)

@@ -60,7 +60,7 @@ def suffix_of(needed: Suffix, new: NewRows, old: OldRows, values: Arranged | Non
         for _ in range(2):
             first -= np.minimum(far, first)
     if needed.beside is not None:
-        near = around_of(needed.beside, new, old)
+        near = around_of(needed.beside, new, old).old
         np.minimum.at(first, near.probe, near.value_hash)
     start, words, skipped = _starts(located.hits, blocks, first, whole, needed.units)
     read = [_first_rows(located.hits, start, skipped, blocks, needed.first)] if needed.first else []

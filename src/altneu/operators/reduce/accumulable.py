@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar import few
+from altneu.columnar.columns import column_of_words
 from altneu.columnar.hashing import NULL_HASH, SETTING, tells_number, unmixed
 from altneu.columnar.python_values import exception_text, value_text
 from altneu.columnar.rows import Ints, Rows, record_type
@@ -109,12 +110,12 @@ class AccumulableSpec(ReduceSpec):
         if not made:
             return output(self.schema, [], [])
         if self._is_told:
-            columns = [few.column_of(t, lines[_KEY, :made]) for t in self._key_types]
+            columns = [column_of_words(t, lines[_KEY, :made]) for t in self._key_types]
         else:
             columns = [*given.new.blocks[0].keys.take(lines[_AT, :made]).columns]
         for a, (t, is_number) in enumerate(self._final_types):
             if is_number and all_valid:
-                columns += (few.column_of(t, words[0, a, :made]),)
+                columns += (column_of_words(t, words[0, a, :made]),)
             else:
                 columns += (column_of(t, words[0, a, :made], words[1, a, :made], valid[a, :made]),)
         oks = Updates(Rows(self.schema, tuple(columns), made), lines[_TIME : _TIME + 1, :made], lines[_DIFF, :made])

@@ -19,14 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.gathered import Gathered
+from altneu.columnar.hashing import NULL_HASH, Hashes, is_injective
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.errors import ERROR_SCHEMA
 from altneu.operators.kernels.changes import state_text
 from altneu.operators.kernels.grouping import group_rows
-from altneu.operators.kernels.groups import AllNew, Groups, ReduceOutput, key_errors, number_new, output
-from altneu.operators.kernels.in_order import GroupsInOrder
+from altneu.operators.kernels.groups import AllNew, Groups, ReduceOutput, key_errors, no_errors, number_new, output
+from altneu.operators.kernels.in_order import GroupsInOrder, InPart
 from altneu.operators.kernels.located import NewRows, no_matches
 from altneu.operators.reduce.accumulable import AggregatesSpec, empty_group_row
 from altneu.operators.reduce.aggregates import NEGATIVE
@@ -51,12 +52,24 @@ class Touched:
     def of(cls, given: Sequence[Arranged]) -> tuple[Touched, list[Ints]]:
         """The keys of several arrangements by the same columns, and which of them those of each arrangement are."""
         parts = [one.new.distinct_keys() for one in given]
+        before = min([int(block.times.min()) for one in given for block in one.new.blocks]) - 1
+        some = [i for i, (hashes, _) in enumerate(parts) if hashes.size]
+        if len(some) == 1:  # as where nothing is below zero
+            numbers = [np.arange(hashes.size) for hashes, _ in parts]
+            return cls(*parts[some[0]], before), numbers
+        if _is_one(parts, given[0].layout.key_schema):
+            return cls(*parts[some[0]], before), [np.zeros(hashes.size, np.int64) for hashes, _ in parts]
         keys = Rows.concat([part for _, part in parts], given[0].layout.key_schema)
         hashes = np.concatenate([part for part, _ in parts])
         which, first = group_rows(keys, np.empty((0, keys.count), np.int64), hashes)
-        before = min(int(block.times.min()) for one in given for block in one.new.blocks) - 1
         numbers = np.split(which, np.cumsum([part.count for _, part in parts])[:-1])
         return cls(hashes[first], keys.take(first), before), numbers
+
+
+def _is_one(parts: Sequence[tuple[Hashes, Rows]], schema: pa.Schema) -> bool:
+    """Whether all of several sets of distinct keys are sure to be the same one key, or empty."""
+    found = {hash_ for hashes, _ in parts for hash_ in hashes[:2].tolist()}
+    return len(found) == 1 and int(NULL_HASH) not in found and is_injective(schema)
 
 
 @dataclass(frozen=True)
@@ -88,6 +101,11 @@ class _Input:
         batches = [batch for batch in self.given.old if len(batch)]
         return find_in(batches, self.touched.hashes, self.touched.keys) if batches else no_matches(self.given.layout)
 
+    def all(self) -> Groups | None:
+        """The groups with all of their old updates; None if they have no updates at all."""
+        old = self.old()
+        return self.groups(old) if len(old) or len(self.new.diffs) else None
+
     def groups(self, old: Matches) -> Groups:
         """The groups as if these old updates were new, at a time before all others."""
         layout, touched = self.given.layout, self.touched
@@ -99,7 +117,8 @@ class _Input:
         if not layout.order:
             return AllNew(layout, touched.keys, group[order], values, when, counts)
         words = np.concatenate([old.value_hash, self.new.words])[order]
-        return GroupsInOrder(layout, touched.keys, (group[order], values, words, when, counts), no_matches(layout))
+        new = group[order], values, words, when, counts
+        return GroupsInOrder(layout, touched.keys, new, InPart(no_matches(layout)))
 
 
 @dataclass(frozen=True)
@@ -178,8 +197,7 @@ class OrderedPart(PartSpec):
     def groups(self, inputs: Sequence[_Input]) -> Groups:
         """The rows that are needed, and those that are new."""
         state, negative = inputs
-        old, _ = old_rows(state.given, self.needed, negative.given, state.new)
-        groups = state.groups(old)
+        groups = state.groups(old_rows(state.given, self.needed, negative.given, state.new).old)
         return groups if self.seen is None else self.seen.groups(groups)
 
 
@@ -192,7 +210,7 @@ class ValuesPart(OrderedPart):
 
     def wrong(self, inputs: Sequence[_Input]) -> Groups | None:
         """All numbers of the group."""
-        return inputs[1].groups(inputs[1].old())
+        return inputs[1].all()
 
 
 @dataclass(frozen=True)
@@ -207,7 +225,7 @@ class DistinctPart(PartSpec):
 
     def wrong(self, inputs: Sequence[_Input]) -> Groups | None:
         """All numbers of the group."""
-        return inputs[1].groups(inputs[1].old())
+        return inputs[1].all()
 
 
 @dataclass(frozen=True)
@@ -259,6 +277,8 @@ Moments = tuple[Ints, Ints, Ints]
 
 def _errors_below_zero(groups: Groups, operator: str) -> tuple[Moments, Updates]:
     """When there begin, and cease, to be rows below zero in a group; and the errors that says of it."""
+    if not groups.new_group.size:
+        return (groups.new_group, groups.new_times, groups.new_diffs), no_errors(1)
     order = np.lexsort((groups.new_times, groups.new_group))
     group, times, diffs = groups.new_group[order], groups.new_times[order], groups.new_diffs[order]
     at, change = _changes_of(group, times, diffs)
@@ -305,18 +325,24 @@ def _put_together(
 ) -> Updates:
     """The rows of groups, of what each part had and has."""
     keys, many = touched.keys, len(histories)
-    named = Rows.concat([keys, *(result.rows.select(keys.schema.names) for result in histories)], keys.schema)
-    number, _ = group_rows(named, np.empty((0, named.count), np.int64))
+    number = np.zeros(keys.count + sum([len(result) for result in histories]), np.int64)
+    if keys.count > 1:
+        named = Rows.concat([keys, *(result.rows.select(keys.schema.names) for result in histories)], keys.schema)
+        number, _ = group_rows(named, np.empty((0, named.count), np.int64))
     events = [np.empty((5, 0), np.int64)]  # key, time, diff, part, row
     start = keys.count
     for i, result in enumerate(histories):
         whose = number[start : start + len(result)]
         start += len(result)
-        events.append(np.stack([whose, result.times[0], result.diffs, np.full(len(result), i), np.arange(len(result))]))
+        if len(result):
+            places = np.full(len(result), i), np.arange(len(result))
+            events.append(np.array([whose, result.times[0], result.diffs, *places]))
     if spec.default_row:  # one group: whatever is wrong is so of it
         wrong = [(np.zeros(len(result), np.int64), result.times[0], result.diffs) for result in errors]
     for whose, times, change in wrong:
-        events.append(np.stack([whose, times, change, np.full(len(whose), many), np.zeros(len(whose), np.int64)]))
+        if whose.size:
+            places = np.full(whose.size, many), np.zeros(whose.size, np.int64)
+            events.append(np.array([whose, times, change, *places]))
     lines = np.concatenate(events, axis=1)
     lines = lines[:, np.lexsort((lines[2], lines[1], lines[0]))]
     whose, times, diffs, rows = _assembled(lines, many, touched.before, spec.default_row)

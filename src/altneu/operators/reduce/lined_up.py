@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.immutable import lazy
 from altneu.columnar.ranking import Order, codes, dense, sort_lines
 from altneu.columnar.rows import Ints, taken
 from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError, StepFailedError
 from altneu.operators.kernels.contents import Contents
 from altneu.operators.kernels.exact_sum import bump
+from altneu.operators.kernels.in_order import GroupsInOrder
 from altneu.operators.reduce.aggregates import DATA, NEGATIVE
 
 MOST_PLACES = 1 << 21  # that are computed at once; a line that has more is computed by itself
@@ -47,61 +48,59 @@ class Places:
     def __len__(self) -> int:
         return len(self.rank)
 
-    @cached_property
+    @lazy
     def row(self) -> Ints:
         """The row at each place, an index into the contents' values."""
         return self.ordered.row[self.rank]
 
-    @cached_property
+    @lazy
     def line(self) -> Ints:
         """The line of each place."""
-        return np.repeat(np.arange(len(self.moment)), np.diff(self.bounds))
+        return _line_of(self.bounds)
 
-    @cached_property
+    @lazy
     def start(self) -> Ints:
         """Where the line of each place begins."""
         return self.bounds[self.line]
 
-    @cached_property
+    @lazy
     def end(self) -> Ints:
         """Where the line of each place ends."""
         return self.bounds[self.line + 1]
 
-    @cached_property
+    @lazy
     def skipped(self) -> Ints | int:
         """How many places of its line are before those that are here."""
         some = self.ordered.held.groups.skipped
         return 0 if some is None else some.units[self.group][self.line]
 
-    @cached_property
+    @lazy
     def skipped_peers(self) -> Ints | int:
         """How many distinct values of the order are before those that are here."""
         some = self.ordered.held.groups.skipped
         return 0 if some is None else some.peers[self.group][self.line]
 
-    @cached_property
+    @lazy
     def at(self) -> Ints:
         """The places."""
         return np.arange(len(self))
 
-    @cached_property
+    @lazy
     def _fresh(self) -> Ints:
         """Where peers begin, and the end."""
-        peer = self.ordered.peer[self.rank]
-        differs = (peer[1:] != peer[:-1]) | (self.line[1:] != self.line[:-1])
-        return np.append(np.flatnonzero(np.append(True, differs)[: len(self)]), len(self))
+        return _fresh_of(self.ordered.peer, self.rank, self.line)
 
-    @cached_property
+    @lazy
     def peers(self) -> Ints:
         """Peers numbered through all lines."""
-        return np.repeat(np.arange(len(self._fresh) - 1), np.diff(self._fresh))
+        return _line_of(self._fresh)
 
-    @cached_property
+    @lazy
     def peers_start(self) -> Ints:
         """Where the peers of each place begin."""
         return self._fresh[self.peers]
 
-    @cached_property
+    @lazy
     def peers_end(self) -> Ints:
         """Where the peers of each place end."""
         return self._fresh[self.peers + 1]
@@ -135,12 +134,17 @@ class Ordered:
         """Put values in order. Within a group all values of a key column are equal."""
         key, count = held.groups.layout.key, held.values.count
         row, starts = held.in_order(order)
+        differs = np.ones(count, np.bool_)
         lines = [held.group[row]]
+        if isinstance(held.groups, GroupsInOrder) and order[:1] == held.groups.layout.order[:1]:
+            words = held.groups.words_in_order[row]  # where these differ, columns need not be read
+            differs[1:] = (words[1:] != words[:-1]) | (lines[0][1:] != lines[0][:-1])
+            if differs.all():
+                return cls(held, tuple(order), row, np.arange(count), starts)
         for name, descending, nulls_first in order:
             if name not in key:
                 column = held.values.column_at(name, row)
                 lines += sort_lines(column, descending=descending, nulls_first=nulls_first)
-        differs = np.ones(count, np.bool_)
         differs[1:] = np.logical_or.reduce([line[1:] != line[:-1] for line in lines])
         return cls(held, tuple(order), row, np.cumsum(differs), starts)
 
@@ -193,23 +197,17 @@ class Ordered:
                 "window function has a result for each; partition by one column more, or make the rows distinct first"
             )
         counts = np.zeros(len(rank), np.int64)
-        for first, last in cut(np.maximum(sizes, 0)):
+        for first, last in cut(sizes):
             again = int(moment[first] != _BEFORE)
-            some = slice(first - again, last)
-            bounds = np.append(0, np.cumsum(np.maximum(sizes[some], 0)))
-            places = np.empty((2, int(bounds[-1])), np.int64)
-            _fill(groups, new, old, counts, (first, last, again), sizes, places)
-            at = moment[some].copy()
-            at[0] = _BEFORE
-            state = np.where(sizes[some] < 0, NEGATIVE, DATA)
-            yield Places(self, places[0], places[1], bounds, group[some], at, state)
+            filled = _fill(groups, new, old, counts, (first, last, again), sizes)
+            yield Places(self, *filled[:3], group[first - again : last], *filled[3:])
 
 
 def cut(sizes: Ints) -> Iterator[tuple[int, int]]:
-    """Runs of things of some sizes that together have at most ``MOST_PLACES``, or are one."""
-    upto, first, before = np.cumsum(sizes), 0, 0
-    if len(upto) and upto[-1] <= MOST_PLACES:
-        first = len(upto)
+    """Runs of things that together have at most ``MOST_PLACES``, or are one; a size below zero counts as none."""
+    upto, first, before = np.maximum(sizes, 0).cumsum(), 0, 0
+    if upto.size and upto[-1] <= MOST_PLACES:
+        first = upto.size
         yield 0, first
     while first < len(upto):
         last = max(first + 1, int(np.searchsorted(upto, before + MOST_PLACES, side="right")))
@@ -282,12 +280,27 @@ def _sizes(groups: Any, new: Any, old: Any, counts: Ints) -> tuple[Ints, bool]:
 
 
 @compiled()
-def _fill(groups: Any, new: Any, old: Any, counts: Ints, lines: Any, sizes: Ints, places: Ints) -> None:
-    """Write ranks and copies of some lines; ``counts`` are those of the line before the first, which may come again."""
+def _fill(
+    groups: Any, new: Any, old: Any, counts: Ints, lines: Any, sizes: Ints
+) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Ranks, copies, bounds, moments and states of some lines.
+
+    ``counts`` are those of the line before the first, which may come again, as what was before the others.
+    """
     group, moment, _, _, starts = groups
     first, last, again = lines
+    begin = first - again
+    bounds, state = np.zeros(last - begin + 1, np.int64), np.full(last - begin, DATA)
+    for line in range(begin, last):
+        bounds[line - begin + 1] = bounds[line - begin] + max(sizes[line], 0)
+        if sizes[line] < 0:
+            state[line - begin] = NEGATIVE
+    at = moment[begin:last].copy()
+    if len(at):
+        at[0] = _BEFORE
+    ranks, copies = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64)
     count = 0
-    for line in range(first - again, last):
+    for line in range(begin, last):
         if line >= first:
             begin, end = _updates(line, groups)
             if moment[line] < 0:
@@ -298,8 +311,30 @@ def _fill(groups: Any, new: Any, old: Any, counts: Ints, lines: Any, sizes: Ints
             continue
         for rank in range(starts[group[line]], starts[group[line] + 1]):
             for copy in range(counts[rank]):
-                places[0, count], places[1, count] = rank, copy
+                ranks[count], copies[count] = rank, copy
                 count += 1
+    return ranks, copies, bounds, at, state
+
+
+@compiled()
+def _fresh_of(peer: Ints, rank: Ints, line: Ints) -> Ints:
+    """The places whose peer or line is not that of the one before, and how many places there are."""
+    result, count = np.empty(len(rank) + 1, np.int64), 0
+    for p in range(len(rank)):
+        if p == 0 or line[p] != line[p - 1] or peer[rank[p]] != peer[rank[p - 1]]:
+            result[count] = p
+            count += 1
+    result[count] = len(rank)
+    return result[: count + 1].copy()
+
+
+@compiled()
+def _line_of(bounds: Ints) -> Ints:
+    """The line, or run, of each place, where these begin and end."""
+    result = np.empty(bounds[-1], np.int64)
+    for line in range(len(bounds) - 1):
+        result[bounds[line] : bounds[line + 1]] = line
+    return result
 
 
 @compiled()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from altneu.operators.kernels.around import around_of
-from altneu.operators.kernels.block_sums import SkippedRows, may_leave_range
+from altneu.operators.kernels.block_sums import may_leave_range
 from altneu.operators.kernels.ends import ends_of
 from altneu.operators.kernels.groups import Groups, number_new
-from altneu.operators.kernels.in_order import GroupsInOrder
+from altneu.operators.kernels.in_order import GroupsInOrder, InPart
 from altneu.operators.kernels.located import NewRows, OldRows, no_matches
 from altneu.operators.kernels.quantiles import quantiles_of
 from altneu.operators.kernels.suffix import suffix_of
 from altneu.operators.kernels.within import within_of
 from altneu.operators.reduce.node import Around, Ends, Needed, Suffix, Within
-from altneu.trace.batch import Arranged, Matches
+from altneu.trace.batch import Arranged
 
 
 def read_needed(given: Arranged, needed: Needed, negative: Arranged, distinct: Arranged | None = None) -> Groups:
@@ -26,28 +26,29 @@ def read_needed(given: Arranged, needed: Needed, negative: Arranged, distinct: A
     hashes, keys = given.new.distinct_keys()
     values, words, times, diffs = given.new.updates_by_key()
     new = NewRows(hashes, keys, number_new(given), values, words, diffs)
-    old, skipped = old_rows(given, needed, negative, new, distinct)
-    return GroupsInOrder(layout, keys, (new.number, values, words, times[0], diffs), old, skipped)
+    read = old_rows(given, needed, negative, new, distinct)
+    return GroupsInOrder(layout, keys, (new.number, values, words, times[0], diffs), read)
 
 
 def old_rows(
     given: Arranged, needed: Needed, negative: Arranged, new: NewRows, distinct: Arranged | None = None
-) -> tuple[Matches, SkippedRows | None]:
+) -> InPart:
     """The old updates that are needed of some keys, by key; ``new`` has all that is new of them.
 
     Beside them those that come before all of them and are not read, if it matters what these are.
     """
-    if not any(len(batch) for batch in given.old):
-        return no_matches(given.layout), None
+    if not any([batch.blocks for batch in given.old]):  # noqa: C419  # a generator takes longer
+        return InPart(no_matches(given.layout))
     old = OldRows.of(given, negative, new.hashes, new.keys)
     if needed.sums_of_wide:
         old = old.and_whole(may_leave_range(old.located, new, needed.sums_of_wide))
     if isinstance(needed, Ends):
-        return ends_of(needed, new, old), None
+        return InPart(ends_of(needed, new, old))
     if isinstance(needed, Around):
-        return around_of(needed, new, old), None
+        return around_of(needed, new, old)
     if isinstance(needed, Suffix):
-        return suffix_of(needed, new, old, distinct)
+        found, skipped = suffix_of(needed, new, old, distinct)
+        return InPart(found, skipped=skipped)
     if isinstance(needed, Within):
-        return within_of(needed, new, old), None
-    return quantiles_of(needed, new, old), None
+        return InPart(within_of(needed, new, old))
+    return InPart(quantiles_of(needed, new, old))

@@ -207,8 +207,8 @@ def _differ(bounds: Ints, states: Ints, moments: Ints, ranks: Ints, copies: Ints
 
 def _errors(places: Places, held: Contents, calls: Sequence[WindowCall], operator: str) -> Updates:
     """Groups that become errors and that heal."""
-    changed = np.flatnonzero((places.moment[1:] >= 0) & (places.state[1:] != places.state[:-1]))
-    if not len(changed):
+    changed = ((places.moment[1:] >= 0) & (places.state[1:] != places.state[:-1])).nonzero()[0]
+    if not changed.size:
         return no_errors(1)
     lines = np.stack([changed, changed + 1], axis=1).reshape(-1)
     signs = np.tile([-1, 1], len(changed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from altneu.operators.kernels.exact_sum import ANYTHING, DECIMAL, NULLS, SCRATCH
 from altneu.operators.kernels.groups import Groups
 from altneu.operators.reduce.accumulate import Mask, valid_of, words_of
 from altneu.operators.reduce.aggregates import DATA, finish_one, finishing_table, number_kind, result_type
-from altneu.operators.reduce.calls import WindowCall
+from altneu.operators.reduce.calls import Aggregate, WindowCall
 from altneu.operators.reduce.lined_up import Places
 from altneu.operators.reduce.ranked import GeneralSpec, reduce_general
 from altneu.operators.reduce.window_functions import Picked, Results, Some, Words, frame_of, row_picked
@@ -57,24 +57,28 @@ def _skipped_values(call: WindowCall, places: Places) -> Ints | int:
 
 def _summed(call: WindowCall, places: Places, low: Ints, high: Ints) -> Words:
     column = places.ordered.column(call.call.arguments[0])
-    kind = number_kind(column.type)
+    kind, (line, type_) = number_kind(column.type), _finished(call.call, column.type)
     words = np.zeros((2, len(column)), np.int64)
     words_of(column, kind, words[0], words[1])
-    schema = pa.schema([pa.field(call.call.arguments[0], column.type)])
-    table = finishing_table([call.call], [{(0,): 0}], schema)
     valid = valid_of(column) if column.null_count else np.ones(0, np.bool_)
     skipped, before = places.ordered.held.groups.skipped, (np.zeros((1, STRIDE), np.int64), np.zeros(1, np.int64))
     whose = np.zeros(len(places), np.int64)
     if skipped is not None and call.frame is not None and call.frame.start is None:
         before, whose = (skipped.sums(call.call.arguments[0], kind), skipped.units), places.group[places.line]
-    state, some, finals = _move_sums(places.row, low, high, words, valid, kind, table[0], whose, before)
+    state, some, finals = _move_sums(places.row, low, high, words, valid, kind, line, whose, before)
     failed = state != DATA
-    type_ = _type_of(call, column.type)
     return Words(type_, finals[0], finals[1] if kind == DECIMAL else None, some, failed if failed.any() else None)
 
 
-def _type_of(call: WindowCall, column: pa.DataType) -> pa.DataType:
-    return result_type(call.call, pa.schema([pa.field(call.call.arguments[0], column)]))
+@lru_cache
+def _finished(aggregate: Aggregate, column: pa.DataType) -> tuple[Ints, pa.DataType]:
+    """How a sum over a column is read, as ``finish_one`` takes it, and the type of what it comes to."""
+    schema = pa.schema([pa.field(aggregate.arguments[0], column)])
+    return finishing_table([aggregate], [{(0,): 0}], schema)[0], _type_of(aggregate, column)
+
+
+def _type_of(aggregate: Aggregate, column: pa.DataType) -> pa.DataType:
+    return result_type(aggregate, pa.schema([pa.field(aggregate.arguments[0], column)]))
 
 
 @compiled()
@@ -174,7 +178,7 @@ def _listed(call: WindowCall, places: Places, low: Ints, high: Ints) -> Picked:
     first, last, number = _frames(some.before[low], some.before[high])
     values = column.take(pa.array(places.row[some.places[_spread(first, last)]]))
     offsets = pa.array(np.append(0, np.cumsum(last - first)), pa.int32())
-    return Picked(pa.ListArray.from_arrays(offsets, values, type=_type_of(call, column.type)), number, None)
+    return Picked(pa.ListArray.from_arrays(offsets, values, type=_type_of(call.call, column.type)), number, None)
 
 
 _LINE, _RESULT = "#line", "#0"

@@ -196,11 +196,13 @@ class Some:
     @classmethod
     def of(cls, places: Places, names: tuple[str, ...]) -> Some:
         """Those on which no column of ``names`` is null."""
+        columns = [places.ordered.column(name) for name in names]
+        columns = [column for column in columns if column.null_count]
+        if not columns:
+            return cls(places.at, np.arange(len(places) + 1))
         there = np.ones(len(places), np.bool_)
-        for name in names:
-            column = places.ordered.column(name)
-            if column.null_count:
-                there &= valid_of(column)[places.row]
+        for column in columns:
+            there &= valid_of(column)[places.row]
         return cls(np.flatnonzero(there), np.append(0, np.cumsum(there)))
 
     def pick(self, number: Ints, low: Ints, high: Ints) -> Ints:
