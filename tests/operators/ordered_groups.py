@@ -11,6 +11,7 @@ import pyarrow as pa
 from altneu.columnar.rows import Rows
 from altneu.operators.kernels import located
 from altneu.operators.kernels.below_zero import below_zero
+from altneu.operators.kernels.in_order import GroupsInOrder, in_order
 from altneu.operators.reduce.needed import read_needed
 from altneu.order import Antichain, Epoch
 from altneu.plan.ir import Source
@@ -143,11 +144,27 @@ def check_as_whole(order, reduce, needed, rng, *, steps, below):
         if not len(given.new):
             continue
         found = read_needed(given, needed, negative, group.distinct)
+        check_order(found)
         whole, of_found = reduce(given), reduce(found)
         assert as_counts(of_found.oks) == as_counts(whole.oks)
         assert as_counts(of_found.errs) == as_counts(whole.errs)
         fewer += bool(given.old) and len(found.old_diffs) < len(find_in(given.old, *given.new.distinct_keys()))
     return fewer
+
+
+def check_order(groups):
+    """The ranks of rows that were read are those of a sort of them, however they came to be known."""
+    if not isinstance(groups, GroupsInOrder):
+        return
+    rows, diffs, old, new = groups.picked()
+    group = np.concatenate([groups.old_group, groups.new_group])
+    rank, first = groups.in_order
+    wanted = in_order(rows.built(), group, groups.layout.order)
+    assert rank.tolist() == wanted.rank.tolist()
+    assert rank[first].tolist() == list(range(len(first)))
+    assert rows.take(old).to_pylist() == groups.old_values.to_pylist()
+    assert rows.take(new).to_pylist() == groups.new_values.to_pylist()
+    assert diffs.tolist() == [*groups.old_diffs.tolist(), *groups.new_diffs.tolist()]
 
 
 def _ones(part):

@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 import altneu as an
 from tests.session.calls import STEPS, calls_of
 
@@ -10,6 +12,14 @@ MOST_CALLS_OF_A_JOIN = 365  # the same, of a filter and a join
 MOST_CALLS_IN_A_LOOP = 2_150  # the same, of replacing an edge of a graph that is searched: some three rounds
 MOST_CALLS_OF_A_CORE = 2_200  # the same, of a graph whose core is known
 MOST_CALLS_OF_CORES = 3_000  # the same, of replacing ten edges: what a hundred take is about twice as much
+
+MOST_CALLS_IN_ORDER = {  # the same, of a row that comes into a group of 5,000 which is read in an order
+    "max(v) AS a, min(v) AS b": 905,
+    "count(DISTINCT v) AS n": 1_040,
+    "lag(v) OVER (ORDER BY i) AS w": 995,
+    "avg(v) OVER (ORDER BY i ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING) AS w": 1_040,
+    "row_number() OVER (ORDER BY i) AS w": 840,
+}
 
 
 def counting(number):
@@ -44,6 +54,27 @@ def test_a_small_step_of_a_join_makes_few_calls():
         session.advance()
         assert one_row(session) <= MOST_CALLS_OF_A_JOIN
         assert len(view.changes().to_pylist()) == 1
+
+
+@pytest.mark.parametrize("made", MOST_CALLS_IN_ORDER)
+def test_a_row_in_a_large_ordered_group_takes_few_calls(made):
+    rows = [(0, i, 7 * i % 10_007) for i in range(5_000)]
+
+    def run(i):
+        session.insert("t", [(0, 5_000 + i, 20_000 + i)])
+        session.advance()
+
+    with an.Session() as session:
+        session.sql("CREATE TABLE t (k BIGINT, i BIGINT, v BIGINT)")
+        columns = "k, i, v, " if "OVER" in made else ""
+        grouped = "" if "OVER" in made else " GROUP BY k"
+        made_in_group = made.replace("OVER (", "OVER (PARTITION BY k ")
+        session.sql(f"CREATE MATERIALIZED VIEW a AS SELECT {columns or 'k, '}{made_in_group} FROM t{grouped}")
+        session.insert("t", rows)
+        session.advance()
+        for i in range(STEPS):
+            run(i)
+        assert calls_of(lambda i: run(STEPS + i)) <= MOST_CALLS_IN_ORDER[made]
 
 
 def test_views_with_nothing_to_do_add_at_most_two_calls_each():
