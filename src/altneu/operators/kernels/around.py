@@ -68,7 +68,7 @@ def around_of(around: Around, new: NewRows, old: OldRows) -> InPart:
         runs, cuts = _cut_around(located.hits, located.batch, spans, points.owner, take, whole)
         runs, cuts = old.with_whole(runs, whole), by_columns(cuts, 2)
         ranked = Ranked.of(old.read(runs), new, old.layout)
-        left = cuts[:, :2], places_in(runs, cuts[:, 2:])
+        left = cuts, places_in(runs, cuts, 2)
         seen = _seen(around, ranked, old.layout, far)
         short, needed = _around(_read(ranked), points.of_ranks(ranked), left, seen, whole)
         if not short.any():
@@ -120,9 +120,10 @@ def _seen(around: Around, ranked: Ranked, layout: Layout, far: Words | None) -> 
 def _around(read: Any, points: Any, left: Any, seen: Any, whole: Mask) -> tuple[Mask, Mask]:
     """In which groups too few rows were read beside a point that stay whatever is new; and which ranks are needed.
 
-    ``points`` have a key and a rank. ``left`` says at which of the old updates batches were left: (point, behind). Of
-    the group of a point all rows were read whose rank is above that of the last one left before it, and below that of
-    the first one left behind it. Needed are these, and groups that are read ``whole``.
+    ``points`` have a key and a rank. ``left`` are lines that begin with a point, and with 0 before it or 1 behind it, and
+    for each the old update at which batches were left there. Of the group of a point all rows were read whose rank is
+    above that of the last one left before it, and below that of the first one left behind it. Needed are these, and
+    groups that are read ``whole``.
     """
     rank, owner, words, _, _ = read
     keys, at = points

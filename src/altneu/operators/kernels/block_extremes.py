@@ -81,7 +81,7 @@ def _is_there(old: OldRows, runs: Ints, row: tuple[int, int, int]) -> bool:
     found = old.read(runs)
     same = np.ones(1, np.bool_)
     if len(found) > 1:
-        at = np.repeat(places_in(runs, np.array([row])), len(found))
+        at = np.repeat(places_in(runs, np.array([row]), 0), len(found))
         same = Gathered.of(found.values).equal(np.arange(len(found)), at)
     return int(found.diffs[same].sum()) > 0
 

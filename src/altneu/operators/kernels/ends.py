@@ -121,7 +121,7 @@ def _read(ends: Ends, new: NewRows, old: OldRows, dead: DeadRows, standing: Stan
         back, backs = _cut_ends(back_hits, located.batch, np.where(whole, 0, take if ends.last else 0), True)
         runs = joined_runs(np.concatenate([front, back, touched]))
         read = _Read.of(Ranked.of(old.read(runs), mine, old.layout), count, old.layout, ends)
-        read.leave(ends, places_in(runs, fronts), places_in(runs, backs))
+        read.leave(ends, places_in(runs, fronts, 0), places_in(runs, backs, 0))
         short = read.short(ends, standing.units(read.ranked)) & ~whole
         if not short.any():
             if read.is_long() and count <= MOST_KEYS:

@@ -498,15 +498,19 @@ def joined_runs(runs: Ints) -> Ints:
 
 
 @compiled()
-def places_in(runs: Ints, rows: Ints) -> Ints:
-    """Where rows, lines (key, block, row), are among all rows of runs, in which each is."""
+def places_in(runs: Ints, rows: Ints, first: int) -> Ints:
+    """Where rows are among all rows of runs, in which each is; lines are (key, block, row) from ``first`` on.
+
+    Not a slice of the lines, which for Numba has another type as long as it has several lines.
+    """
     result = np.empty(len(rows), np.int64)
     at, before = 0, 0
     for r in range(len(rows)):
-        while not (runs[at, 0] == rows[r, 0] and runs[at, 1] == rows[r, 1] and runs[at, 3] > rows[r, 2]):
+        key, block, row = rows[r, first], rows[r, first + 1], rows[r, first + 2]
+        while not (runs[at, 0] == key and runs[at, 1] == block and runs[at, 3] > row):
             before += runs[at, 3] - runs[at, 2]
             at += 1
-        result[r] = before + rows[r, 2] - runs[at, 2]
+        result[r] = before + row - runs[at, 2]
     return result
 
 

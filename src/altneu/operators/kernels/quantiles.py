@@ -27,6 +27,7 @@ from altneu.operators.kernels.counted import counted_blocks, uncounted, units, w
 from altneu.operators.kernels.located import (
     NewRows,
     OldRows,
+    by_columns,
     next_key,
     null_ends,
     places_in,
@@ -78,9 +79,9 @@ def _read(old: OldRows, whole: Mask, stretches: Ints, stand_ins: Ints) -> Matche
     single = np.stack([*stand_ins[:, :3].T, stand_ins[:, 2] + 1], axis=1)
     runs = old.with_whole(np.concatenate([stretches, single]), whole)
     result = old.read(runs)
-    lines = stand_ins[np.lexsort((stand_ins[:, 2], stand_ins[:, 1], stand_ins[:, 0]))]
+    lines = by_columns(stand_ins, 0)
     diffs = result.diffs.copy()
-    diffs[places_in(runs, lines[:, :3])] = lines[:, 3]
+    diffs[places_in(runs, lines, 0)] = lines[:, 3]
     return replace(result, diffs=diffs)
 
 
