@@ -121,8 +121,8 @@ def _around(read: Any, points: Any, left: Any, seen: Any, whole: Mask) -> tuple[
     """In which groups too few rows were read beside a point that stay whatever is new; and which ranks are needed.
 
     ``points`` have a key and a rank. ``left`` are lines that begin with a point, and with 0 before it or 1 behind it,
-    and for each the old update at which batches were left there. Of the group of a point all rows were read whose rank is
-    above that of the last one left before it, and below that of the first one left behind it. Needed are these, and
+    and for each the old update at which batches were left there. Of the group of a point all rows were read whose rank
+    is above that of the last one left before it, and below that of the first one left behind it. Needed are these, and
     groups that are read ``whole``.
     """
     rank, owner, words, _, _ = read
