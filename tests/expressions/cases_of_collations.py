@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 _NAMES = ("UTF8_BINARY", "UTF8_LCASE", "UTF8_BINARY_RTRIM", "UTF8_LCASE_RTRIM")
+_OF_ICU = ("UNICODE", "UNICODE_CI", "UNICODE_CI_AI", "de", "tr_CI", "sv_CI_AI", "zh_Hant_TWN")
 _OTHER = "upper(s2)"
 
 COLLATIONS = [
     *(f"s1 {symbol} upper(s1) COLLATE {name}" for name in _NAMES for symbol in ("=", "<", ">=")),
+    *(f"s1 {symbol} upper(s1) COLLATE {name}" for name in _OF_ICU for symbol in ("=", "<")),
+    *(f"concat(s1, '  ') COLLATE {name}_RTRIM <=> s2" for name in _OF_ICU),
+    *(f"s1 COLLATE {name} IN ('ABC', 'İ', ' ', 'SS', 'UNICODE', 'Line\\nbreak')" for name in _OF_ICU),
+    "replace(s1, 'ß', 's') = upper(s2) COLLATE UNICODE_AI",
+    "s1 BETWEEN 'a' COLLATE de AND s2 COLLATE de",
+    "collation(s1 COLLATE unicode_rtrim_ai_ci)",
+    "typeof(s1 COLLATE EN_usa_ci)",
     *(f"concat(s1, '  ') COLLATE {name} <=> s2" for name in _NAMES),
     *(f"s1 COLLATE {name} != {_OTHER}" for name in _NAMES),
     *(f"s1 COLLATE {name} IN ('ABC', 'İ', ' ', 'SS', 'Line\\nbreak')" for name in _NAMES),

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError, UnsupportedFunctionError
+from altneu.errors.extras import require
+from altneu.expressions.icu_locales import LOCALES, OTHERS
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Expr
 
 NAMES = ("UTF8_BINARY", "UTF8_BINARY_RTRIM", "UTF8_LCASE", "UTF8_LCASE_RTRIM")
+_SPECIFIERS = {"CI": "case", "CS": "case", "AI": "accents", "AS": "accents", "RTRIM": "spaces"}
+_LOCALES = {name.upper(): name for name in (*LOCALES, *OTHERS)}
 COMPARED = frozenset({"=", "<=>", "!=", "<", "<=", ">", ">=", "in", "equal_null"})
 """Functions that compare all their arguments and give none of them."""
 _ASKED = frozenset({"isnull", "isnotnull", "collate", "cast", "try_cast", "collation_key", "length"})
@@ -23,21 +27,47 @@ _ASKED = frozenset({"isnull", "isnotnull", "collate", "cast", "try_cast", "colla
 
 
 def name_of(text: str) -> str:
-    """The name of a collation, as it is written.
+    """The name of a collation, as Spark writes it.
 
-    >>> name_of("utf8_lcase"), name_of("SYSTEM.BUILTIN.UTF8_BINARY")
-    ('UTF8_LCASE', 'UTF8_BINARY')
+    >>> name_of("utf8_lcase"), name_of("SYSTEM.BUILTIN.UTF8_BINARY"), name_of("DE_rtrim_ci")
+    ('UTF8_LCASE', 'UTF8_BINARY', 'de_CI_RTRIM')
 
     Raises:
         UnsupportedFunctionError: altneu has none of that name.
+        MissingExtraError: it is one of ICU's, and DuckDB is not installed.
     """
-    name = text.upper().removeprefix("SYSTEM.BUILTIN.")
-    if name not in NAMES:
+    upper = text.upper().removeprefix("SYSTEM.BUILTIN.")
+    if upper in NAMES:
+        return upper
+    parts, last = upper.split("_"), []
+    while len(parts) > 1 and parts[-1] in _SPECIFIERS:
+        last.append(parts.pop())
+    locale = _LOCALES.get("_".join(parts))
+    if {*parts[-1:]} & {"BINARY", "LCASE"} or len({_SPECIFIERS[s] for s in last}) < len(last) or locale is None:
         raise UnsupportedFunctionError(
-            f"the collation {text} is not supported; there are {', '.join(NAMES)}. Those of ICU (UNICODE, UNICODE_CI "
-            "and those of languages) need its tables: keep a key that a Python function makes (map) in a column"
+            f"the collation {text} is not supported; there are {', '.join(NAMES)}, UNICODE, and {len(LOCALES) - 1} "
+            "languages, such as de and en_USA, these with _CI, _AI and _RTRIM behind"
         )
-    return name
+    if locale in OTHERS:
+        raise UnsupportedFunctionError(
+            f"the collation {text} is not supported: the ICU that altneu has does not order as Spark does in {locale}; "
+            "UNICODE is the order of no language"
+        )
+    require("collations", f"the collation {text}")
+    return locale + "".join(f"_{s}" for s in ("CI", "AI", "RTRIM") if s in last)
+
+
+def of_icu(name: str) -> tuple[str, str] | None:
+    """The locale and the strength of a collation of ICU's; None of another one.
+
+    >>> of_icu("sr_Latn_CI_AI_RTRIM"), of_icu("UTF8_LCASE")
+    (('sr_Latn', '_CI_AI'), None)
+    """
+    if name in NAMES:
+        return None
+    bare = name.removesuffix("_RTRIM")
+    locale = bare.removesuffix("_AI").removesuffix("_CI")
+    return locale, bare.removeprefix(locale)
 
 
 def collation_of(expr: Expr) -> str | None:
