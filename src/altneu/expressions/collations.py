@@ -24,6 +24,12 @@ COMPARED = frozenset({"=", "<=>", "!=", "<", "<=", ">", ">=", "in", "equal_null"
 """Functions that compare all their arguments and give none of them."""
 _ASKED = frozenset({"isnull", "isnotnull", "collate", "cast", "try_cast", "collation_key", "length"})
 """Functions that give the same of a text whatever its collation."""
+_CASED = frozenset({"lower", "upper"})
+"""Functions whose value a language decides: the upper case of i is another one in Turkish."""
+_PASSED = frozenset(
+    {"concat", "substring", "left", "right", "repeat", "reverse", "lpad", "rpad", "coalesce", "case", "if"}
+)
+"""Functions whose value is the same by any collation, and is a text with that of their arguments, as in Spark."""
 
 
 def name_of(text: str) -> str:
@@ -97,8 +103,8 @@ def plain(expr: Expr) -> Expr:
     return expr
 
 
-def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | None]:
-    """The arguments of a function without collations, and the collation that they are compared by.
+def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | None, str | None]:
+    """The arguments of a function without collations, the collation they are compared by, and that of the result.
 
     Raises:
         TypeMismatchError: several collations, or what is compared is no text.
@@ -106,19 +112,23 @@ def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | Non
     """
     names = {c for a in args if (c := collation_of(a)) is not None}
     if not names:
-        return args, None
+        return args, None, None
     texts = [text_of(a) for a in args]
-    if name in COMPARED:
-        if len(names) > 1:
-            raise TypeMismatchError(f"{name}: the collations {' and '.join(sorted(names))} do not mix; write one")
-        other = next((t for t in texts if t.type not in (T.STRING, T.NULL)), None)
-        if other is not None:
-            raise TypeMismatchError(f"{name}: `{other.text}` is {T.type_name(other.type)}, not a text; cast it")
-        return texts, names.pop()
     if name in _ASKED:
-        return texts, None
-    written = next(a for a in args if collation_of(a) is not None)
-    raise UnsupportedFunctionError(
-        f"{name}() of `{written.text}` is not supported: COLLATE stands at a side of a comparison; write "
-        f"(f(s) COLLATE {collation_of(written)}) = …"
-    )
+        return texts, None, None
+    passed = name in _PASSED or (name in _CASED and all((of_icu(n) or ("UNICODE",))[0] == "UNICODE" for n in names))
+    if name not in COMPARED and not passed:
+        written = next(a for a in args if collation_of(a) is not None)
+        raise UnsupportedFunctionError(
+            f"{name}() of `{written.text}` is not supported: COLLATE stands at a side of a comparison; write "
+            f"(f(s) COLLATE {collation_of(written)}) = …"
+        )
+    if len(names) > 1:
+        raise TypeMismatchError(f"{name}: the collations {' and '.join(sorted(names))} do not mix; write one")
+    collation = names.pop()
+    if passed:
+        return texts, None, collation
+    other = next((t for t in texts if t.type not in (T.STRING, T.NULL)), None)
+    if other is not None:
+        raise TypeMismatchError(f"{name}: `{other.text}` is {T.type_name(other.type)}, not a text; cast it")
+    return texts, collation, None
