@@ -56,6 +56,7 @@ with an.Session() as session:
         "azure": lambda: an.read("abfs://bucket/state"),
         "delta": lambda: an.delta("orders"),
         "iceberg": lambda: an.iceberg("shop.orders"),
+        "collations": lambda: edges.filter("'a' COLLATE de_CI = 'A'"),
         "testing": lambda: histories([edges]),
         "notebook": session.maintain("edges", edges).live,
     }

@@ -173,6 +173,22 @@ COLLATED = [
     "select b, a from (select a, if(a > 2, upper(b), b) b from t) order by b collate UTF8_LCASE, b, a limit 5",
     "select b from t where b collate UTF8_LCASE in ('P', 'QQ') or upper(b) collate UTF8_LCASE < 'q'",
     "select b, x from t where b collate UTF8_LCASE in (select upper(b) from t where x > 10)",
+    *(
+        f"select {shown} from (select a, x, if(a > 2, upper(b), b) b from t)"
+        for shown in (
+            "b, rank() over (partition by a order by reverse(b collate UNICODE_CI)) r",
+            "b, x, count(*) over (partition by left(b collate UTF8_LCASE, 1)) n",
+        )
+    ),
+    "select b, a from (select a, if(a > 2, upper(b), b) b from t) order by left(b collate UTF8_LCASE, 3), b, a limit 5",
+    "select a, count(distinct left(if(x > 10, upper(b), b) collate UTF8_LCASE, 1)) n from t group by a",
+    "select b, x from t where coalesce(b collate UTF8_LCASE, '') = (select max(upper(b)) from t)",
+    "select t.b, s.b c from t join (select upper(b) b from t) s on t.b collate UNICODE_CI = s.b",
+    "select count(*) n, min(x) m from (select x, if(a > 2, upper(b), b) b from t) group by b collate de_CI_AI",
+    "select a, count(distinct (if(x > 10, upper(b), b)) collate UNICODE_CI) n from t group by a",
+    "select b, rank() over (order by b collate sv desc) r from (select if(a > 2, upper(b), b) b from t)",
+    "select b, a from (select a, if(a > 2, upper(b), b) b from t) order by b collate UNICODE, b, a limit 5",
+    "select b, x from t where b collate UNICODE_CI_AI in (select upper(b) from t where x > 10) or b < 'q' collate fr",
     "select b, x from t where b collate UTF8_LCASE not in (select upper(b) from t s where s.x > t.x and b is not null)",
 ]
 TIMES = [

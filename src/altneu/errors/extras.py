@@ -20,6 +20,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "azure": ("fsspec", "adlfs"),
         "delta": ("deltalake",),
         "iceberg": ("pyiceberg",),
+        "collations": ("duckdb",),
         "testing": ("hypothesis",),
         "notebook": ("IPython",),
     }

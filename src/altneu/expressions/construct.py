@@ -100,13 +100,14 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
         TypeMismatchError: the arguments do not fit.
     """
     function = registry.function(name)
-    args, collation = collations.compared(function.name, args)
+    args, collation, passed = collations.compared(function.name, args)
     if collation is not None:
         args = [collation_key(a, collation) for a in args]
     typing = function.typing(args)
     coerced = tuple(a if t is None else cast(a, t) for a, t in zip(args, typing.args, strict=True))
     nullable = any(a.nullable for a in coerced) if typing.nullable is None else typing.nullable
-    return folded(Call(function, coerced, typing.type, nullable))
+    made = folded(Call(function, coerced, typing.type, nullable))
+    return made if passed is None else call("collate", [made, Literal(passed, T.STRING)])
 
 
 def collation_key(expr: Expr, collation: str) -> Expr:

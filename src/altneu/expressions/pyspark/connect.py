@@ -94,6 +94,8 @@ def type_text(message: Any) -> str:
     """
     kind = message.WhichOneof("kind")
     inner: Any = getattr(message, kind) if kind else None
+    if kind == "string" and getattr(inner, "collation", "").upper() not in ("", "UTF8_BINARY"):
+        raise forms.unsupported(f"the type string collate {inner.collation}", forms.COLLATED)
     if kind in _TYPES:
         return _TYPES[kind]
     if kind == "time":

@@ -244,6 +244,10 @@ def pivot_of_rows(column: str) -> PlanError:
     )
 
 
+COLLATED = "cast it to string, and write collate where it is compared"
+"""What to do about a column with a collation."""
+
+
 def unsupported(what: str, remedy: str) -> PlanError:
     """The error for a part of a DataFrame that a view cannot maintain."""
     return PlanError(f"not supported: {what}; {remedy}")

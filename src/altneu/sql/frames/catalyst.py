@@ -194,6 +194,9 @@ class Analysed:
         return Answer(replace(relation, fields=tuple(by_name[n.lower()] for n in names)))
 
     def _rows(self, _frames: Frames, node: _Node, _around: Around | None) -> Answer:
+        for attribute in listed(node.plan.output()):
+            if " collate " in str(attribute.dataType().sql()).lower():
+                raise forms.unsupported(f"the collation of the column {attribute.name()}", forms.COLLATED)
         table = self._fetch(node.plan, _MOST_ROWS)
         if table is None:
             raise forms.unsupported(f"a DataFrame of more than {_MOST_ROWS:,} rows in a view's DataFrame", _OUTSIDE)

@@ -196,6 +196,8 @@ class Plans:
         return Answer(frames.table(_table(name_parts(table.unparsed_identifier))))
 
     def _local_relation(self, _frames: Frames, message: Any, _around: Around | None) -> Answer:
+        if "__COLLATIONS" in message.schema:
+            raise forms.unsupported("a column with a collation", forms.COLLATED)
         if message.data:
             table = pa.ipc.open_stream(message.data).read_all()
         elif message.schema:
