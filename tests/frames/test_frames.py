@@ -458,10 +458,6 @@ REFUSED_OF_SPARK = [
     ),
     (lambda f, t: t.groupBy("k").agg(f.first("x", True)), r"first\(\) is not supported.*order"),
 ]
-if work.VERSION >= (4, 2):
-    REFUSED_OF_SPARK.append(
-        (lambda f, t: t.groupBy("k").agg(f.expr("collect_list(x) RESPECT NULLS")), r"collect_list\(\) RESPECT NULLS")
-    )
 
 
 @pytest.mark.parametrize(("query", "said"), REFUSED_OF_SPARK)

@@ -1,0 +1,155 @@
+"""Queries written once and read by three roads: of a classic session, of Connect's client, and Spark's own answers."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+import altneu as an
+from altneu.errors import AltneuError
+from altneu.runtime.spark.versions import spark_schema
+from tests.frames import work
+from tests.tpch.history import few_rows
+
+pytest.importorskip("grpc", reason="Spark Connect's client is not installed")
+from pyspark.errors import PySparkException
+from pyspark.sql import Window as ClassicWindow
+from pyspark.sql import functions as classic_functions
+from pyspark.sql.connect import functions as connect_functions
+from pyspark.sql.connect.window import Window as ConnectWindow
+
+ROWS = an.source(
+    "rows",
+    "k bigint, x int, o int, n string, at timestamp, day date, l array<int>, s struct<t: struct<a: int, b: string>>, "
+    "m map<string, int>",
+)
+DAY = dt.date(2026, 1, 1)
+
+
+def at(minute):
+    return dt.datetime(2026, 1, 1, 10, minute, tzinfo=dt.UTC)
+
+
+DATA = [
+    (1, None, 1, "a", at(0), DAY, [3, 1, None, 2], {"t": {"a": 1, "b": "p"}}, {"u": 1}),
+    (1, 5, 2, "b", at(4), dt.date(2026, 2, 1), [2, 2], {"t": {"a": None, "b": "q"}}, {}),
+    (1, 7, 3, None, at(20), dt.date(2024, 2, 29), [], {"t": None}, None),
+    (2, None, 4, "a", at(2), None, None, None, {"v": 2}),
+    (3, 5, 5, "c", None, dt.date(2026, 1, 31), [9], {"t": {"a": 3, "b": None}}, {"w": None}),
+]
+GONE = (2, 9, 9, "z", at(7), DAY, [1], {"t": {"a": 9, "b": "z"}}, {"z": 9})
+SINCE = {}
+"""The version of Spark that first has what a query says, where that is not 3.5."""
+QUERIES = {}
+"""Each a function of the module of functions, the class Window and the table."""
+
+
+def query(name, since=(3, 5)):
+    def note(function):
+        QUERIES[name], SINCE[name] = function, since
+        return function
+
+    return note
+
+
+def text_query(name, *expressions, keys=None, since=(3, 5)):
+    """A query of expressions written in SQL, as aggregates where there are ``keys``."""
+
+    def written(F, _W, t):
+        columns = [F.expr(text).alias(f"c{i}") for i, text in enumerate(expressions)]
+        return t.select("o", *columns) if keys is None else t.groupBy(*keys).agg(*columns)
+
+    query(name, since)(written)
+
+
+LISTS = ("collect_list", "array_agg", "collect_set")
+text_query(
+    "nulls in lists",
+    *(f"sort_array({f}(x) RESPECT NULLS)" for f in LISTS),
+    *(f"sort_array({f}(x) IGNORE NULLS)" for f in LISTS),
+    *(f"sort_array({f}(x) FILTER (WHERE o > 1) RESPECT NULLS)" for f in LISTS),
+    "sort_array(collect_list(DISTINCT x) RESPECT NULLS)",
+    "size(collect_list(l) RESPECT NULLS)",
+    keys=["k"],
+    since=(4, 2),
+)
+text_query(
+    "nulls in windows",
+    *(f"{f}(x) RESPECT NULLS OVER (PARTITION BY k ORDER BY o)" for f in ("first", "last_value", "any_value", "max")),
+    *(f"{f}(x) IGNORE NULLS OVER (PARTITION BY k ORDER BY o)" for f in ("first", "last_value", "any_value", "lead")),
+    "first(x, true) RESPECT NULLS OVER (PARTITION BY k ORDER BY o)",
+    since=(4, 2),
+)
+text_query(
+    "nulls in lists of windows",
+    *(
+        f"sort_array({f}(x) {nulls} NULLS OVER (PARTITION BY k ORDER BY o))"
+        for f in LISTS
+        for nulls in ("RESPECT", "IGNORE")
+    ),
+    since=(4, 2),
+)
+
+KNOWN = [name for name in QUERIES if SINCE[name] <= work.VERSION]
+
+
+def shown(session, functions, window):
+    """What views of all queries have after rows have come and gone; or the error of one that is refused."""
+    handle, views = session.frame(ROWS), {}
+    for name in KNOWN:
+        try:
+            views[name] = session.maintain(name, QUERIES[name](functions, window, handle))
+        except AltneuError as error:
+            views[name] = error
+    session.insert("rows", [GONE, *DATA[1:]])
+    session.advance()
+    session.retract("rows", [GONE])
+    session.insert("rows", DATA[:1])
+    session.advance()
+    return {name: v if isinstance(v, AltneuError) else work.kept(v) for name, v in views.items()}
+
+
+@pytest.fixture(scope="module")
+def of_spark(spark):
+    """Spark's answers; or its errors."""
+    rows = spark.createDataFrame(DATA, spark_schema(ROWS.schema)).alias("rows")
+    found = {}
+    with few_rows(spark):
+        for name in KNOWN:
+            try:
+                found[name] = work.by_spark(QUERIES[name], classic_functions, ClassicWindow, rows)
+            except PySparkException as error:
+                found[name] = error
+    return found
+
+
+@pytest.fixture(scope="module")
+def classic(spark):
+    with an.Session(spark, placement="driver") as session:
+        return shown(session, classic_functions, ClassicWindow)
+
+
+@pytest.fixture(scope="module")
+def described():
+    with an.Session() as session:
+        return shown(session, connect_functions, ConnectWindow)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_classic_session_has_sparks_answer(name, classic, of_spark):
+    same(classic[name], of_spark[name])
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_connects_client_has_sparks_answer(name, described, of_spark):
+    same(described[name], of_spark[name])
+
+
+def same(mine, its):
+    if isinstance(its, Exception):
+        assert isinstance(mine, AltneuError), its
+    elif isinstance(mine, AltneuError):
+        raise mine
+    else:
+        assert mine == its
