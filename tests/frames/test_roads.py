@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 import altneu as an
-from altneu.errors import AltneuError
+from altneu.errors import AltneuError, PlanError
 from altneu.runtime.spark.versions import spark_schema
 from tests.frames import work
 from tests.tpch.history import few_rows
@@ -91,6 +91,20 @@ text_query(
     since=(4, 2),
 )
 
+query("fields of a field")(lambda F, W, t: t.select("o", "s.t.*"))
+query("fields of a field of a name")(lambda F, W, t: t.select("rows.s.t.*", "o"))
+query("fields of a field in SQL")(lambda F, W, t: t.selectExpr("o", "s.t.*"))
+query("fields of an array")(lambda F, W, t: t.select("o", "l.*"))
+query("fields of a number")(lambda F, W, t: t.selectExpr("s.t.a.*"))
+
+query("limit of maps")(lambda F, W, t: t.select("m", "o").limit(99).select("o", F.map_keys("m").alias("v")))
+query("limit of nothing but maps")(lambda F, W, t: t.select("m").limit(99).select(F.map_keys("m").alias("v")))
+query("offset of maps")(lambda F, W, t: t.select("o", F.array("m").alias("v")).offset(1).select(F.lit(1)))
+query("one row of a key with maps")(lambda F, W, t: t.select("k", "m").dropDuplicates(["k"]).select("k"))
+query("one row of a map")(lambda F, W, t: t.dropDuplicates(["m"]).select("m"))
+query("distinct maps")(lambda F, W, t: t.select("k", "m").distinct())
+query("maps as an order")(lambda F, W, t: t.select("k", "m").orderBy("m").limit(1))
+
 KNOWN = [name for name in QUERIES if SINCE[name] <= work.VERSION]
 
 
@@ -102,6 +116,8 @@ def shown(session, functions, window):
             views[name] = session.maintain(name, QUERIES[name](functions, window, handle))
         except AltneuError as error:
             views[name] = error
+        except PySparkException as error:  # Spark refuses it when it is written
+            views[name] = PlanError(str(error))
     session.insert("rows", [GONE, *DATA[1:]])
     session.advance()
     session.retract("rows", [GONE])
