@@ -97,6 +97,31 @@ query("fields of a field in SQL")(lambda F, W, t: t.selectExpr("o", "s.t.*"))
 query("fields of an array")(lambda F, W, t: t.select("o", "l.*"))
 query("fields of a number")(lambda F, W, t: t.selectExpr("s.t.a.*"))
 
+UNITS = ("YEAR", "quarter", "MONTH", "Week", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+for function in ("timestampdiff", "datediff", "date_diff"):
+    text_query(
+        function,
+        *(f"{function}({unit}, at, timestamp '2024-02-29 23:59:59.5')" for unit in UNITS),
+        *(f"{function}({unit}, date '2021-01-31', day)" for unit in UNITS),
+        *(f"{function}({unit}, day, at)" for unit in UNITS),
+    )
+for function in ("timestampadd", "dateadd", "date_add"):
+    text_query(
+        function,
+        *(f"{function}({unit}, x - 6, at)" for unit in (*UNITS, "dayofyear")),
+        *(f"typeof({function}({unit}, o * 1000, day))" for unit in UNITS),
+        *(f"{function}({unit}, 13, timestamp_ntz '2021-01-31 23:59:58')" for unit in UNITS),
+        f"{function}(month, 1, '2021-01-31')",
+    )
+text_query("dates and days", "date_add(day, 3)", "datediff(day, date '2026-01-01')", "dateadd(day, x)")
+query("units of time of functions", (4, 0))(
+    lambda F, W, t: t.select(
+        F.timestamp_add("MONTH", "x", "at").alias("a"), F.timestamp_diff("HOUR", "at", F.to_timestamp("day")).alias("b")
+    )
+)
+query("a column's name of a unit")(lambda F, W, t: t.selectExpr("timestampadd(MONTH, 1, at)", "datediff(day, day)"))
+query("no unit")(lambda F, W, t: t.selectExpr("dateadd(nanosecond, 1, at)"))
+query("no unit of a difference")(lambda F, W, t: t.selectExpr("datediff(dayofyear, at, at)"))
 query("limit of maps")(lambda F, W, t: t.select("m", "o").limit(99).select("o", F.map_keys("m").alias("v")))
 query("limit of nothing but maps")(lambda F, W, t: t.select("m").limit(99).select(F.map_keys("m").alias("v")))
 query("offset of maps")(lambda F, W, t: t.select("o", F.array("m").alias("v")).offset(1).select(F.lit(1)))
