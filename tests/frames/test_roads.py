@@ -97,6 +97,24 @@ query("fields of a field in SQL")(lambda F, W, t: t.selectExpr("o", "s.t.*"))
 query("fields of an array")(lambda F, W, t: t.select("o", "l.*"))
 query("fields of a number")(lambda F, W, t: t.selectExpr("s.t.a.*"))
 
+
+def sessions(name, *keys, by):
+    @query(name)
+    def written(F, _W, t):
+        found = t.groupBy(*(F.col(k) for k in keys), by(F)).agg(F.count("*").alias("n"), F.max("x").alias("m"))
+        w = found.columns[len(keys)]
+        return found.select(*keys, F.col(f"{w}.start").alias("start"), F.col(f"{w}.end").alias("end"), "n", "m")
+
+
+sessions("sessions", by=lambda F: F.session_window("at", "5 minutes"))
+sessions("sessions of a key", "k", by=lambda F: F.session_window("at", "3 minutes 30 seconds"))
+sessions("sessions by a name", "n", "k", by=lambda F: F.session_window(F.col("at"), "1 hour").alias("w"))
+sessions("sessions of local times", by=lambda F: F.session_window(F.col("at").cast("timestamp_ntz"), "5 minutes"))
+sessions("sessions of dates", by=lambda F: F.session_window(F.to_timestamp("day"), "40 days"))
+query("sessions in SQL")(
+    lambda F, W, t: t.groupBy(F.expr("session_window(at, '5 minutes')")).agg(F.sum("o")).select("sum(o)")
+)
+
 UNITS = ("YEAR", "quarter", "MONTH", "Week", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 for function in ("timestampdiff", "datediff", "date_diff"):
     text_query(
