@@ -115,6 +115,33 @@ query("sessions in SQL")(
     lambda F, W, t: t.groupBy(F.expr("session_window(at, '5 minutes')")).agg(F.sum("o")).select("sum(o)")
 )
 
+
+def backwards(F):
+    return lambda a, b: F.when(a.isNull(), 1).when(b.isNull(), -1).when(a < b, 1).when(a > b, -1).otherwise(0)
+
+
+query("sorted backwards")(lambda F, W, t: t.select("o", F.array_sort("l", backwards(F)).alias("v")))
+query("sorted texts")(
+    lambda F, W, t: t.select(
+        "o",
+        F.array_sort(F.split(F.lit("pear,fig,apple,kiwi,nut"), ","), lambda a, b: F.length(a) - F.length(b)).alias("v"),
+    )
+)
+query("sorted in an order of its own")(
+    lambda F, W, t: t.select(
+        "o",
+        F.array_sort(F.sequence(F.lit(1), F.col("o") * 7), lambda a, b: (a * 37 % 11 - b * 37 % 11) * t.o).alias("v"),
+    )
+)
+text_query(
+    "sorted in SQL",
+    "array_sort(l, (a, b) -> case when a < b then 1 when a > b then -1 else 0 end)",  # nulls are equal to all: no order
+    "array_sort(transform(sequence(1, 31), i -> i * 17 % 31), (a, b) -> case when (a + b) % 3 = 0 then -1 else 1 end)",
+    "array_sort(array(named_struct('a', 2), named_struct('a', o)), (p, q) -> p.a - q.a)",
+    "array_sort(transform(array(array(3, 1), array(2)), i -> array_sort(i, (a, b) -> b - a)), (p, q) -> p[0] - q[0])",
+)
+query("sorted by no number")(lambda F, W, t: t.select(F.expr("array_sort(l, (a, b) -> a < b)")))
+
 UNITS = ("YEAR", "quarter", "MONTH", "Week", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 for function in ("timestampdiff", "datediff", "date_diff"):
     text_query(
@@ -212,3 +239,21 @@ def same(mine, its):
         raise mine
     else:
         assert mine == its
+
+
+def test_a_comparison_that_is_null_is_an_error():
+    """As in Spark: COMPARATOR_RETURNS_NULL; what is not compared may fail."""
+    with an.Session() as session:
+        view = session.maintain(
+            "v",
+            an.source("t", "l array<int>").select(
+                v="array_sort(l, (a, b) -> if(a = b, raise_error('equal'), int(nullif(a - b, 1))))"
+            ),
+        )
+        session.insert("t", [([3, 1],), ([5],), ([],), (None,)])
+        session.advance()
+        assert sorted(view.to_pylist(), key=repr) == [(None,), ([1, 3],), ([5],), ([],)]
+        session.insert("t", [([1, 2],)])
+        session.advance()
+        with pytest.raises(AltneuError, match=r"array_sort: the lambda .* gave NULL for two elements"):
+            view.to_pylist()
