@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 
 import altneu as an
@@ -29,7 +30,10 @@ NUMBERS = ("i", "l", "y", "x", "f", "d", "w")
 PAIRS = (("x", "z"), ("i", "x"), ("d", "f"), ("z", "i"), ("i", "i"))
 ORDERED = (*NUMBERS, "b", "s", "t", "n", "a", "v", "r", "q")
 
+WITH_NULLS = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)  # before, Spark reads and drops it
 EXACT = [
+    *(f"{f}({c}) respect nulls" for f in ("collect_set", "collect_list") for c in ORDERED if WITH_NULLS),
+    *["collect_list(i) filter (where b) respect nulls"] * WITH_NULLS,
     *(f"{f}({c})" for f in ("min", "max", "collect_set") for c in ORDERED),
     *(f"mode({c}, true)" for c in ORDERED),
     *(f"{f}({c})" for f in ("bit_and", "bit_or", "bit_xor") for c in ("i", "l", "y")),

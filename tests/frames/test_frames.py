@@ -449,19 +449,11 @@ REFUSED_OF_SPARK = [
     (lambda f, t: t.crosstab("id", "k"), r"give the values"),
     (lambda f, t: t.groupBy("k").agg(f.percentile("x", 0.5, 2)), r"percentile\(x, …, 2\) with frequencies"),
     (
-        lambda f, t: t.select(f.array_sort("w", lambda a, b: f.when(a < b, 1).otherwise(-1)).alias("v")),
-        r"array_sort\(\) takes no lambda",
-    ),
-    (
         lambda f, t: t.select(f.expr("day - (day - day)").alias("v")),
         r"a date plus or minus an interval of days that varies.*date_sub",
     ),
     (lambda f, t: t.groupBy("k").agg(f.first("x", True)), r"first\(\) is not supported.*order"),
 ]
-if work.VERSION >= (4, 2):
-    REFUSED_OF_SPARK.append(
-        (lambda f, t: t.groupBy("k").agg(f.expr("collect_list(x) RESPECT NULLS")), r"collect_list\(\) RESPECT NULLS")
-    )
 
 
 @pytest.mark.parametrize(("query", "said"), REFUSED_OF_SPARK)

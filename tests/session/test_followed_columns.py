@@ -25,6 +25,10 @@ class Iceberg:
         options = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         self.source = f"CREATE SOURCE t FROM ICEBERG 's.t' OPTIONS ({options}) KEEP"
         self.table.append(FIRST)
+        self.properties = properties
+
+    def followed(self):
+        return an.iceberg("s.t", catalog=self.properties)
 
     def change(self, rows, how):
         with self.table.update_schema() as update:
@@ -39,6 +43,9 @@ class Delta:
         self.path = str(folder / "t")
         self.source = f"CREATE SOURCE t FROM DELTA '{self.path}' KEEP"
         write_deltalake(self.path, FIRST)
+
+    def followed(self):
+        return an.delta(self.path)
 
     def change(self, rows, _how):
         write_deltalake(
@@ -103,6 +110,40 @@ def test_the_source_goes_on_with_the_columns_of_the_table(kind, name, opened, tm
         alter = "SELECT 1"
     assert statements(tmp_path, alter, "SELECT * FROM t") == expected
     assert statements(tmp_path, "SELECT * FROM t") == expected
+
+
+PYTHON = {"rename": ("id int, vv string, w float", "vv"), "drop": ("id int, w float", "string(id)"), "add": (None, "v")}
+
+
+@pytest.mark.parametrize("name", PYTHON)
+@pytest.mark.parametrize("kind", [Iceberg, Delta])
+def test_what_the_error_says_to_do_in_python(kind, name, tmp_path):
+    """A source of another name takes the place of the first; the view goes on, with what is different as a change."""
+    how, rows, _, _ = CHANGES[name]
+    table, (columns, column) = kind(tmp_path), PYTHON[name]
+
+    def run(source, column, replace):
+        with an.Session(path=tmp_path / "store") as session:
+            query = source.group_by("id").agg(of=f"max({column})")
+            view = session.maintain("v", query, replace=replace)
+            with session.follow(**{source.node.name: table.followed()}, available_now=True) as following:
+                following.wait()
+            return sorted(view.to_pylist())
+
+    first = an.source("t", "id int, v string, w float", keep=True)
+    assert run(first, "v", False) == [(1, "a")]
+    table.change(rows, how)
+    with pytest.raises(StreamError, match=r"in Python declare the further column.*'t_2'.*replace=True\)"):
+        run(first, "v", False)
+    if columns is None:  # a further column: the source is declared with it
+        assert run(an.source("t", "id int, v string, w float, z bigint", keep=True), column, False) == [
+            (1, "a"),
+            (2, "b"),
+        ]
+        return
+    second = an.source("t_2", columns, keep=True)
+    of = {"drop": ["1", "2"], "rename": [None if kind is Delta else "a", "b"]}[name]  # Delta's is written anew
+    assert run(second, column, True) == list(zip([1, 2], of, strict=True))
 
 
 @pytest.mark.parametrize("kind", [Iceberg, Delta])

@@ -8,6 +8,7 @@ import random
 from collections import Counter
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
 
@@ -311,3 +312,87 @@ def test_what_does_not_fit_is_refused_and_the_table_is_left(tmp_path, catalog):
         refused(r"column 'a' has type array<struct<.*to_json\(a\)", view=nested, kind=SchemaError)
         spans = session.maintain("spans", EVENTS.select(at="make_dt_interval(1)"))
         refused("column 'at' has type interval", view=spans, kind=SchemaError)
+
+
+MOMENTS = an.source("moments", "id bigint, name string, at timestamp, day date, price decimal(9,2)")
+TRANSFORMS = {
+    "days(at)": "at_day",
+    "year(day)": "day_year",
+    "months(at)": "at_month",
+    "hours(at)": "at_hour",
+    "date(at)": "at_day",
+    "bucket(4, id)": "id_bucket",
+    "Bucket( 3 , `name`)": "name_bucket",
+    "truncate(2, name)": "name_trunc",
+    "truncate(100, price)": "price_trunc",
+    "name": "name",
+}
+
+
+@pytest.mark.parametrize("text", TRANSFORMS)
+def test_partitions_by_transforms(tmp_path, catalog, text):
+    """Each file has the rows of one value of the transform, which is what pyiceberg makes of a row."""
+    pytest.importorskip("pyiceberg_core", reason="pyiceberg computes transforms with it")
+    chance = random.Random(1)
+
+    def row(i):
+        at = dt.datetime(2025 + i % 2, 1 + i % 3, 1 + i % 2, i % 5, tzinfo=dt.UTC)
+        return (
+            i,
+            chance.choice(["tea", "jam", "teas", None]),
+            at,
+            at.date(),
+            chance.choice([decimal.Decimal("1.50"), None]),
+        )
+
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("view", MOMENTS)
+        for turn in range(3):
+            session.insert("moments", [row(i) for i in range(turn * 10, turn * 10 + 20)])
+            if turn:
+                session.retract("moments", view.to_pylist()[:3])
+            session.advance()
+            an.sinks.iceberg(view, "shop.p", catalog=catalog, mode="rows", partition_by=[text]).run()
+            assert read(catalog, "p") == shown(view)
+    table = catalog.load_table("shop.p")
+    (field,) = table.spec().fields
+    assert field.name == TRANSFORMS[text]
+    source = table.schema().find_field(field.source_id)
+    transform = field.transform.transform(source.field_type)
+    files = [(task.file.partition[0], task.file.file_path) for task in table.scan().plan_files()]
+    assert len({value for value, _ in files}) > 1
+    for value, path in files:
+        found = pq.ParquetFile(path.removeprefix("file://")).read().column(source.name)
+        kinds = {"at": pa.int64(), "day": pa.int32()}
+        values = found.cast(kinds.get(source.name, found.type)).to_pylist()
+        assert {transform(one) for one in values} == {value}
+
+
+def test_partitions_that_there_are_not(tmp_path, catalog, monkeypatch):
+    with an.Session(path=tmp_path / "state") as session:
+        view = session.maintain("view", MOMENTS)
+
+        def refused(text, match):
+            with pytest.raises(SinkError, match=match):
+                an.sinks.iceberg(view, "shop.p", catalog=catalog, mode="rows", partition_by=[text])
+
+        for text in ("zorder(id)", "bucket(id)", "days(3, at)", "bucket(0, id)"):
+            refused(text, r"there are: a column, years\(t\), .*bucket\(n, c\)")
+        refused("days(nosuch)", "'nosuch', which is no column of view 'view'")
+        monkeypatch.setattr("altneu.sinks.partitions.find_spec", lambda _: None)
+        refused("days(at)", r"pip install 'pyiceberg\[pyiceberg-core\]'")
+        monkeypatch.setattr("altneu.sinks.partitions.find_spec", lambda _: True)
+        refused("days(id)", r"day takes no bigint \(column 'id'\)")
+
+
+def test_partitions_in_a_statement(tmp_path, catalog):
+    pytest.importorskip("pyiceberg_core", reason="pyiceberg computes transforms with it")
+    said = ", ".join(f"'{name}' = '{value}'" for name, value in properties(tmp_path / "tables").items())
+    with an.Session(path=tmp_path / "state") as session:
+        session.sql("CREATE TABLE t (id BIGINT, at TIMESTAMP); CREATE MATERIALIZED VIEW v AS SELECT * FROM t")
+        session.sql(
+            f"CREATE SINK s FROM v INTO ICEBERG 'shop.s' MODE ROWS OPTIONS ({said}) "
+            "WITH (PARTITION_BY = ('days(at)', 'bucket(4, id)')); INSERT INTO t VALUES (1, TIMESTAMP '2026-01-02')"
+        )
+        session.advance()
+    assert [f.name for f in catalog.load_table("shop.s").spec().fields] == ["at_day", "id_bucket"]

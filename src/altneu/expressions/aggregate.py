@@ -15,7 +15,7 @@ from altneu.expressions.build import Builder
 from altneu.expressions.collations import plain
 from altneu.expressions.construct import key_of_order
 from altneu.expressions.expr import Column, Expr
-from altneu.expressions.names import AGGREGATES, PICKED
+from altneu.expressions.names import AGGREGATES, COLLECTED, PICKED
 from altneu.expressions.parse import OrderKey, Source, explained, tree_of
 
 
@@ -70,27 +70,26 @@ def aggregate_in(node: exp.Expr) -> tuple[exp.Anonymous, exp.Order | None, exp.E
     >>> [part.sql() for part in aggregate_in(tree_of("sum(x) FILTER (WHERE y)")) if part]
     ['SUM(x)', 'y']
     """
-    condition = order = None
-    if isinstance(node, exp.Filter):
-        node, condition = node.this, node.expression.this
-    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-        node = _ignoring(node.this) if isinstance(node, exp.IgnoreNulls) else node.this
-    if isinstance(node, exp.WithinGroup):
-        node, order = node.this, node.expression
-    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-        node = _ignoring(node.this) if isinstance(node, exp.IgnoreNulls) else node.this
+    condition = order = nulls = None
+    while isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+        if isinstance(node, exp.Filter):
+            condition = node.expression.this
+        elif isinstance(node, exp.WithinGroup):
+            order = node.expression
+        else:
+            nulls = type(node)
+        node = node.this
     if isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES:
-        return node, order, condition
+        return node if nulls is None else with_nulls(node, nulls), order, condition
     return None
 
 
-def _ignoring(node: exp.Expr) -> exp.Expr:
-    """A call with IGNORE NULLS; to aggregates that ignore nulls already it says nothing."""
-    if isinstance(node, exp.WithinGroup):
-        return exp.WithinGroup(this=_ignoring(node.this), expression=node.expression)
-    if isinstance(node, exp.Anonymous) and node.name.lower() in PICKED and len(node.expressions) == 1:
-        return exp.Anonymous(this=node.name, expressions=[*node.expressions, exp.true()])
-    return node
+def with_nulls(node: exp.Anonymous, nulls: type[exp.IgnoreNulls | exp.RespectNulls]) -> exp.Anonymous:
+    """A call with IGNORE NULLS or RESPECT NULLS; to those for which nulls are never values it says nothing."""
+    if node.name.lower() not in (*PICKED, *COLLECTED) or not node.expressions:
+        return node
+    first, rest = node.expressions[0], [] if node.name.lower() in PICKED else node.expressions[1:]
+    return exp.Anonymous(this=node.name, expressions=[nulls(this=first), *rest])
 
 
 class _Aggregating(Builder):
@@ -147,6 +146,7 @@ def aggregate_expr(
         raise ExpressionSyntaxError(f"{name}() takes no WITHIN GROUP; {', '.join(WITH_ORDER)} do")
     if name in PICKED and any(isinstance(n, exp.IgnoreNulls) for n in node.expressions):
         node = exp.Anonymous(this=node.name, expressions=[node.expressions[0].this, exp.true()])
+    respected = name in COLLECTED and any(isinstance(n, exp.RespectNulls) for n in node.expressions)
     nodes, distinct = (
         [n.this if isinstance(n, exp.IgnoreNulls | exp.RespectNulls) else n for n in node.expressions],
         False,
@@ -169,7 +169,7 @@ def aggregate_expr(
     args = tuple((key_of_order if name in _COUNTS else plain)(builder.build(n)) for n in nodes)
     keys = [] if order is None else [(plain(builder.build(k.this)), k.args) for k in order.expressions]
     ordered = tuple(OrderKey(key, bool(how["desc"]), bool(how["nulls_first"])) for key, how in keys)
-    return HANDLERS[name](Written(name, args, distinct, ordered, predicate, add))
+    return HANDLERS[name](Written(name, args, distinct, ordered, predicate, add, respected))
 
 
-__all__ = ["AggregateCall", "AggregateExpr", "aggregate_expr", "aggregate_in", "parse_aggregate"]
+__all__ = ["AggregateCall", "AggregateExpr", "aggregate_expr", "aggregate_in", "parse_aggregate", "with_nulls"]

@@ -59,7 +59,7 @@ class AggregateCall:
 
 @dataclass(frozen=True)
 class Written:
-    """An aggregate as it is written, its parts compiled; ``order`` is that of WITHIN GROUP."""
+    """An aggregate as it is written, its parts compiled; ``order`` is that of WITHIN GROUP, ``nulls`` RESPECT NULLS."""
 
     name: str
     args: tuple[Expr, ...]
@@ -67,6 +67,7 @@ class Written:
     order: tuple[OrderKey, ...]
     filter: Expr | None
     add: Callable[[AggregateCall], Expr]
+    nulls: bool = False
 
     def call(
         self, function: str, args: Sequence[Expr], type_: pa.DataType, *options: Any, distinct: bool | None = None
@@ -146,9 +147,21 @@ def _ordered(it: Written, value: Expr) -> Expr:
     return value
 
 
+def _with_nulls(it: Written, listed: Handler) -> Expr:
+    """All values, nulls before the others: those of structs, none of which is null."""
+    value = it.args[0]
+    row = call("named_struct", [literal("value"), value])
+    order = tuple(
+        replace(key, expr=row) if key.expr == value and key.nulls_first != key.descending else key for key in it.order
+    )
+    return get_field(listed(replace(it, args=(row,), order=order, nulls=False)), "value")
+
+
 def _list(it: Written) -> Expr:
     """The values that are not null in the order that is asked for, else in their own."""
     it.wants(1)
+    if it.nulls:
+        return _with_nulls(it, _list)
     value = it.args[0]
     behind = next((i for i, key in enumerate(it.order) if key.expr == value), len(it.order))
     keys = it.order[:behind]
@@ -172,6 +185,8 @@ def _list(it: Written) -> Expr:
 
 def _collect_set(it: Written) -> Expr:
     it.wants(1)
+    if it.nulls:
+        return _with_nulls(it, _collect_set)
     value = _ordered(it, it.args[0])
     return it.call("collect_set", (value,), T.list_type(value.type), distinct=False)
 
@@ -492,8 +507,11 @@ AGGREGATES = (
         "percentile_approx(a, p), approx_percentile(a, p)",
         "The least value with at least the fraction p of the values up to it; exact, whatever the accuracy argument.",
     ),
-    ("collect_list(a), array_agg(a)", "Every value that is not null, in the order of the values."),
-    ("collect_set(a)", "Every distinct value that is not null, in order."),
+    (
+        "collect_list(a), array_agg(a)",
+        "Every value that is not null, with RESPECT NULLS all; in the order of values.",
+    ),
+    ("collect_set(a)", "Every distinct value that is not null, with RESPECT NULLS null too; in order."),
     ("collect_union(a)", "Every distinct element of the arrays that is not null."),
     (
         "bitmap_construct_agg(n), bitmap_or_agg(b), bitmap_and_agg(b)",

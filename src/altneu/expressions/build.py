@@ -174,7 +174,7 @@ class Builder:
             bound = {n.lower(): Variable(n, kind) for n, kind in zip(names, types, strict=False)}
             body = plain(Builder(self.schema, {**self.variables, **bound}).build(node.this))
             args.append(Lambda(tuple(names), body))
-        return call(name, args)
+        return call("array_sort_by" if name == "array_sort" else name, args)
 
     def resolve(self, parts: Sequence[str], shown: str) -> Expr:
         """A dotted name: a column so named, a column after ``left.`` or ``right.``, or a field of a struct."""

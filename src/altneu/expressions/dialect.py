@@ -24,7 +24,42 @@ _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "SUBS
 """Calls whose arguments are not just separated by commas."""
 
 
+UNITS_OF_TIME = (
+    "YEAR",
+    "QUARTER",
+    "MONTH",
+    "WEEK",
+    "DAY",
+    "DAYOFYEAR",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "MILLISECOND",
+    "MICROSECOND",
+)
+_WITH_UNIT = {
+    **dict.fromkeys(("TIMESTAMPADD", "DATEADD", "DATE_ADD"), "timestampadd"),
+    **dict.fromkeys(("TIMESTAMPDIFF", "DATEDIFF", "DATE_DIFF"), "timestampdiff"),
+}
+"""Calls that may begin with a word that is a unit of time, and what they are then."""
 _Base: Any = Spark.Parser
+
+
+def _call_with_unit(name: str) -> Callable[[Any], exp.Expr]:
+    """Parse a call of three arguments, of which the first is a unit and not a column; or one of others."""
+
+    def parse(parser: Any) -> exp.Expr:
+        arguments = parser._parse_csv(parser._parse_assignment)
+        unit = arguments[0] if len(arguments) == 3 else None
+        if isinstance(unit, exp.Column) and len(unit.parts) == 1 and unit.name.upper() in UNITS_OF_TIME:
+            if unit.name.upper() == "DAYOFYEAR" and _WITH_UNIT[name] == "timestampdiff":
+                parser.raise_error(f"{name} has no unit DAYOFYEAR; use DAY")
+            return exp.Anonymous(
+                this=_WITH_UNIT[name], expressions=[exp.Literal.string(unit.name.upper()), *arguments[1:]]
+            )
+        return exp.Anonymous(this=name, expressions=arguments)
+
+    return parse
 
 
 class SparkExpressions(Spark):
@@ -37,7 +72,8 @@ class SparkExpressions(Spark):
         FUNC_TOKENS: ClassVar[set[TokenType]] = {*Spark.Parser.FUNC_TOKENS, TokenType.BETWEEN}
         FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
-            name: Spark.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL_SYNTAX
+            **{name: Spark.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL_SYNTAX},
+            **{name: _call_with_unit(name) for name in _WITH_UNIT},
         }
         ARRAY_CONSTRUCTORS: ClassVar[dict[str, Any]] = {}  # array(1, 2)[0] is no ARRAY[0]
         COLON_IS_VARIANT_EXTRACT = True

@@ -178,6 +178,56 @@ class Reader:
             out.append(char)
 
 
+class _Written:
+    """A value that knows how it was written."""
+
+    raw: str
+
+
+class _WrittenObject(Object, _Written):
+    pass
+
+
+class _WrittenList(list[Any], _Written):
+    pass
+
+
+class _WrittenReal(Real, _Written):
+    pass
+
+
+class _WrittenInt(int, _Written):
+    pass
+
+
+_KINDS: dict[type, Callable[[Any], Any]] = {
+    Object: _WrittenObject,
+    list: _WrittenList,
+    Real: _WrittenReal,
+    int: _WrittenInt,
+}
+
+
+class ExactReader(Reader):
+    """Reads documents whose objects, arrays and numbers have ``raw``, how they were written.
+
+    >>> [value.raw for _, value in ExactReader(numbers=True)('{"a": [1,  2], "b": 1.50}')]
+    ['[1,  2]', '1.50']
+    """
+
+    def __init__(self, *, numbers: bool) -> None:
+        super().__init__(numbers=numbers)
+        self._scan = lambda text, start: self._slowly(text, start, 0)
+
+    def _slowly(self, text: str, at: int, depth: int) -> tuple[Any, int]:
+        value, end = super()._slowly(text, at, depth)
+        kind = _KINDS.get(type(value))
+        if kind is not None:
+            value = kind(value)
+            value.raw = text[at:end]
+        return value, end
+
+
 def too_deep(text: str) -> bool:
     """Whether more arrays and objects are in one another than there is room for."""
     if text.count("[") + text.count("{") <= _DEEPEST:

@@ -127,6 +127,9 @@ AGGREGATES = frozenset(
 PICKED = ("first", "first_value", "last", "last_value")
 """Aggregates of the row that is first or last in an order, whose nulls count unless they are to be ignored."""
 
+COLLECTED = ("collect_list", "array_agg", "collect_set")
+"""Aggregates of all values, among them nulls only where these are to be respected."""
+
 WINDOWS = frozenset(
     [
         "row_number",

@@ -10,13 +10,13 @@ from sqlglot import exp
 
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, UnsupportedFunctionError
-from altneu.expressions.aggregate import AggregateCall, aggregate_expr
+from altneu.expressions.aggregate import AggregateCall, aggregate_expr, with_nulls
 from altneu.expressions.build import Builder
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
 from altneu.expressions.collations import plain
 from altneu.expressions.construct import call, cast, get_field, key_of_order
 from altneu.expressions.expr import Column, Expr, Literal
-from altneu.expressions.names import AGGREGATES
+from altneu.expressions.names import AGGREGATES, COLLECTED
 from altneu.expressions.parse import OrderKey, Source, explained, order_key, tree_of
 from altneu.expressions.rules import accept, expect_count
 
@@ -182,6 +182,7 @@ class _Call:
     def __init__(self, node: exp.Window, builder: Builder, calls: list[WindowCall]) -> None:
         self.node, self.builder, self.calls = node, builder, calls
         self.ignore_nulls, self.condition, self.ordered = False, None, None
+        nulls: type[exp.IgnoreNulls | exp.RespectNulls] | None = None
         inner = node.this
         while isinstance(inner, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.WithinGroup)):
             if isinstance(inner, exp.Filter):
@@ -189,10 +190,13 @@ class _Call:
             elif isinstance(inner, exp.WithinGroup):
                 self.ordered = inner.expression
             else:
-                self.ignore_nulls = isinstance(inner, exp.IgnoreNulls)
+                nulls = type(inner)
             inner = inner.this
         if not isinstance(inner, exp.Anonymous):
             raise ExpressionSyntaxError(f"{node.sql('spark')}: OVER must follow the call of a function")
+        if nulls is not None:
+            inner = with_nulls(inner, nulls)
+        self.ignore_nulls = nulls is exp.IgnoreNulls
         self.name, self.arguments = inner.name.lower(), list(inner.expressions)
         if self.arguments and isinstance(self.arguments[0], (exp.IgnoreNulls, exp.RespectNulls)):
             self.ignore_nulls = isinstance(self.arguments[0], exp.IgnoreNulls)
@@ -216,7 +220,7 @@ class _Call:
         if name not in AGGREGATES:
             known = ", ".join([*_RANKING, *_OFFSETS, *_NAMES, "counter_diff"])
             raise UnsupportedFunctionError(f"{name}() is not a window function; those are the aggregates and {known}")
-        if self.ignore_nulls:
+        if self.ignore_nulls and name not in COLLECTED:
             instead = f"write {name}(x, true)" if name in _NAMES else "it ignores nulls already"
             raise UnsupportedFunctionError(f"{name}() takes no IGNORE NULLS here; leave it out: {instead}")
         frame = self._frame()

@@ -21,7 +21,8 @@ from altneu.engine.reading import updates_table
 from altneu.errors import InputError, SchemaError, SinkError
 from altneu.errors.extras import require
 from altneu.order import Epoch
-from altneu.sinks.base import MODES, Mark, Mode, Sink, check_partitions, refuse_negative
+from altneu.sinks import partitions
+from altneu.sinks.base import MODES, Mark, Mode, Sink, refuse_negative
 from altneu.streams.tables.iceberg import catalog_of
 from altneu.trace.update import Updates, consolidate
 from altneu.types import VARIANT, contains, to_ddl, type_name
@@ -81,7 +82,7 @@ class IcebergSink(Sink):
                 )
         fields = [f.with_nullable(True) for f in view.schema]
         self._schema = pa.schema([*fields, *(pa.field(name, pa.int64()) for name in controls)])
-        check_partitions(view, partition_by)
+        self._partitions = partitions.checked(view, self._partition_by)
         self._table: Table | None = None
 
     @property
@@ -185,8 +186,7 @@ class IcebergSink(Sink):
                 with self._catalog.create_table_transaction(self._name, self._schema, properties=said) as creating:
                     if self._partition_by:
                         with creating.update_spec() as spec:
-                            for name in self._partition_by:
-                                spec.add_identity(name)
+                            partitions.add(spec, self._partitions)
                 self._table = self._catalog.load_table(self._name)
             except NoSuchNamespaceError as error:
                 namespace = self._name.rpartition(".")[0]

@@ -141,9 +141,16 @@ class Relation:
         for n in range(min(len(parts) - 1, MOST_PARTS), 0, -1):
             mine = [f for f in self.fields if f.name.lower() == lowered[n] and f.is_of(lowered[:n])]
             if mine:
-                return _one(mine, parts[: n + 1]), parts[n + 1 :]
+                return _one(self._nearest(mine), parts[: n + 1]), parts[n + 1 :]
         mine = [f for f in self.fields if not f.hidden and f.name.lower() == lowered[0]]
         return (_one(mine, parts[:1]), parts[1:]) if mine else None
+
+    def _nearest(self, matches: list[Field]) -> list[Field]:
+        """Of several columns with a hidden name those that are shown: USING shows one of two."""
+        if len({f.column for f in matches}) == 1 or not all(f.hidden for f in matches):
+            return matches
+        shown = {f.column for f in self.shown}
+        return [f for f in matches if f.column in shown] or matches
 
     def with_node(self, node: ir.Node) -> Relation:
         """The same names over another plan."""

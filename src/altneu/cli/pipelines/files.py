@@ -15,20 +15,32 @@ import pyarrow as pa
 
 from altneu.cli.pipelines import versioned
 from altneu.cli.pipelines.errors import refused, unsupported
+from altneu.cli.pipelines.records import CORRUPT, FORMS, MODES, check_columns, named_columns, read_records
 from altneu.cli.pipelines.versioned import VersionedTable, table_of
-from altneu.errors import PipelineError, StatementError
+from altneu.errors import AltneuError, PipelineError, StatementError
 from altneu.sql.statements.files import CSV_OPTIONS, read_files, schema_of_files
 from altneu.sql.statements.tree import Origin
 from altneu.types import parse_schema, to_ddl
 
 FORMATS = ("parquet", "csv", "json", "orc", "text")
-_SELF_DESCRIBED = ("parquet", "orc", "text")
 _WITHOUT_EFFECT = frozenset(("maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "filenameonly"))
-_SAME = {
-    "csv": {"inferschema": "false", "mode": "failfast"},
-    "json": {"mode": "failfast"},
-    "text": {"wholetext": "false"},
+_SAME = {"csv": {"inferschema": "false"}, "json": {}, "text": {"wholetext": "false"}}
+_RECURSIVE = "recursivefilelookup"
+_OF_RECORDS = {
+    "mode": MODES[0],
+    "columnnameofcorruptrecord": CORRUPT,
+    "multiline": "false",
+    "dateformat": "",
+    "timestampformat": "",
+    "timestampntzformat": "",
 }
+_DEFAULTS = {
+    **{form: {_RECURSIVE: "false"} for form in ("parquet", "orc", "text")},
+    "json": {_RECURSIVE: "false", **_OF_RECORDS},
+    "csv": {_RECURSIVE: "false", **_OF_RECORDS, **dict.fromkeys(CSV_OPTIONS, "")},
+}
+"""The options of each format, in lower case, with the values that say nothing."""
+_YES_OR_NO = (_RECURSIVE, "multiline", "header")
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,11 @@ class Files:
         if self.form == "text":
             return pa.schema([("value", pa.string())])
         found = self.listed()
-        if not found:
+        if self.form == "csv":
+            names = next(filter(None, (named_columns(file.path, dict(self.options)) for file in found)), None)
+            if names is not None:
+                return pa.schema([(name, pa.string()) for name in names])
+        if not found or self.form == "csv":
             raise refused(
                 "UNABLE_TO_INFER_SCHEMA", f"there is no file in {', '.join(self.places)}: say the columns, .schema(…)"
             )
@@ -97,11 +113,16 @@ class Files:
                     within = path.relative_to(root).parts if root.is_dir() else (path.name,)
                     if not path.is_file() or any(part[0] in "._" for part in within):
                         continue
-                    if any("=" in part for part in within[:-1]):
+                    if dict(self.options).get(_RECURSIVE) == "true":
+                        pass
+                    elif any("=" in part for part in within[:-1]):
                         raise unsupported(
                             f"files in folders of values, such as {'/'.join(within)} in {match}",
-                            "altneu does not make columns of the names of folders: write the values into the files",
+                            "altneu does not make columns of the names of folders: write the values into the files, "
+                            "or say recursiveFileLookup, with which Spark does not either",
                         )
+                    elif len(within) > 1:
+                        continue
                     state = path.stat()
                     found[str(path)] = File(str(path), state.st_size, state.st_mtime_ns)
         return sorted(found.values(), key=lambda file: file.path)
@@ -114,6 +135,11 @@ class Files:
         """
         if not file.size:
             return self.columns.empty_table()
+        if self.form in FORMS:
+            try:
+                return read_records(self.form, file.path, self.columns, dict(self.options))
+            except (OSError, pa.ArrowException) as error:
+                raise PipelineError(f"{error} (while reading {file.path})") from None
         try:
             table = read_files(self._origin(file.path), self.columns)
             columns = [
@@ -162,6 +188,11 @@ def stored_at(message: Any, place: object) -> Stored:
             'what Spark infers changes with the files: say the columns, .schema("id long, …")',
             place,
         )
+    if declared is not None and form in FORMS:
+        try:
+            check_columns(form, parse_schema(declared), dict(known))
+        except AltneuError as error:
+            raise PipelineError(f"{error} ({place})") from None
     return Files(form, tuple(_local(path, place) for path in paths), declared, known)
 
 
@@ -176,7 +207,7 @@ def _table(
 
 
 def _options(form: str, options: Mapping[str, str], place: object) -> tuple[tuple[str, str], ...]:
-    known = CSV_OPTIONS if form == "csv" else ()
+    known = _DEFAULTS[form]
     kept = list[tuple[str, str]]()
     for name, value in sorted(options.items()):
         lowered = name.lower()
@@ -185,10 +216,17 @@ def _options(form: str, options: Mapping[str, str], place: object) -> tuple[tupl
         if lowered not in known:
             raise unsupported(
                 f"the option {name} = {value!r} of {form} files",
-                f"there are: {', '.join(known) or '(none)'}: leave it out",
+                f"there are: {', '.join(known)}: leave it out",
                 place,
             )
-        kept.append((lowered, value))
+        given = value.lower() if lowered in ("mode", *_YES_OR_NO) else value
+        allowed = MODES if lowered == "mode" else ("true", "false") if lowered in _YES_OR_NO else None
+        if allowed is not None and given not in allowed:
+            raise PipelineError(f"the option {name} is one of {', '.join(allowed)}, got {value!r} ({place})")
+        if lowered in ("sep", "delimiter", "quote", "escape") and len(value) != 1:
+            raise unsupported(f"the option {name} = {value!r}", "it is one character", place)
+        if given != known[lowered] or lowered in CSV_OPTIONS:
+            kept.append((lowered, given))
     return tuple(kept)
 
 

@@ -7,7 +7,7 @@ has a backslash before it, a quote that is neither that nor at the end makes the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -69,24 +69,57 @@ def record(text: str, sep: str = ",", quote: str = '"', escape: str = "\\") -> l
     Raises:
         RowFailure: an escape follows the quote at the end of a value.
     """
-    values: list[tuple[str, bool]] = []
+    return _values(text, 0, sep, quote, escape, "")[0]
+
+
+def records(text: str, sep: str, quote: str, escape: str) -> Iterator[tuple[str, list[tuple[str, bool]] | None]]:
+    r"""The records of a text in which quoted values may have ends of lines, and their values as ``record``.
+
+    Lines of nothing are none. ``None`` stands for the values where an escape follows the quote at the end of one.
+
+    >>> [[value for value, _ in values] for _, values in records('1,"a\nb"\n\n2,c\n', ",", '"', "\\")]
+    [['1', 'a\nb'], ['2', 'c']]
+    """
     at = 0
+    while at < len(text):
+        if text[at] == "\n":
+            at += 1
+            continue
+        try:
+            values, end = _values(text, at, sep, quote, escape, "\n")
+        except RowFailure:
+            values, end = None, text.find("\n", at)
+            end = len(text) if end < 0 else end
+        yield text[at:end], values
+        at = end + 1
+
+
+def _values(text: str, at: int, sep: str, quote: str, escape: str, stop: str) -> tuple[list[tuple[str, bool]], int]:
+    """The values from a place on, and where the text or a ``stop`` ends them."""
+    values: list[tuple[str, bool]] = []
     while True:
         if text[at : at + 1] == quote:
-            value, at = _quoted(text, at + 1, sep, quote, escape)
+            value, at = _quoted(text, at + 1, sep, quote, escape, stop)
             values.append((value, True))
         else:
-            end = text.find(sep, at)
-            end = len(text) if end < 0 else end
+            end = _end(text, at, sep, stop)
             values.append((text[at:end], end > at))
             at = end
-        if at >= len(text):
-            return values
+        if at >= len(text) or text[at] == stop:
+            return values, at
         at += 1
 
 
-def _quoted(text: str, at: int, sep: str, quote: str, escape: str) -> tuple[str, int]:
-    """A value from behind its quote on, and where it ends: at a separator or with the text."""
+def _end(text: str, at: int, sep: str, stop: str) -> int:
+    """Where a value without quotes ends."""
+    end = text.find(sep, at)
+    end = len(text) if end < 0 else end
+    found = text.find(stop, at, end) if stop else -1
+    return end if found < 0 else found
+
+
+def _quoted(text: str, at: int, sep: str, quote: str, escape: str, stop: str) -> tuple[str, int]:
+    """A value from behind its quote on, and where it ends: at a separator, a ``stop`` or with the text."""
     parts: list[str] = []
     before = ""
     size = len(text)
@@ -95,10 +128,10 @@ def _quoted(text: str, at: int, sep: str, quote: str, escape: str) -> tuple[str,
     while at < size:
         one = text[at]
         if before == quote and (one <= " " or one == sep):
-            return _after(text, at, "".join(parts), sep, quote)
+            return _after(text, at, "".join(parts), sep, quote, stop)
         if one not in (quote, escape):
             if before == quote:
-                return _bare(text, at, f"{quote}{''.join(parts)}{quote}", sep)
+                return _bare(text, at, f"{quote}{''.join(parts)}{quote}", sep, stop)
             if before == escape:
                 parts.append(escape)
             end = at
@@ -120,20 +153,19 @@ def _quoted(text: str, at: int, sep: str, quote: str, escape: str) -> tuple[str,
     return "".join(parts), size
 
 
-def _after(text: str, at: int, value: str, sep: str, quote: str) -> tuple[str, int]:
+def _after(text: str, at: int, value: str, sep: str, quote: str, stop: str) -> tuple[str, int]:
     """Behind the quote that ends a value: blanks go, unless something else follows them."""
     end = at
-    while end < len(text) and text[end] <= " " and text[end] != sep:
+    while end < len(text) and text[end] <= " " and text[end] not in (sep, stop):
         end += 1
-    if end == len(text) or text[end] == sep:
+    if end == len(text) or text[end] in (sep, stop):
         return value, end
-    return _bare(text, at, f"{quote}{value}{quote}", sep)
+    return _bare(text, at, f"{quote}{value}{quote}", sep, stop)
 
 
-def _bare(text: str, at: int, value: str, sep: str) -> tuple[str, int]:
+def _bare(text: str, at: int, value: str, sep: str, stop: str) -> tuple[str, int]:
     """A value that has quotes in it and goes on until the next separator."""
-    end = text.find(sep, at)
-    end = len(text) if end < 0 else end
+    end = _end(text, at, sep, stop)
     return value + text[at:end], end
 
 
@@ -177,11 +209,29 @@ def from_csv(call: Call, s: pa.Array, *more: pa.Array) -> Out:  # noqa: ARG001 -
     """
     given = _given(Arguments("from_csv", call.args), 2, _READING)
     kind, strict = call.type, given["mode"].upper() == "FAILFAST"
-    readings, null = _readings(kind, tuple(sorted(given.items()))), given["nullvalue"]
-    form = given["sep"], given["quote"], given["escape"]
+    row, form = row_of(kind, given), (given["sep"], given["quote"], given["escape"])
 
     def value(text: str) -> dict[str, Any]:
-        found = record(text, *form) if text else []
+        result, bad = row(record(text, *form) if text else [])
+        if bad and strict:
+            raise RowFailure(_MALFORMED, f"from_csv: {text!r} does not fit {T.type_name(kind)}")
+        return result
+
+    return each(call, value, s)
+
+
+def row_of(
+    kind: pa.DataType, given: Mapping[str, str]
+) -> Callable[[Sequence[tuple[str, bool]]], tuple[dict[str, Any], bool]]:
+    """How the values of a record become a row of a struct, and whether one does not fit, is missing or too many.
+
+    Raises:
+        UnsupportedFunctionError: a column of a type that is not read from CSV.
+    """
+    given = {**_READING, **given}
+    readings, null = _readings(kind, tuple(sorted(given.items()))), given["nullvalue"]
+
+    def row(found: Sequence[tuple[str, bool]]) -> tuple[dict[str, Any], bool]:
         bad = len(found) != len(readings)
         result: dict[str, Any] = dict.fromkeys(readings)
         for (name, reading), (part, present) in zip(readings.items(), found, strict=False):
@@ -191,11 +241,9 @@ def from_csv(call: Call, s: pa.Array, *more: pa.Array) -> Out:  # noqa: ARG001 -
                 result[name] = reading(part)
             except _Unfit:
                 bad = True
-        if bad and strict:
-            raise RowFailure(_MALFORMED, f"from_csv: {text!r} does not fit {T.type_name(kind)}")
-        return result
+        return result, bad
 
-    return each(call, value, s)
+    return row
 
 
 @cache

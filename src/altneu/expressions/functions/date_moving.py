@@ -158,6 +158,77 @@ def _rounded(call: Call, exact: Values) -> Any:
     return out_of_range(call, (np.sign(safe) * np.floor(np.abs(safe) + 0.5)).astype(np.int64), far)
 
 
+_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+_MICROS = {
+    "WEEK": 7 * DAY,
+    "DAY": DAY,
+    "DAYOFYEAR": DAY,
+    "HOUR": 3600 * SECOND,
+    "MINUTE": 60 * SECOND,
+    "SECOND": SECOND,
+    "MILLISECOND": 1_000,
+    "MICROSECOND": 1,
+}
+
+_FAR = 10_000_000  # months, which leave the range of timestamps wherever they begin
+
+
+def _no_unit(call: Call, unit: str, count: int) -> Out:
+    known = [*_MONTHS, *(name for name in _MICROS if name != "DAYOFYEAR" or call.name == "timestampadd")]
+    message = f"{call.name}: the unit must be one of {', '.join(known)}, got {unit!r}"
+    return Out(np.zeros(count, np.int64), ((np.ones(count, np.bool_), "INVALID_PARAMETER_VALUE", message),))
+
+
+def _moment_rule(args: Arguments) -> Typing:
+    kind = args[2].type if args[2].type == T.TIMESTAMP_NTZ else T.TIMESTAMP
+    return Typing((args.accept(0, T.STRING), args.accept(1, T.LONG), args.accept(2, kind)), kind)
+
+
+@scalar(
+    "timestampadd(unit, n, t)",
+    rule=_moment_rule,
+    usage="timestampadd(MONTH, n, t), dateadd(MONTH, n, t), date_add(MONTH, n, t)",
+    fails=True,
+)
+def timestampadd(call: Call, unit: str, amount: Values, moment: Values) -> Any:
+    """The timestamp n units later: YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND, MICROSECOND."""
+    name = unit.upper()
+    if name in _MONTHS:
+        return _moved(call, moment, np.clip(amount, -_FAR, _FAR) * _MONTHS[name])
+    size = _MICROS.get(name)
+    if size is None:
+        return _no_unit(call, unit, max(len(amount), len(moment)))
+    far = np.abs(amount.astype(np.float64)) * size >= 2.0**63
+    by = np.where(far, 0, amount) * size
+    result = moment + by
+    return out_of_range(call, result, far | (((moment ^ result) & (by ^ result)) < 0))
+
+
+@scalar(
+    "timestampdiff(unit string, start as timestamp, end as timestamp) -> bigint",
+    usage="timestampdiff(MONTH, start, end), datediff(MONTH, start, end), date_diff(MONTH, start, end)",
+    fails=True,
+)
+def timestampdiff(call: Call, unit: str, start: Values, end: Values) -> Any:
+    """How many whole units, of those of `timestampadd`, are from start to end."""
+    name = unit.upper()
+    if name in _MONTHS:
+        days, clock, until, until_clock = start // DAY, start % DAY, end // DAY, end % DAY
+        until = until - ((until > days) & (until_clock < clock)) + ((until < days) & (until_clock > clock))
+        (y1, m1, d1), (y2, m2, d2) = civil_from_days(days), civil_from_days(until)
+        apart = ((y2 - y1) * 12 + m2 - m1).astype(np.int64) * 32 + d2 - d1
+        return _whole(apart, 32 * _MONTHS[name])
+    size = None if name == "DAYOFYEAR" else _MICROS.get(name)
+    between = end - start
+    if size is None:
+        return _no_unit(call, unit, len(between))
+    return _micros_checked(call, _whole(between, size), ((end ^ start) & (end ^ between)) < 0)
+
+
+def _whole(values: Values, size: int) -> Values:
+    return np.sign(values) * (np.abs(values) // size)
+
+
 @scalar("add_months(d date, n int) -> date", fails=True)
 def add_months_kernel(call: Call, date: Values, months: Values) -> Any:
     """The date n months later; the last day of that month if the month is too short."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -19,7 +19,7 @@ from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.errors import PlanError, TypeMismatchError, UnsupportedFunctionError
-from altneu.expressions.documents import MISSING, Object, Reader, Real, is_whole, written
+from altneu.expressions.documents import MISSING, ExactReader, Object, Reader, Real, is_whole, written
 from altneu.expressions.each import RowFailure, each
 from altneu.expressions.formats import pieces, read_moments
 from altneu.expressions.functions.documents import options, scalar
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _OPTIONS = {"mode": "PERMISSIVE", "timestampformat": "", "timestampntzformat": "", "dateformat": ""}
 _MODES = ("PERMISSIVE", "FAILFAST")
 _read = Reader(numbers=True)
+_read_exactly = ExactReader(numbers=True)
 _WIDE = Context(prec=80)
 _BITS = {T.BYTE: (-128, 255), T.SHORT: (-(1 << 15), (1 << 15) - 1), T.INT: (-(1 << 31), (1 << 31) - 1)}
 _LONG = (-(1 << 63), (1 << 63) - 1)
@@ -47,6 +48,10 @@ class _Unfit(Exception):  # noqa: N818 -- a signal inside this module
     def __init__(self, partial: Any = MISSING) -> None:
         super().__init__()
         self.partial = partial
+
+
+class _Inexact(Exception):  # noqa: N818 -- a signal inside this module
+    """A value is to become the text that it was written as, which it does not know."""
 
 
 def _unfit() -> NoReturn:
@@ -125,6 +130,46 @@ def from_json(call: Call, s: pa.Array, *more: pa.Array) -> Out:  # noqa: ARG001 
     return each(call, value, s)
 
 
+def records_of(kind: pa.DataType, formats: Mapping[str, str]) -> Callable[[str], tuple[list[dict[str, Any]], bool]]:
+    """How a record of a JSON file becomes rows of a struct, and whether something in it does not fit.
+
+    An object is one row, an array of objects one of each; a record without anything is none. What is not a text and
+    becomes one is as it was written.
+
+    >>> read = records_of(pa.struct([("a", T.INT)]), {})
+    >>> read('[{"a": 1}, {"a": "x"}]'), read("x"), read(" ")
+    (([{'a': 1}, {'a': None}], True), ([{'a': None}], True), ([], False))
+
+    Raises:
+        TypeMismatchError, UnsupportedFunctionError: a column of a type that is not read from JSON.
+    """
+    reading = _reading(nullable(kind), tuple(sorted({**_OPTIONS, **formats, "exact": "true"}.items())))
+    nothing = dict.fromkeys(f.name for f in kind)
+
+    def rows(text: str) -> tuple[list[dict[str, Any]], bool]:
+        if not text.strip(" \t\n\r"):
+            return [], False
+        try:
+            return rows_of(_read(text))
+        except _Inexact:
+            return rows_of(_read_exactly(text))
+
+    def rows_of(document: Any) -> tuple[list[dict[str, Any]], bool]:
+        found, bad = list[dict[str, Any]](), False
+        several = isinstance(document, list) and not isinstance(document, Object)
+        for member in document if several else [document]:
+            try:
+                found.append(reading(member))
+            except _Unfit as error:
+                if error.partial is MISSING:
+                    return [nothing], True
+                bad = True
+                found.append(error.partial)
+        return found, bad
+
+    return rows
+
+
 @cache
 def _reading(kind: pa.DataType, given: tuple[tuple[str, str], ...]) -> Reading:
     """How a value of a document becomes one of a type.
@@ -142,7 +187,7 @@ def _reading(kind: pa.DataType, given: tuple[tuple[str, str], ...]) -> Reading:
         return _map(_reading(kind.item_type, given))
     if pt.is_decimal128(kind):
         return lambda value: _decimal(value, kind)
-    plain = _PLAIN.get(kind)
+    plain = _exact if kind == T.STRING and ("exact", "true") in given else _PLAIN.get(kind)
     if plain is not None:
         return plain
     formats = dict(given)
@@ -225,6 +270,16 @@ def _is_text(value: Any) -> bool:
 def _text(value: Any) -> str:
     text = value if _is_text(value) else written(value)
     return text if is_whole(text) else "".join("?" if "\ud800" <= c <= "\udfff" else c for c in text)
+
+
+def _exact(value: Any) -> str:
+    """A text, or how another value was written."""
+    if isinstance(value, bool) or _is_text(value):
+        return _text(value)
+    raw: str | None = getattr(value, "raw", None)
+    if raw is None:
+        raise _Inexact
+    return raw
 
 
 def _boolean(value: Any) -> bool:

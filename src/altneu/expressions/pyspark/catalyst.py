@@ -179,13 +179,15 @@ class Expressions:
     def _AggregateExpression(self, expression: Any) -> exp.Expr:  # noqa: N802
         function = expression.aggregateFunction()
         call = self._tree(function)
-        kind = class_of(function)
+        kind, respected = class_of(function), False
         if kind in _PICKED and function.ignoreNulls() and isinstance(call, exp.Anonymous):
             call = exp.Anonymous(this=call.name, expressions=[*call.expressions, exp.true()])
-        if kind in _COLLECTED and str(expression.sql()).startswith(f"{function.sql()} RESPECT NULLS"):
-            raise forms.unsupported(f"{function.prettyName()}() RESPECT NULLS", "collect structs of the values")
+        if kind in _COLLECTED and str(function.sql(bool(expression.isDistinct()))).endswith(" RESPECT NULLS"):
+            respected = isinstance(call, exp.Anonymous)
         if expression.isDistinct() and isinstance(call, exp.Anonymous):
             call = forms.call(call.name, call.expressions, distinct=True)
+        if respected:
+            call = exp.RespectNulls(this=call)
         given = expression.filter()
         if given.isDefined():
             call = exp.Filter(this=call, expression=exp.Where(this=self._tree(given.get())))

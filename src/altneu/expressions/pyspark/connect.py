@@ -437,7 +437,8 @@ def _starred(tree: exp.Expr) -> exp.Expr:
     """A parsed expression, in which ``*`` and ``t.*`` are written as a DataFrame has them."""
     star = tree if isinstance(tree, exp.Star) else tree.this if isinstance(tree, exp.Column) else None
     if isinstance(star, exp.Star):
+        names = [p.name for p in tree.parts[:-1]] if isinstance(tree, exp.Column) else [""]
         star = star.copy()
-        star.meta[STAR] = tree.table if isinstance(tree, exp.Column) else None
+        star.meta[STAR] = names[0] if len(names) == 1 else ".".join(map(quote_name, names))
         return star
     return tree

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from altneu.collections.collection import Collection
-from altneu.errors import PlanError, UnknownColumnError
+from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.expressions import Expr, has_window, parse
 from altneu.expressions.pyspark import forms
 from altneu.expressions.pyspark.connect import REGEX, STAR, TAG, name_parts
@@ -32,7 +32,7 @@ from altneu.sql.scope import Around, Field, Relation, Scope, bound, fresh, is_bo
 from altneu.sql.spans import with_spans
 from altneu.sql.times import with_times
 from altneu.sql.trees import has_aggregate, has_subquery, with_collation_keys
-from altneu.types import is_struct
+from altneu.types import is_struct, uncompared
 
 FRAME = "frame"
 """The key of a SELECT tree's ``meta`` for one that stands for a DataFrame, by its number."""
@@ -148,7 +148,7 @@ class Frames(Binder):
         if answer.empties is not None and not offset and count != 0:
             return answer  # an aggregate without keys has one row
         relation = narrowed(answer.relation, order=True)
-        keys = _order(relation) or [_ascending(f.column) for f in relation.shown]
+        keys = _order(relation) or _by_all(relation)
         per = list(dict.fromkeys(relation.carried.values()))
         rows = Collection(relation.node)
 
@@ -165,10 +165,14 @@ class Frames(Binder):
 
         Raises:
             UnknownColumnError: one of them is not a column.
+            TypeMismatchError: one has values that are not compared.
         """
         relation = narrowed(self._answer(item, around).relation, order=True)
         chosen = [c for name in names for c in _named(relation, name, "dropDuplicates")]
-        keys = [*_order(relation), *(_ascending(f.column) for f in relation.shown)]
+        for f in chosen:
+            if what := uncompared(relation.node.schema.field(f.column).type):
+                raise TypeMismatchError(f"dropDuplicates({f.name!r}): {what} cannot be compared; use map_entries of it")
+        keys = [*_order(relation), *_by_all(relation)]
         per = list(dict.fromkeys((*relation.carried.values(), *(f.column for f in chosen))))
         return Answer(relation.with_node(Collection(relation.node).top_k(1, keys, per).node))  # type: ignore[arg-type]
 
@@ -349,6 +353,17 @@ def _ascending(column: str) -> exp.Ordered:
     return exp.Ordered(this=bound(column), desc=False, nulls_first=True)
 
 
+def _by_all(relation: Relation) -> list[exp.Ordered]:
+    """An order by all columns from left to right; of those without an order, as maps, by whether they are null."""
+    schema = relation.node.schema
+    return [
+        exp.Ordered(this=exp.Is(this=bound(f.column), expression=exp.Null()), desc=False, nulls_first=True)
+        if uncompared(schema.field(f.column).type)
+        else _ascending(f.column)
+        for f in relation.shown
+    ]
+
+
 def _order(relation: Relation) -> list[exp.Ordered]:
     keys = []
     for f in relation.fields:
@@ -391,6 +406,7 @@ def _starred(star: exp.Star, relation: Relation) -> list[exp.Expr]:
         fields = [f for f in relation.fields if f.is_of([table.lower()])]
         if not fields and not table.startswith(TAG):
             return _members(table, relation)
+        fields = _whole(fields) if table.startswith(TAG) else fields
     if pattern is not None:
         fields = [f for f in fields if re.fullmatch(pattern, f.name, re.IGNORECASE)]
     elif not fields:
@@ -400,17 +416,31 @@ def _starred(star: exp.Star, relation: Relation) -> list[exp.Expr]:
     return [kept(f) for f in fields]
 
 
+def _whole(fields: list[Field]) -> list[Field]:
+    """The columns of a DataFrame where it is whole, and not those of a side of a join that kept some of them."""
+    groups: list[list[Field]] = []
+    for f in fields:
+        if not groups or any(f.name == g.name and f.column != g.column for g in groups[-1]):
+            groups.append([])
+        groups[-1].append(f)
+    names = {f.name for f in fields}
+    whole = [group for group in groups if {f.name for f in group} == names]
+    if len(groups) > 1 and len(whole) > 1:
+        raise PlanError("* of a DataFrame that both sides of a join are derived from; give the sides names, df.alias()")
+    return whole[0] if len(whole) == 1 else fields
+
+
 def _members(name: str, relation: Relation) -> list[exp.Expr]:
     """The fields of a struct, ``s.*``."""
     found = relation.find(name_parts(name))
-    column = relation.node.schema.field(found[0].column).type if found and not found[1] else None
-    if found is None or column is None or not is_struct(column):
+    tree: exp.Expr | None = None if found is None else bound(found[0].column)
+    for part in () if found is None else found[1]:
+        tree = exp.Dot(this=tree, expression=exp.to_identifier(part, quoted=True))
+    column = None if tree is None else parse(tree, relation.node.schema).type
+    if tree is None or column is None or not is_struct(column):
         raise PlanError(f"{name}.*: {name!r} is neither a DataFrame's alias nor a column that is a struct")
     members = [column.field(i).name for i in range(column.num_fields)]
-    return [
-        forms.named(exp.Dot(this=bound(found[0].column), expression=exp.to_identifier(m, quoted=True)), m)
-        for m in members
-    ]
+    return [forms.named(exp.Dot(this=tree.copy(), expression=exp.to_identifier(m, quoted=True)), m) for m in members]
 
 
 def _undropped(tree: exp.Expr, relation: Relation) -> exp.Expr:

@@ -9,7 +9,7 @@ The plan is walked over py4j: about ten calls for each node of an expression, 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -69,6 +69,8 @@ _REFUSED = {
 }
 """Catalyst's nodes that are refused, and what to do instead."""
 _MOST_ROWS = 100_000
+_SESSION = "spark.sessionWindow"
+"""What Catalyst writes into the metadata of a column that is a window of a session."""
 _WHERE = " of the DataFrame]"
 Fetch = Callable[[Any, int], "pa.Table | None"]
 
@@ -286,18 +288,60 @@ class Analysed:
         return frames.selected(node.children[0].item, outputs, around)
 
     def _output(self, expression: Any) -> exp.Expr:
+        session = self._session(expression)
+        if session is not None:  # what groups have of it is made with them
+            bounds = [part for name in ("start", "end") for part in (exp.Literal.string(name), session.expressions[0])]
+            made = exp.Anonymous(this="named_struct", expressions=[part.copy() for part in bounds])
+            return forms.named(made, str(expression.name()))
         inner = expression.child() if class_of(expression) == "Alias" else expression
         return forms.named(self._trees.tree(inner), str(expression.name()))
 
+    def _session(self, expression: Any) -> exp.Anonymous | None:
+        """``session_window(time, gap)``, where a column is what Catalyst makes of it: a time and a later one."""
+        if class_of(expression) != "Alias" or not expression.metadata().contains(_SESSION):
+            return None
+        _, start, _, end = listed(expression.child().children())
+        time = self._trees.tree(start.child().child())
+        return exp.Anonymous(this="session_window", expressions=[time, self._gap(end.child().child())])
+
+    def _gap(self, later: Any) -> exp.Expr:
+        """The text that was made an interval, and added to a time."""
+        todo = [later]
+        while todo:
+            one = todo.pop()
+            if class_of(one) == "Cast" and str(one.dataType().simpleString()) == "interval":
+                return self._trees.tree(one.child())
+            todo += listed(one.children())
+        raise forms.unsupported("this gap of session_window", "write it as a text, '10 minutes'")
+
+    def _sessions(self, node: _Node) -> dict[str, exp.Anonymous]:
+        """The windows of sessions that are columns below a node, by the numbers of their attributes."""
+        (below,) = node.children
+        while below.kind == "Filter":
+            (below,) = below.children
+        outputs = listed(below.plan.projectList()) if below.kind == "Project" else []
+        return {name_of(e): session for e in outputs if (session := self._session(e)) is not None}
+
     def _aggregate(self, frames: Frames, node: _Node, around: Around | None) -> Answer:
-        keys = [key(self._trees.tree(e)) for e in listed(node.plan.groupingExpressions())]
-        outputs = [self._output(e) for e in listed(node.plan.aggregateExpressions())]
+        sessions = self._sessions(node)
+
+        def whole(tree: exp.Expr) -> exp.Expr:
+            def visit(part: exp.Expr) -> exp.Expr:
+                return sessions[part.name].copy() if isinstance(part, exp.Column) and part.name in sessions else part
+
+            return tree.transform(visit) if sessions else tree
+
+        keys = [key(whole(self._trees.tree(e))) for e in listed(node.plan.groupingExpressions())]
+        outputs = [whole(self._output(e)) for e in listed(node.plan.aggregateExpressions())]
         if [key(o.this) for o in outputs] == keys and node.plan.origin().sqlText().isEmpty():
             # What is left of a pivot of texts or times if the frame has no rows in which Spark finds its values.
             raise forms.pivot_of_rows("column")
         group = exp.Group(expressions=keys) if keys else None
         outputs = [forms.named(key(o.this), o.alias) if isinstance(o.this, exp.Literal) else o for o in outputs]
-        return frames.selected(node.children[0].item, outputs, around, group=group, grouped=True)
+        item = node.children[0].item
+        return frames.selected(
+            _without(frames, item, sessions) if sessions else item, outputs, around, group=group, grouped=True
+        )
 
     def _window(self, frames: Frames, node: _Node, around: Around | None) -> Answer:
         item = node.children[0].item
@@ -342,6 +386,17 @@ def _known(answer: Answer, plan: Any) -> Answer:
     fields += [Field("", name, column, starred=False) for name, column in by_number.items()]
     fields += [f for f in relation.fields if f.table == ORDER]
     return replace(answer, relation=replace(relation, fields=tuple(fields)))
+
+
+def _without(frames: Frames, item: exp.Select, names: Container[str]) -> exp.Select:
+    """A DataFrame without columns, by the numbers of their attributes."""
+
+    def bind(binder: Frames, around: Around | None) -> Answer:
+        relation = binder.relation_of(item, around)
+        left_out = {f.column for f in relation.fields if f.name in names}
+        return Answer(replace(relation, fields=tuple(f for f in relation.fields if f.column not in left_out)))
+
+    return frames.item(bind)
 
 
 def _both(frames: Frames, left: exp.Select, right: exp.Select) -> exp.Select:

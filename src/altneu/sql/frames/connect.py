@@ -99,6 +99,8 @@ _VERBS = {
 
 
 _WHERE = " of the DataFrame]"
+_ITSELF = " itself"
+"""What the name of a table ends with that stands for a DataFrame as the side of a join, and not within the other."""
 
 
 class Plans:
@@ -256,16 +258,33 @@ class Plans:
                 on = exp.true()
             else:
                 kind = "CROSS"
-        join = exp.Join(
-            this=exp.Subquery(this=self.item(message.right)),
-            side=side or None,
-            kind=kind or None,
-            on=on,
-            using=using or None,
-        )
-        tree = select_from(exp.Subquery(this=self.item(message.left)))
+        left, right = self._sides(message.left, message.right, on)
+        join = exp.Join(this=exp.Subquery(this=right), side=side or None, kind=kind or None, on=on, using=using or None)
+        tree = select_from(exp.Subquery(this=left))
         tree.append("joins", join)
         return tree
+
+    def _sides(self, left: Any, right: Any, on: exp.Expr | None) -> list[exp.Select]:
+        """The sides of a join; in its condition a column of one of them is not that of the other, derived from it."""
+        items = [self.item(left), self.item(right)]
+        numbers = [side.common.plan_id for side in (left, right)]
+        if on is None or numbers[0] == numbers[1]:
+            return items
+        for i, number in enumerate(numbers):
+            mine = [c.args["table"] for c in on.find_all(exp.Column) if c.parts[0].name == f"{TAG}{number}"]
+            if mine and all(mine):
+                table = f"{TAG}{number}{_ITSELF}"
+                items[i] = self._tagged(items[i], table)
+                for identifier in mine:
+                    identifier.set("this", table)
+        return items
+
+    def _tagged(self, item: exp.Select, table: str) -> exp.Select:
+        def bind(frames: Frames, around: Around | None) -> Answer:
+            answer = frames.query(item, around)
+            return Answer(tagged(answer.relation, table), answer.empties)
+
+        return self._frames.item(bind)
 
     def _lateral_join(self, frames: Frames, message: Any, around: Around | None) -> Answer:
         side, kind = _JOINS.get(message.join_type, ("", ""))
@@ -437,8 +456,13 @@ def _place(error: AltneuError, title: str) -> None:
     text = str(error)
     if text.endswith(_WHERE):
         return
-    of_other = re.search(rf"'{TAG}\d+\.(.*?)'", text)
-    if of_other:
+    of_other = re.search(rf"'{TAG}\d+(?:{_ITSELF})?\.(.*?)'", text)
+    if of_other and "may be one of several" in text:
+        text = (
+            f"{of_other[1]!r} may be one of several, since both sides of a join have it from the same DataFrame; give "
+            f"the DataFrames names, df.alias('a'), and say 'a.{of_other[1]}'"
+        )
+    elif of_other:
         text = f"{of_other[1]!r} of another DataFrame, or of one before a change of this column, is not a column here"
     error.args = (f"{text} [in {title}{_WHERE}",)
 

@@ -176,3 +176,14 @@ def seconds_of(span: str) -> float:
     if match is None:
         raise InputError(f'trigger must be a span such as "10 seconds" or "1 minute", got {span!r}')
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def other_columns(source: str) -> str:
+    """What to do about a table that has other columns than the source that follows it."""
+    return (
+        "Change the columns of the source as those of the table were: of one that a statement created ALTER SOURCE … "
+        "ADD, DROP or RENAME COLUMN or ALTER COLUMN … TYPE; in Python declare the further column, an.source, and if "
+        f"one was renamed, dropped or got another type, a source of another name, an.source('{source}_2', …), that "
+        "follows the table in place of this one, and give each view its query over that: session.maintain(name, query, "
+        "replace=True)"
+    )

@@ -27,7 +27,7 @@ from pyarrow import types as pt
 from altneu.errors import InputError, PlanError, SchemaError, StreamError
 from altneu.errors.extras import require
 from altneu.runtime.memory import bytes_in
-from altneu.streams.tables.base import DIFF, STEP_BYTES, DataFile, Part, Version, instant, together
+from altneu.streams.tables.base import DIFF, STEP_BYTES, DataFile, Part, Version, instant, other_columns, together
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -377,8 +377,7 @@ class FollowedDelta:
         except SchemaError as error:
             raise StreamError(
                 f"version {version} of {self.where} changed its columns, and source {self._source!r} cannot take them: "
-                f"{error}. Change the columns of the source as those of the table were: ALTER SOURCE … ADD, DROP or "
-                "RENAME COLUMN or ALTER COLUMN … TYPE, in Python an.source with the further column"
+                f"{error}. {other_columns(self._source)}"
             ) from error
         self._columns = columns
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from altneu.errors import InputError, PlanError, SchemaError, StreamError
 from altneu.errors.extras import require
 from altneu.runtime.memory import bytes_in
-from altneu.streams.tables.base import DIFF, STEP_BYTES, DataFile, Part, Version, instant, together
+from altneu.streams.tables.base import DIFF, STEP_BYTES, DataFile, Part, Version, instant, other_columns, together
 from altneu.types import parse_schema
 
 if TYPE_CHECKING:
@@ -432,8 +432,7 @@ class FollowedIceberg:
                 raise
             raise StreamError(
                 f"snapshot {changed_by} of {self.where} has other columns, and source {self._source!r} cannot take "
-                f"them: {error}. Change the columns of the source as those of the table were: ALTER SOURCE … ADD, DROP "
-                "or RENAME COLUMN or ALTER COLUMN … TYPE, in Python an.source with the further column"
+                f"them: {error}. {other_columns(self._source)}"
             ) from error
         return schema
 

@@ -1,0 +1,259 @@
+"""Queries written once and read by three roads: of a classic session, of Connect's client, and Spark's own answers."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+import altneu as an
+from altneu.errors import AltneuError, PlanError
+from altneu.runtime.spark.versions import spark_schema
+from tests.frames import work
+from tests.tpch.history import few_rows
+
+pytest.importorskip("grpc", reason="Spark Connect's client is not installed")
+from pyspark.errors import PySparkException
+from pyspark.sql import Window as ClassicWindow
+from pyspark.sql import functions as classic_functions
+from pyspark.sql.connect import functions as connect_functions
+from pyspark.sql.connect.window import Window as ConnectWindow
+
+ROWS = an.source(
+    "rows",
+    "k bigint, x int, o int, n string, at timestamp, day date, l array<int>, s struct<t: struct<a: int, b: string>>, "
+    "m map<string, int>",
+)
+DAY = dt.date(2026, 1, 1)
+
+
+def at(minute):
+    return dt.datetime(2026, 1, 1, 10, minute, tzinfo=dt.UTC)
+
+
+DATA = [
+    (1, None, 1, "a", at(0), DAY, [3, 1, None, 2], {"t": {"a": 1, "b": "p"}}, {"u": 1}),
+    (1, 5, 2, "b", at(4), dt.date(2026, 2, 1), [2, 2], {"t": {"a": None, "b": "q"}}, {}),
+    (1, 7, 3, None, at(20), dt.date(2024, 2, 29), [], {"t": None}, None),
+    (2, None, 4, "a", at(2), None, None, None, {"v": 2}),
+    (3, 5, 5, "c", None, dt.date(2026, 1, 31), [9], {"t": {"a": 3, "b": None}}, {"w": None}),
+]
+GONE = (2, 9, 9, "z", at(7), DAY, [1], {"t": {"a": 9, "b": "z"}}, {"z": 9})
+SINCE = {}
+"""The version of Spark that first has what a query says, where that is not 3.5."""
+QUERIES = {}
+"""Each a function of the module of functions, the class Window and the table."""
+
+
+def query(name, since=(3, 5)):
+    def note(function):
+        QUERIES[name], SINCE[name] = function, since
+        return function
+
+    return note
+
+
+def text_query(name, *expressions, keys=None, since=(3, 5)):
+    """A query of expressions written in SQL, as aggregates where there are ``keys``."""
+
+    def written(F, _W, t):
+        columns = [F.expr(text).alias(f"c{i}") for i, text in enumerate(expressions)]
+        return t.select("o", *columns) if keys is None else t.groupBy(*keys).agg(*columns)
+
+    query(name, since)(written)
+
+
+LISTS = ("collect_list", "array_agg", "collect_set")
+text_query(
+    "nulls in lists",
+    *(f"sort_array({f}(x) RESPECT NULLS)" for f in LISTS),
+    *(f"sort_array({f}(x) IGNORE NULLS)" for f in LISTS),
+    *(f"sort_array({f}(x) FILTER (WHERE o > 1) RESPECT NULLS)" for f in LISTS),
+    "sort_array(collect_list(DISTINCT x) RESPECT NULLS)",
+    "size(collect_list(l) RESPECT NULLS)",
+    keys=["k"],
+    since=(4, 2),
+)
+text_query(
+    "nulls in windows",
+    *(f"{f}(x) RESPECT NULLS OVER (PARTITION BY k ORDER BY o)" for f in ("first", "last_value", "any_value", "max")),
+    *(f"{f}(x) IGNORE NULLS OVER (PARTITION BY k ORDER BY o)" for f in ("first", "last_value", "any_value", "lead")),
+    "first(x, true) RESPECT NULLS OVER (PARTITION BY k ORDER BY o)",
+    since=(4, 2),
+)
+text_query(
+    "nulls in lists of windows",
+    *(
+        f"sort_array({f}(x) {nulls} NULLS OVER (PARTITION BY k ORDER BY o))"
+        for f in LISTS
+        for nulls in ("RESPECT", "IGNORE")
+    ),
+    since=(4, 2),
+)
+
+query("fields of a field")(lambda F, W, t: t.select("o", "s.t.*"))
+query("fields of a field of a name")(lambda F, W, t: t.select("rows.s.t.*", "o"))
+query("fields of a field in SQL")(lambda F, W, t: t.selectExpr("o", "s.t.*"))
+query("fields of an array")(lambda F, W, t: t.select("o", "l.*"))
+query("fields of a number")(lambda F, W, t: t.selectExpr("s.t.a.*"))
+
+
+def sessions(name, *keys, by):
+    @query(name)
+    def written(F, _W, t):
+        found = t.groupBy(*(F.col(k) for k in keys), by(F)).agg(F.count("*").alias("n"), F.max("x").alias("m"))
+        w = found.columns[len(keys)]
+        return found.select(*keys, F.col(f"{w}.start").alias("start"), F.col(f"{w}.end").alias("end"), "n", "m")
+
+
+sessions("sessions", by=lambda F: F.session_window("at", "5 minutes"))
+sessions("sessions of a key", "k", by=lambda F: F.session_window("at", "3 minutes 30 seconds"))
+sessions("sessions by a name", "n", "k", by=lambda F: F.session_window(F.col("at"), "1 hour").alias("w"))
+sessions("sessions of local times", by=lambda F: F.session_window(F.col("at").cast("timestamp_ntz"), "5 minutes"))
+sessions("sessions of dates", by=lambda F: F.session_window(F.to_timestamp("day"), "40 days"))
+query("sessions in SQL")(
+    lambda F, W, t: t.groupBy(F.expr("session_window(at, '5 minutes')")).agg(F.sum("o")).select("sum(o)")
+)
+
+
+def backwards(F):
+    return lambda a, b: F.when(a.isNull(), 1).when(b.isNull(), -1).when(a < b, 1).when(a > b, -1).otherwise(0)
+
+
+query("sorted backwards")(lambda F, W, t: t.select("o", F.array_sort("l", backwards(F)).alias("v")))
+query("sorted texts")(
+    lambda F, W, t: t.select(
+        "o",
+        F.array_sort(F.split(F.lit("pear,fig,apple,kiwi,nut"), ","), lambda a, b: F.length(a) - F.length(b)).alias("v"),
+    )
+)
+query("sorted in an order of its own")(
+    lambda F, W, t: t.select(
+        "o",
+        F.array_sort(F.sequence(F.lit(1), F.col("o") * 7), lambda a, b: (a * 37 % 11 - b * 37 % 11) * t.o).alias("v"),
+    )
+)
+text_query(
+    "sorted in SQL",
+    "array_sort(l, (a, b) -> case when a < b then 1 when a > b then -1 else 0 end)",  # nulls are equal to all: no order
+    "array_sort(transform(sequence(1, 31), i -> i * 17 % 31), (a, b) -> case when (a + b) % 3 = 0 then -1 else 1 end)",
+    "array_sort(array(named_struct('a', 2), named_struct('a', o)), (p, q) -> p.a - q.a)",
+    "array_sort(transform(array(array(3, 1), array(2)), i -> array_sort(i, (a, b) -> b - a)), (p, q) -> p[0] - q[0])",
+)
+query("sorted by no number")(lambda F, W, t: t.select(F.expr("array_sort(l, (a, b) -> a < b)")))
+
+UNITS = ("YEAR", "quarter", "MONTH", "Week", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
+for function in ("timestampdiff", "datediff", "date_diff"):
+    text_query(
+        function,
+        *(f"{function}({unit}, at, timestamp '2024-02-29 23:59:59.5')" for unit in UNITS),
+        *(f"{function}({unit}, date '2021-01-31', day)" for unit in UNITS),
+        *(f"{function}({unit}, day, at)" for unit in UNITS),
+    )
+for function in ("timestampadd", "dateadd", "date_add"):
+    text_query(
+        function,
+        *(f"{function}({unit}, x - 6, at)" for unit in (*UNITS, "dayofyear")),
+        *(f"typeof({function}({unit}, o * 1000, day))" for unit in UNITS),
+        *(f"{function}({unit}, 13, timestamp_ntz '2021-01-31 23:59:58')" for unit in UNITS),
+        f"{function}(month, 1, '2021-01-31')",
+    )
+text_query("dates and days", "date_add(day, 3)", "datediff(day, date '2026-01-01')", "dateadd(day, x)")
+query("units of time of functions", (4, 0))(
+    lambda F, W, t: t.select(
+        F.timestamp_add("MONTH", "x", "at").alias("a"), F.timestamp_diff("HOUR", "at", F.to_timestamp("day")).alias("b")
+    )
+)
+query("a column's name of a unit")(lambda F, W, t: t.selectExpr("timestampadd(MONTH, 1, at)", "datediff(day, day)"))
+query("no unit")(lambda F, W, t: t.selectExpr("dateadd(nanosecond, 1, at)"))
+query("no unit of a difference")(lambda F, W, t: t.selectExpr("datediff(dayofyear, at, at)"))
+query("limit of maps")(lambda F, W, t: t.select("m", "o").limit(99).select("o", F.map_keys("m").alias("v")))
+query("limit of nothing but maps")(lambda F, W, t: t.select("m").limit(99).select(F.map_keys("m").alias("v")))
+query("offset of maps")(lambda F, W, t: t.select("o", F.array("m").alias("v")).offset(1).select(F.lit(1)))
+query("one row of a key with maps")(lambda F, W, t: t.select("k", "m").dropDuplicates(["k"]).select("k"))
+query("one row of a map")(lambda F, W, t: t.dropDuplicates(["m"]).select("m"))
+query("distinct maps")(lambda F, W, t: t.select("k", "m").distinct())
+query("maps as an order")(lambda F, W, t: t.select("k", "m").orderBy("m").limit(1))
+
+KNOWN = [name for name in QUERIES if SINCE[name] <= work.VERSION]
+
+
+def shown(session, functions, window):
+    """What views of all queries have after rows have come and gone; or the error of one that is refused."""
+    handle, views = session.frame(ROWS), {}
+    for name in KNOWN:
+        try:
+            views[name] = session.maintain(name, QUERIES[name](functions, window, handle))
+        except AltneuError as error:
+            views[name] = error
+        except PySparkException as error:  # Spark refuses it when it is written
+            views[name] = PlanError(str(error))
+    session.insert("rows", [GONE, *DATA[1:]])
+    session.advance()
+    session.retract("rows", [GONE])
+    session.insert("rows", DATA[:1])
+    session.advance()
+    return {name: v if isinstance(v, AltneuError) else work.kept(v) for name, v in views.items()}
+
+
+@pytest.fixture(scope="module")
+def of_spark(spark):
+    """Spark's answers; or its errors."""
+    rows = spark.createDataFrame(DATA, spark_schema(ROWS.schema)).alias("rows")
+    found = {}
+    with few_rows(spark):
+        for name in KNOWN:
+            try:
+                found[name] = work.by_spark(QUERIES[name], classic_functions, ClassicWindow, rows)
+            except PySparkException as error:
+                found[name] = error
+    return found
+
+
+@pytest.fixture(scope="module")
+def classic(spark):
+    with an.Session(spark, placement="driver") as session:
+        return shown(session, classic_functions, ClassicWindow)
+
+
+@pytest.fixture(scope="module")
+def described():
+    with an.Session() as session:
+        return shown(session, connect_functions, ConnectWindow)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_classic_session_has_sparks_answer(name, classic, of_spark):
+    same(classic[name], of_spark[name])
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_connects_client_has_sparks_answer(name, described, of_spark):
+    same(described[name], of_spark[name])
+
+
+def same(mine, its):
+    if isinstance(its, Exception):
+        assert isinstance(mine, AltneuError), its
+    elif isinstance(mine, AltneuError):
+        raise mine
+    else:
+        assert mine == its
+
+
+def test_a_comparison_that_is_null_is_an_error():
+    """As in Spark: COMPARATOR_RETURNS_NULL; what is not compared may fail."""
+    with an.Session() as session:
+        view = session.maintain(
+            "v",
+            an.source("t", "l array<int>").select(
+                v="array_sort(l, (a, b) -> if(a = b, raise_error('equal'), int(nullif(a - b, 1))))"
+            ),
+        )
+        session.insert("t", [([3, 1],), ([5],), ([],), (None,)])
+        session.advance()
+        assert sorted(view.to_pylist(), key=repr) == [(None,), ([1, 3],), ([5],), ([],)]
+        session.insert("t", [([1, 2],)])
+        session.advance()
+        with pytest.raises(AltneuError, match=r"array_sort: the lambda .* gave NULL for two elements"):
+            view.to_pylist()
