@@ -4,9 +4,9 @@ DuckDB gives ICU 66's sort keys, and Spark 4.3 compares by ICU 78. Over every ch
 differs is this: the quotation marks of typography are by now variants of the straight ones, which is put right here;
 some characters had no place yet (they came after Unicode 13) or another one. A text with one of these has no key.
 
-ICU compares texts of Latin letters by a shortcut of its own, which for ß and the quotation marks of typography is not
-what its sort keys say. Where case alone is told apart (``_AI``) they even disagree on whether ß is ss: there ß has no
-key. Elsewhere they disagree on the order of texts that differ by accents, and that of the keys is taken.
+ICU compares texts of Latin letters by a shortcut of its own, which for ß is not what its sort keys say. Where case
+alone is told apart (``_AI``) they even disagree on whether ß is ss: there ß has no key. Elsewhere they disagree on the
+order of texts that differ by accents, and that of the keys is taken.
 
 Source: Unicode Technical Standard #10 and ICU's user guide, "Collation" (sort keys; strength and case level).
 Law:    tests/expressions/test_icu.py compares equality and order with Spark's, characters and texts, in every locale.

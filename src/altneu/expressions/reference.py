@@ -133,18 +133,20 @@ _TAIL = """\
   collation changes: `upper(s COLLATE UTF8_LCASE) = t` compares by UTF8_LCASE, as in Spark. So do `lower`, `concat`,
   `substring`, `left`, `right`, `repeat`, `reverse`, `lpad`, `rpad`, `coalesce`, `nullif`, `if` and CASE. Functions that
   search (`contains`, `startswith`, `instr`, `replace`, `split_part`, …) do not take one, nor do types
-  (`STRING COLLATE …`); a DataFrame with such a column is refused where a view reads it. There are `UTF8_BINARY` and
-  `UTF8_LCASE`, and with the extra `collations` (`pip install 'altneu[collations]'`) `UNICODE` and Spark's languages
-  (`de`, `en_USA`, `sr_Latn`), these also with `_CI` and `_AI`, and all of them with `_RTRIM`. Refused are `blo`, `br`,
-  `kk_Arab` and `uz`, as DuckDB's ICU 66 does not have the order that Spark's ICU 78 gives them.
+  (`STRING COLLATE …`); a DataFrame with such a column is refused where a view reads it. The least text by a collation
+  is `min_by(s, collation_key(s, 'de'))`.
+* There are the collations `UTF8_BINARY` and `UTF8_LCASE`, and with the extra `collations`
+  (`pip install 'altneu[collations]'`) `UNICODE` and Spark's languages (`de`, `en_USA`, `sr_Latn`), these also with
+  `_CI` and `_AI`, and all of them with `_RTRIM`. Refused are `blo`, `br`, `kk_Arab` and `uz`, as DuckDB's ICU 66 does
+  not have the order that Spark's ICU 78 gives them.
 * ICU 66 has no place, or another one, for some characters: those that came after Unicode 13 (the emoji 🫠 for example)
-  and about a thousand rare ones (old numerals, some Han characters, `₨`). A text with one of these, or with a mark on a
+  and some thousand rare ones (old numerals, some Han characters, `₨`). A text with one of these, or with a mark on a
   quotation mark, becomes an error row (COLLATION_UNKNOWN_CHARACTER) where a collation of ICU's compares it. So do four
-  Han characters in Chinese, U+0E3A in Thai, typographic quotation marks in `kl`, and `ß` by `_AI` without `_CI`, for
-  which Spark has two answers (`'ß' = 'ss'` is false, and both are one group).
+  Han characters in Chinese, U+0E3A in Thai, typographic quotation marks in `kl`, and `ß` by `_AI` without `_CI`, where
+  ICU's comparison, which Spark asks, and ICU's sort keys disagree on whether it is `ss`.
 * By a collation of ICU's, texts are ordered by their sort keys. Spark compares two texts of Latin letters by a shortcut
-  of ICU's that puts `ß` and typographic quotation marks behind every accent: here `'aß' < 'äß'`, as the sort keys of
-  Spark's ICU say too, and in Spark it is false. What is equal is the same.
+  of ICU's that puts `ß` behind every accent: here `'aß' < 'äß'`, as the sort keys of Spark's ICU say too, and in Spark
+  it is false. What is equal is the same, except in Thai with a mark behind punctuation, where they disagree as well.
 * TIME has microseconds: `time`, which is `time(6)`; other precisions are refused. Spark keeps nanoseconds that it does
   not show, of `time_from_seconds(1.1234567)` for example. Medians and percentiles of times of day are refused, but
   `approx_percentile` is not. Delta tables and tables of databases have no times of day here. Spark takes and gives them
