@@ -122,6 +122,37 @@ def test_rows_that_a_plan_has_with_it_are_constants(session, tables):
     ]
 
 
+def test_temporary_views_of_dataframes(session):
+    kept = an.source("orders", "k bigint, x int, n string", keep=True)
+    tables = SimpleNamespace(orders=session.frame(kept), items=session.frame(ITEMS))
+    spark = tables.orders.sparkSession
+    tables.orders.filter("x > 5").createOrReplaceTempView("dear")
+    tables.orders.createOrReplaceTempView("orders")  # it is so already
+    over = spark.sql("SELECT d.k, i.w FROM Dear d LEFT JOIN items i ON d.k = i.k")
+    assert filled(session, over) == [(1, None)]
+    assert session.peek(spark.table("dear").select("n")).to_pylist() == [{"n": "b"}]
+    assert session.peek(session.frame("dear")).to_pylist() == [{"k": 1, "x": 7, "n": "b"}]
+    with pytest.raises(PlanError, match="there is a temporary view 'dear'"):
+        tables.orders.createTempView("dear")
+    tables.orders.filter("x < 6").createOrReplaceTempView("DEAR")
+    assert session.peek(spark.table("dear").select("n")).to_pylist() == [{"n": "a"}]
+    assert sorted(session.view("v").to_pylist()) == [(1, None)]
+    for name in ("items", "v"):
+        with pytest.raises(PlanError, match=f"there is a source or view '{name}'"):
+            tables.orders.filter("x < 6").createOrReplaceTempView(name)
+    with pytest.raises(PlanError, match="neither rows nor a server"):
+        tables.orders.write.saveAsTable("t")
+
+
+def test_dataframes_in_a_text_of_sql(session, tables):
+    spark = tables.orders.sparkSession
+    dear = spark.sql("SELECT k, x FROM {o} WHERE x > 5", o=tables.orders)
+    both = spark.sql("SELECT a.k, b.n FROM {d} a JOIN {o} b ON a.k = b.k", d=dear.filter(dear.x < 9), o=tables.orders)
+    assert filled(session, both.select(both.n, F.col("k"))) == [("a", 1), ("b", 1)]
+    with pytest.raises(PlanError, match=r"arguments of spark\.sql"):
+        spark.sql("SELECT :x", {"x": 1})
+
+
 def test_columns_may_be_chosen_by_a_pattern(session, tables):
     assert filled(session, tables.orders.select(tables.orders.colRegex("`[kx]`"))) == [(1, 5), (1, 7), (2, None)]
 

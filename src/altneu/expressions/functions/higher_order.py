@@ -168,11 +168,9 @@ _MOST_PAIRS = 1 << 20  # that are compared at once, but for one array
     fails=True,
 )
 def array_sort_by(call: Call, scope: Scope) -> Vector:
-    """The elements in the order in which the lambda gives a number below zero, zero or above; a null is an error.
-
-    Source: Spark sorts as Java and Python do, by runs and insertions, which is what an inconsistent lambda shows.
-    Cost:   the lambda's value for every pair of elements of an array.
-    """
+    """The elements in the order in which the lambda gives a number below zero, zero or above; a null is an error."""
+    # Its value is computed for every pair of an array's elements. Java sorts as Python does, by runs and insertions,
+    # which is what a lambda shows that contradicts itself.
     array, function = call.args[0].vector(scope), call.args[1]
     assert isinstance(function, Lambda)
     lists = explode(array.expand(scope.count).arrow)

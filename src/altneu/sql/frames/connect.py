@@ -223,7 +223,13 @@ class Plans:
 
     def _with_relations(self, frames: Frames, message: Any, around: Around | None) -> Answer:
         self._refer(message)
-        return frames.query(self.item(message.root), around)
+        if not _is_text_of_frames(message):
+            return frames.query(self.item(message.root), around)
+        views = {
+            r.subquery_alias.alias.lower(): (lambda r=r: frames.relation_of(self.item(r))) for r in message.references
+        }
+        answer = self._sql(frames.naming(views), message.root.sql, around)
+        return Answer(tagged(answer.relation, f"{TAG}{message.root.common.plan_id}"), answer.empties)
 
     def _refer(self, message: Any) -> None:
         """Note the DataFrames that the subqueries of a plan are."""
@@ -437,9 +443,17 @@ def _below(message: Any) -> list[Any]:
         return [inner.left]
     if kind == "subquery_alias" and inner.alias.startswith(SOURCE):
         return []  # what it is an alias of only has the columns
+    if kind == "with_relations" and _is_text_of_frames(inner):
+        return []  # the text is read with the names of what it reads
     names = ("input", "left", "right", "left_input", "right_input", "root")
     known = {f.name for f in inner.DESCRIPTOR.fields}
     return [getattr(inner, n) for n in names if n in known and inner.HasField(n)]
+
+
+def _is_text_of_frames(message: Any) -> bool:
+    """Whether relations are those that a text of SQL reads by name: ``spark.sql("SELECT … FROM {o}", o=df)``."""
+    views = [r.WhichOneof("rel_type") == "subquery_alias" for r in message.references]
+    return message.root.WhichOneof("rel_type") == "sql" and bool(views) and all(views)
 
 
 def _columns_of(schema: str) -> pa.Schema:

@@ -32,7 +32,8 @@ class Described:
         self._spark = spark
         self._functions = known if isinstance(known, Functions) else None
         self._given: dict[str, Collection] = {}
-        self._catalog = ChainMap(self._given, known)  # type: ignore[arg-type]  # nothing is put into the second
+        self._temporary: dict[str, Collection] = {}
+        self._catalog = ChainMap(self._given, self._temporary, known)  # type: ignore[arg-type]  # the last only read
 
     def frame(self, source: str | Collection) -> DataFrame:
         """A DataFrame without rows that stands for a source or a view.
@@ -56,9 +57,25 @@ class Described:
                     f"session.frame: no source or view {source!r}; there are: {known}. A source that no view reads yet "
                     "is given as it is: session.frame(an.source(...))"
                 )
-        return handle(
-            name, self._catalog[name], self._spark, lambda plan: from_connect(plan, self._catalog, self._functions)
-        )
+        return handle(name, self._catalog[name], self._spark, self._read, self._note)
+
+    def _read(self, plan: Any) -> Collection:
+        return from_connect(plan, self._catalog, self._functions)
+
+    def _note(self, name: str, plan: Any, replace: bool) -> None:
+        """Keep what a DataFrame describes as a temporary view.
+
+        Raises:
+            PlanError: there is one, or a source or a view of this name, which others read.
+        """
+        found, same = self._read(plan), next((n for n in self._catalog if n.lower() == name.lower()), None)
+        if same is not None and self._catalog[same].node == found.node:
+            return
+        if same is not None and (same not in self._temporary or not replace):
+            what = "temporary view" if same in self._temporary else "source or view"
+            raise PlanError(f"there is a {what} {same!r}: give the temporary view another name")
+        self._temporary.pop(same or name, None)
+        self._temporary[name] = found
 
     def collection(self, value: Any) -> Any:
         """The collection that a DataFrame describes; anything else as it is.

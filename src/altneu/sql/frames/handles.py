@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 
 
 def handle(
-    name: str, collection: Collection, spark: SparkSession | None, described: Callable[[Any], Collection]
+    name: str,
+    collection: Collection,
+    spark: SparkSession | None,
+    described: Callable[[Any], Collection],
+    note: Callable[[str, Any, bool], None],
 ) -> DataFrame:
     """A DataFrame that stands for a collection under a name.
 
     With a session of Spark it is one of that session's, without rows. Without one it is made of the classes of Spark
-    Connect's client, which describe a query and ask no server; ``described`` says what a plan of theirs is here.
+    Connect's client, which describe a query and ask no server; ``described`` says what a plan of theirs is here, and
+    ``note`` is told the name of a plan that becomes a temporary view, and whether it may replace one.
 
     Raises:
         MissingExtraError: there is no Spark, and Spark Connect's client is not installed.
@@ -33,7 +38,7 @@ def handle(
         from pyspark.sql.connect.plan import Read
     except ImportError as error:
         raise MissingExtraError("session.frame() without a SparkSession", "connect", str(error)) from None
-    return of_plan(Read(quote_name(name)), _NoServer(described))
+    return of_plan(Read(quote_name(name)), _NoServer(described, note))
 
 
 def of_plan(plan: Any, session: Any) -> DataFrame:
@@ -51,8 +56,8 @@ class _NoServer:
     is_mock_session = True
     session_id = "altneu"
 
-    def __init__(self, described: Callable[[Any], Collection]) -> None:
-        self._described = described
+    def __init__(self, described: Callable[[Any], Collection], note: Callable[[str, Any, bool], None]) -> None:
+        self._described, self._note = described, note
 
     @property
     def client(self) -> _NoServer:
@@ -68,6 +73,36 @@ class _NoServer:
     def schema(self, plan: Any) -> Any:
         """The columns of a plan: these need no server."""
         return spark_schema(self._described(plan.root).schema)
+
+    def table(self, name: str) -> DataFrame:
+        """A source, a view or a temporary view by its name."""
+        from pyspark.sql.connect.plan import Read
+
+        return of_plan(Read(name), self)
+
+    def sql(self, text: str, args: Any = None, **frames: DataFrame) -> DataFrame:
+        """A query, with DataFrames for names in braces.
+
+        Raises:
+            PlanError: it has arguments.
+        """
+        from pyspark.sql.connect.plan import SQL, SubqueryAlias
+        from pyspark.sql.connect.sql_formatter import SQLStringFormatter
+
+        if args:
+            raise PlanError("not supported: arguments of spark.sql; write the values into the text")
+        formatter: Any = SQLStringFormatter(self)  # type: ignore[arg-type]  # it keeps it, and asks nothing
+        text = formatter.format(text, **frames)
+        views = [SubqueryAlias(frame._plan, name) for frame, name in formatter._temp_views]
+        return of_plan(SQL(text, [], {}, views), self)
+
+    def execute_command(self, command: Any, *_: Any) -> tuple[None, dict[str, Any], None]:
+        """A temporary view is noted; anything else needs a server."""
+        if command.WhichOneof("command_type") != "create_dataframe_view":
+            return self.__getattr__("execute_command")
+        view = command.create_dataframe_view
+        self._note(view.name, view.input, view.replace)
+        return None, {}, None
 
     def _analyze(self, method: str, **_: Any) -> Any:
         """What Spark is asked about a plan: to keep its rows is nothing here, as there are none."""
