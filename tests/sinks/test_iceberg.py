@@ -332,7 +332,6 @@ TRANSFORMS = {
 @pytest.mark.parametrize("text", TRANSFORMS)
 def test_partitions_by_transforms(tmp_path, catalog, text):
     """Each file has the rows of one value of the transform, which is what pyiceberg makes of a row."""
-    pytest.importorskip("pyiceberg_core", reason="pyiceberg computes transforms with it")
     chance = random.Random(1)
 
     def row(i):
@@ -380,13 +379,12 @@ def test_partitions_that_there_are_not(tmp_path, catalog, monkeypatch):
             refused(text, r"there are: a column, years\(t\), .*bucket\(n, c\)")
         refused("days(nosuch)", "'nosuch', which is no column of view 'view'")
         monkeypatch.setattr("altneu.sinks.partitions.find_spec", lambda _: None)
-        refused("days(at)", r"pip install 'pyiceberg\[pyiceberg-core\]'")
+        refused("days(at)", r"pip install 'altneu\[iceberg\]'")
         monkeypatch.setattr("altneu.sinks.partitions.find_spec", lambda _: True)
         refused("days(id)", r"day takes no bigint \(column 'id'\)")
 
 
 def test_partitions_in_a_statement(tmp_path, catalog):
-    pytest.importorskip("pyiceberg_core", reason="pyiceberg computes transforms with it")
     said = ", ".join(f"'{name}' = '{value}'" for name, value in properties(tmp_path / "tables").items())
     with an.Session(path=tmp_path / "state") as session:
         session.sql("CREATE TABLE t (id BIGINT, at TIMESTAMP); CREATE MATERIALIZED VIEW v AS SELECT * FROM t")

@@ -130,9 +130,9 @@ def iceberg(  # options, each by its name
     refused, and a run that has nothing to do writes nothing.
 
     The table is created with the first run: ``partition_by`` has columns, and transforms as Spark's SQL writes them,
-    ``["days(at)", "bucket(16, id)"]`` (with ``pip install 'pyiceberg[pyiceberg-core]'``); ``properties`` are the
-    table's, such as ``{"write.parquet.compression-codec": "zstd"}``. With an existing table they must agree. Other
-    programs may read it, compact it and expire its snapshots, and must not change its rows.
+    ``["days(at)", "bucket(16, id)"]``; ``properties`` are the table's, such as ``{"write.parquet.compression-codec":
+    "zstd"}``. With an existing table they must agree. Other programs may read it, compact it and expire its snapshots,
+    and must not change its rows.
 
     Cost:   a run reads the columns of the key (of all columns without one), and writes the files anew that have a row
             of a changed key, in one file if they are small; with ``mode="append"`` it writes the changes.

@@ -75,7 +75,7 @@ def checked(view: View, texts: Sequence[str]) -> list[Partition]:
     if len(plain) < len(found) and find_spec("pyiceberg_core") is None:
         raise SinkError(
             f"partition_by says {next(t for t, one in zip(texts, found, strict=True) if one not in plain)!r}, which "
-            "pyiceberg computes with a package of its own: pip install 'pyiceberg[pyiceberg-core]'"
+            "pyiceberg computes with pyiceberg-core, which is not installed: pip install 'altneu[iceberg]'"
         )
     for one in found:
         kind = _iceberg_type(view, one.column)
