@@ -27,7 +27,11 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 APT = shutil.which("apt-cache")
-CONDA = {"tzdata": "python-tzdata", "prometheus-client": "prometheus_client"}  # names that differ there
+CONDA = {  # names that differ there
+    "duckdb": "python-duckdb",
+    "prometheus-client": "prometheus_client",
+    "tzdata": "python-tzdata",
+}
 
 
 def lines_of(dockerfile):
