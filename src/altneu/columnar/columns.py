@@ -425,7 +425,7 @@ class Stack:
         return self._take(column, index)
 
     def take_words(self, index: Ints) -> list[pa.Array] | None:
-        """All columns of few rows at once; None where one is not of whole words, or has nulls."""
+        """All columns of few rows at once; None where one is not of whole words, or may have nulls."""
         widths = _widths_of(self.schema) if index.size <= FEW and self.total > FEW else None
         if widths is None or max(widths) > 8:
             return None

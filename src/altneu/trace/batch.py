@@ -741,7 +741,8 @@ def chains_of(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> tuple[I
 def matches_of(hits: Ints, used: Sequence[Block], layout: Layout, *, as_read: bool = False) -> Matches:
     """Gather the rows of runs, which are as ``runs_of`` gives them, or parts of those.
 
-    With ``as_read``, a column of the values of several runs is gathered when it is read (``Gathered``).
+    With ``as_read``, a column of the values of several runs, or of a short one, is gathered when it is read
+    (``Gathered``).
     """
     if hits.shape[0] == 1 and (not as_read or int(hits[0, 3] - hits[0, 2]) > FEW):  # nothing to gather
         probe, number, start, stop = hits[0].tolist()

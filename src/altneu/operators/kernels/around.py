@@ -104,9 +104,10 @@ def _read(ranked: Ranked) -> tuple[Any, ...]:
 def _seen(around: Around, ranked: Ranked, layout: Layout, far: Words | None) -> tuple[Ints, Any, Ints, Words]:
     """What says how far a row sees, for kernels.
 
-    Shape:  the units that it counts, of all rows and of those on which each of some columns is not null, by which is
-            said on which ranks it is; the first peer of each rank, or none; how far in words frames of each key reach,
-            or none. Half of the units are of rows that change, half of what these are made of.
+    Shape:  the units that it counts, of all rows and, for each of some columns, of those on which it is not null, with
+            a mask for each of these columns; the first peer of each rank, or none; how far in words frames of each key
+            reach, or none. A row sees half of the units: what is half of them from a row that changes may change, too,
+            and sees as far again.
     """
     units = np.array([around.units // 2, *[units // 2 for _, units in around.values]], np.int64)
     valid = _NOWHERE
@@ -118,7 +119,7 @@ def _seen(around: Around, ranked: Ranked, layout: Layout, far: Words | None) -> 
 
 @compiled()
 def _around(read: Any, points: Any, left: Any, seen: Any, whole: Mask) -> tuple[Mask, Mask]:
-    """In which groups too few rows were read beside a point that stay whatever is new; and which ranks are needed.
+    """In which groups too few of the rows that stay were read beside a point; and which ranks are needed.
 
     ``points`` have a key and a rank. ``left`` are lines that begin with a point, and with 0 before it or 1 behind it,
     and for each the old update at which batches were left there. Of the group of a point all rows were read whose rank

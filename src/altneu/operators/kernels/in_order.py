@@ -63,7 +63,7 @@ def _words(rows: Gathered, order: Sequence[Order]) -> Words:
 
 
 class InPart(NamedTuple):
-    """What was read of some groups: old updates, by key, and whether what is not read comes before them.
+    """What was read of some groups: old updates, by key, and what comes before them and is not read, if that matters.
 
     Where it is known, ``both`` are the rows of these and of what is new, and ``order`` ranks them.
     """
@@ -149,7 +149,10 @@ class GroupsInOrder(Groups):
 
 @compiled()
 def _by_word(group: Ints, words: Words) -> tuple[Ints, Ints, Mask]:
-    """Positions by group and word, equal ones as they stand; the places that share both with the one before; all."""
+    """Positions by group and word, equal ones as they stand; the places that share both with the one before.
+
+    And ones, from which the caller takes the places that begin no row.
+    """
     groups = 0
     for g in group:
         groups = max(groups, g + 1)

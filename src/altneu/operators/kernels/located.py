@@ -297,7 +297,7 @@ class Ranked:
         return chosen(self.old, ranks[self.rank].nonzero()[0])
 
     def chosen_in_order(self, ranks: Mask) -> tuple[Matches, Gathered, InOrder]:
-        """The same; and these with what is new, in order."""
+        """The old updates of some ranks; the rows of these and of what is new; and the order of these rows."""
         index, *order = _chosen(ranks, self.rank, self.ranks, len(self.first))
         both = self.rows.at(index)
         index = index[: index.size - (self.ranks.size - self.rank.size)]
@@ -501,7 +501,7 @@ def joined_runs(runs: Ints) -> Ints:
 def places_in(runs: Ints, rows: Ints, first: int) -> Ints:
     """Where rows are among all rows of runs, in which each is; lines are (key, block, row) from ``first`` on.
 
-    Not a slice of the lines, which for Numba has another type as long as it has several lines.
+    Give all columns of the lines: a slice of columns is not contiguous, and Numba would compile this a second time.
     """
     result = np.empty(len(rows), np.int64)
     at, before = 0, 0

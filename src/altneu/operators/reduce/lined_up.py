@@ -289,18 +289,18 @@ def _fill(
     """
     group, moment, _, _, starts = groups
     first, last, again = lines
-    begin = first - again
-    bounds, state = np.zeros(last - begin + 1, np.int64), np.full(last - begin, DATA)
-    for line in range(begin, last):
-        bounds[line - begin + 1] = bounds[line - begin] + max(sizes[line], 0)
+    start = first - again
+    bounds, state = np.zeros(last - start + 1, np.int64), np.full(last - start, DATA)
+    for line in range(start, last):
+        bounds[line - start + 1] = bounds[line - start] + max(sizes[line], 0)
         if sizes[line] < 0:
-            state[line - begin] = NEGATIVE
-    at = moment[begin:last].copy()
+            state[line - start] = NEGATIVE
+    at = moment[start:last].copy()
     if len(at):
         at[0] = _BEFORE
     ranks, copies = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64)
     count = 0
-    for line in range(begin, last):
+    for line in range(start, last):
         if line >= first:
             begin, end = _updates(line, groups)
             if moment[line] < 0:
