@@ -25,6 +25,7 @@ from altneu.columnar.columns import FEW, Stack
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.lookup import rows_of_hits
 from altneu.columnar.rows import Rows
+from altneu.operators.reduce.collate import changes_of
 from altneu.order import AltNeu, Antichain, Epoch, Product, chain_joins, due_and_pended, interesting_times
 from altneu.runtime.progress import compiling
 
@@ -197,12 +198,15 @@ def _few() -> None:
 
 
 def _seldom() -> None:
-    """What runs where hashes of keys collide, and for columns of nulls."""
+    """What runs where hashes of keys collide, for columns of nulls, and where counts are below zero."""
     rows_of_hits(np.array([[0, 0, 0, 1]], np.int64))
     hash_rows(Rows.from_pydict({"x": [None]}, pa.schema([("x", pa.null())])))
     for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64()):  # more rows than Arrow takes
         schema, index = pa.schema([("x", kind)]), np.arange(FEW + 1)
-        Stack([Rows(schema, (pa.array(index % 100).cast(kind),), FEW + 1)], schema).take(index)
+        stack = Stack([Rows(schema, (pa.array(index % 100).cast(kind),), FEW + 1)], schema)
+        stack.take(index)
+        stack.take_words(index[:2])
+    changes_of(np.zeros(2, np.int64), np.arange(2), np.array([1, -1]))
 
 
 def warm() -> None:

@@ -281,7 +281,7 @@ def _errors_below_zero(groups: Groups, operator: str) -> tuple[Moments, Updates]
         return (groups.new_group, groups.new_times, groups.new_diffs), no_errors(1)
     order = np.lexsort((groups.new_times, groups.new_group))
     group, times, diffs = groups.new_group[order], groups.new_times[order], groups.new_diffs[order]
-    at, change = _changes_of(group, times, diffs)
+    at, change = changes_of(group, times, diffs)
     keys, texts = groups.keys.take(group[at]), [state_text(NEGATIVE, ())] * len(at)
     return (group[at], times[at], change), key_errors(operator, keys, times[at], change, texts)
 
@@ -294,14 +294,14 @@ def _united(errors: Sequence[Updates], before: int) -> Updates:
     row, _ = group_rows(some.rows, np.empty((0, len(some)), np.int64))
     order = np.lexsort((some.times[0], row))
     times = some.times[0, order]
-    at, change = _changes_of(row[order], times, some.diffs[order])
+    at, change = changes_of(row[order], times, some.diffs[order])
     fresh = times[at] > before
     at, change = at[fresh], change[fresh]
     return Updates(some.rows.take(order[at]), times[at].reshape(1, -1), change)
 
 
 @compiled()
-def _changes_of(what: Ints, times: Ints, diffs: Ints) -> tuple[Ints, Ints]:
+def changes_of(what: Ints, times: Ints, diffs: Ints) -> tuple[Ints, Ints]:
     """Where the sum of what is equal begins (+1) and ceases (-1) to be above zero; by what it is of, and time."""
     at, change = np.empty(len(what), np.int64), np.empty(len(what), np.int64)
     count, i, total = 0, 0, 0
