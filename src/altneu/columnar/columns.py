@@ -360,7 +360,7 @@ class Stack:
         self.starts = np.array(starts, np.int64)
         self.total = starts[-1]
         self._tables: dict[int, _Table] = {}
-        self._fixed: Ints | None = None  # of all columns, where all are fixed and that was asked for
+        self._fixed: Ints | None = None  # what ``_lines`` made, once it was called
 
     def _lines(self, widths: Sequence[int]) -> Ints:
         """Where all columns are, whose values are fixed and have these widths: (columns, parts, 6)."""

@@ -1,4 +1,4 @@
-"""Records of JSON and CSV files as Spark reads them; what becomes of those that are malformed, the option mode says.
+"""Records of JSON and CSV files as Spark reads them; the option ``mode`` decides what becomes of malformed ones.
 
 Source: Spark's TextInputJsonDataSource and TextInputCSVDataSource with their variants for ``multiLine``, and
 FailureSafeParser. A file in which nothing is out of the ordinary is read by pyarrow; the answer is the same.
@@ -49,7 +49,7 @@ def check_columns(form: str, columns: pa.Schema, options: Options) -> None:
     """Refuse columns that such files do not have.
 
     Raises:
-        PipelineError: the column of malformed records is no text.
+        PipelineError: the column of malformed records is not a STRING.
         PlanError: a column of a type that is not read from such files.
     """
     corrupt = corrupt_in(options)
@@ -260,7 +260,7 @@ _PLAIN: Mapping[Callable[[pa.DataType], bool], str] = {
 
 
 def _converted(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Values of texts, or None where one is none, or needs a closer look."""
+    """The values of texts; None where a text is malformed, or pyarrow and Spark may read it differently."""
     if kind == T.STRING:
         return texts
     if kind in _TIMES:

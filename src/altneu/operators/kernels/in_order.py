@@ -63,9 +63,10 @@ def _words(rows: Gathered, order: Sequence[Order]) -> Words:
 
 
 class InPart(NamedTuple):
-    """What was read of some groups: old updates, by key, and what comes before them and is not read, if that matters.
+    """What was read of some groups: the old updates, by key.
 
-    Where it is known, ``both`` are the rows of these and of what is new, and ``order`` ranks them.
+    ``skipped`` are those in front of them that were not read, if their number or sum matters. ``both`` are the rows of
+    the old and of the new updates, and ``order`` ranks these rows, where the reader has ranked them already.
     """
 
     old: Matches
