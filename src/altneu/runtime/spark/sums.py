@@ -19,6 +19,7 @@ from altneu.operators.reduce.operation import ExplodeOp
 from altneu.plan.physical import Plan, Port
 from altneu.runtime.inputs import Stamp
 from altneu.runtime.spark.catalyst import Translator, Untranslatable, is_simple, plain_columns
+from altneu.runtime.spark.decimals import as_numbers
 from altneu.runtime.spark.frames import (
     asked,
     columns_to_check,
@@ -51,7 +52,8 @@ def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp, jobs: Jo
     frame, stamp = placed(needed, narrowed(task.plan, source, frame, stamp))
     jobs.asked[source] = asked(", ".join(stamp.columns), where)
     chosen = jobs.observed(source, frame.select(*map(quote_name, stamp.columns)))
-    return _numbered(chosen).mapInArrow(titled(read_source(task, source, stamp), f"read {source}"), SPARK_SCHEMA)
+    handed, decimals = as_numbers(_numbered(chosen))
+    return handed.mapInArrow(titled(read_source(task, source, stamp, decimals), f"read {source}"), SPARK_SCHEMA)
 
 
 def _numbered(frame: DataFrame) -> DataFrame:

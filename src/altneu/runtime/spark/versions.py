@@ -23,7 +23,7 @@ from altneu.runtime import interrupts
 from altneu.types import VARIANT, contains
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 OLDEST = (3, 5)
@@ -288,6 +288,24 @@ def is_shuffled(frame: DataFrame) -> bool:
 
 
 # rows -----------------------------------------------------------------------------------------------------------------
+
+
+def can_unscale(frame: DataFrame) -> bool:
+    """Whether Spark can be asked for a decimal's digits alone: that is an expression of the JVM, without a name."""
+    return not is_connect(frame)
+
+
+def unscaled(decimal: Column) -> Column:
+    """The digits of a decimal of at most 18 as a whole number; of a classic session."""
+    from pyspark import SparkContext
+    from pyspark.sql import Column
+
+    jvm: Any = SparkContext._active_spark_context._jvm  # type: ignore[union-attr]
+    digits, asked = jvm.org.apache.spark.sql.catalyst.expressions.UnscaledValue, cast(Any, decimal)._jc
+    if version_of(SparkContext._active_spark_context.version) < (4, 0):  # type: ignore[union-attr]
+        return cast(Any, Column)(jvm.org.apache.spark.sql.Column(digits(asked.expr())))
+    between = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    return cast(Any, Column)(between.column(digits(between.expression(asked))))
 
 
 def to_arrow(frame: DataFrame) -> pa.Table:

@@ -34,6 +34,7 @@ from altneu.runtime.outcome import Outcome, Sent
 from altneu.runtime.parts import Inbox, StageRun
 from altneu.runtime.reshard import Parting, parted_states
 from altneu.runtime.segments import Place, SegmentBatchWriter, Writer
+from altneu.runtime.spark.decimals import as_decimals
 from altneu.runtime.spark.wire import (
     META,
     SEED,
@@ -154,10 +155,10 @@ class TaskSnapshot(Snapshot):
         return sum(1 for _ in self)
 
 
-def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
+def read_source(task: Task, source: str, stamp: Stamp, decimals: Mapping[int, pa.DataType]) -> Kernel:
     """Stage 0 for a DataFrame: stamp its rows, run what needs no exchange, send the rest on its way.
 
-    The columns that come are the stamp's, in their order.
+    The columns that come are the stamp's, in their order; those of ``decimals`` are whole numbers on their way.
     """
 
     def kernel(batches: Batches) -> Batches:
@@ -168,7 +169,7 @@ def read_source(task: Task, source: str, stamp: Stamp) -> Kernel:
             received, outbox = 0, _Outbox(task, memory)
             measured = Counted()
             for chunk in _chunks(batches, memory.room):
-                updates = stamp.updates(chunk.rename_columns(stamp.columns))
+                updates = stamp.updates(as_decimals(chunk, decimals).rename_columns(stamp.columns))
                 received += len(updates)
                 for result in _outcome_of_source(task, source, updates):
                     measured.add(result.measured.counts)
