@@ -39,7 +39,8 @@ def as_numbers(frame: DataFrame) -> tuple[DataFrame, dict[int, pa.DataType]]:
     if not there:
         return frame, {}
     columns = [
-        unscaled(sf.col(name)).alias(name) if place in there else sf.col(name) for place, name in enumerate(frame.columns)
+        unscaled(sf.col(name)).alias(name) if place in there else sf.col(name)
+        for place, name in enumerate(frame.columns)
     ]
     return frame.select(*columns), there
 
