@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from altneu.columnar.ranking import order_text
-from altneu.operators.kernels import located, suffix
+from altneu.operators.kernels import block_extremes, located, suffix
 from altneu.operators.reduce.calls import Aggregate, Frame, WindowCall
 from altneu.operators.reduce.node import WHOLE, Around, Suffix, Within
 from altneu.operators.reduce.reducers import WindowFunctions
@@ -75,10 +75,11 @@ def running(order):
 @pytest.mark.parametrize("name", running(()))
 @pytest.mark.parametrize("order", ORDERS, ids=order_text)
 def test_running_functions_of_what_is_read_change_as_those_of_the_groups(order, name, below, monkeypatch):
+    rng, calls = random.Random(f"{order}{name}{below}"), tuple(running(order)[name])
+    monkeypatch.setattr(block_extremes, "FEW", rng.choice([0, 3]))
     monkeypatch.setattr(located, "SMALL", 0)
     monkeypatch.setattr(suffix, "_SEARCHED", 0)
     monkeypatch.setattr(suffix, "_READ_ON", 1)
-    rng, calls = random.Random(f"{order}{name}{below}"), tuple(running(order)[name])
     spec, needed = WindowSpec(("k",), calls, SCHEMA), WindowFunctions(calls).needed(SCHEMA, ("k",))
     assert isinstance(needed, Suffix)
     fewer = check_as_whole(order, lambda given: reduce_window(given, spec), needed, rng, steps=80, below=below)

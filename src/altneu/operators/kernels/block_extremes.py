@@ -3,13 +3,14 @@
 Of each block the ranks of the column's values are kept, and the greatest of every ``CHUNK`` of them: 4 bytes a row,
 computed when they are first needed. The greatest value of a run is looked up in them. Whether its
 row is there, or cancels with updates of other batches, is seen by reading its updates; if it cancels, the greatest on
-both sides of it are next.
+both sides of it are next. Runs of ``FEW`` rows, as recent batches have, are not searched: all of their rows are read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from altneu.operators.kernels.located import OldRows, column_of, places_in
 from altneu.trace.batch import Block
 
 CHUNK = 256
+FEW = 32
 
 
 def rows_of_extremes(old: OldRows, upto: Ints, name: str, greatest: bool) -> Ints:
@@ -35,9 +37,19 @@ def rows_of_extremes(old: OldRows, upto: Ints, name: str, greatest: bool) -> Int
     Law:    tests/operators/test_suffix.py.
     """
     hits = old.located.hits
-    some = np.flatnonzero(upto > hits[:, 2])
-    found = [_found(old, upto, some[hits[some, 0] == key], name, greatest) for key in np.unique(hits[some, 0])]
-    return np.concatenate([np.empty((0, 4), np.int64), *found])
+    count = upto - hits[:, 2]
+    few, many = ((count > 0) & (count <= FEW)).nonzero()[0], (count > FEW).nonzero()[0]
+    found = [_found(old, upto, many[hits[many, 0] == key], name, greatest) for key in set(hits[many, 0].tolist())]
+    if few.size:
+        found.append(_all(old, upto, few))
+    return np.concatenate(found) if found else hits[:0]
+
+
+def _all(old: OldRows, upto: Ints, runs: Ints) -> Ints:
+    """The rows of some runs before ``upto``, with what cancels them in others."""
+    hits, words = old.located.hits, old.located.words_of
+    rows = [words(block, low, high) for (_, block, low, _), high in zip(hits[runs].tolist(), upto[runs].tolist(), strict=True)]
+    return old.located.with_words(hits[runs, 0].repeat([*map(len, rows)]), np.array([*chain.from_iterable(rows)], np.uint64))
 
 
 def _found(old: OldRows, upto: Ints, runs: Ints, name: str, greatest: bool) -> Ints:
@@ -51,8 +63,10 @@ def _found(old: OldRows, upto: Ints, runs: Ints, name: str, greatest: bool) -> I
         ranks = _ranks(block, name, greatest)
         row = ranks.greatest(low, high)
         if row >= 0:
-            word = order_words(column_of(block, name, row, row + 1), descending=greatest).item()
-            heappush(queue, (word, h, -int(ranks.rank[row]), row, low, high))
+            if row not in ranks.words:
+                value = column_of(block, name, row, row + 1)
+                ranks.words[row] = order_words(value, descending=greatest).item()
+            heappush(queue, (ranks.words[row], h, -int(ranks.rank[row]), row, low, high))
 
     for h in runs.tolist():
         put(h, int(hits[h, 2]), int(upto[h]))
@@ -78,6 +92,8 @@ def _found(old: OldRows, upto: Ints, runs: Ints, name: str, greatest: bool) -> I
 
 def _is_there(old: OldRows, runs: Ints, row: tuple[int, int, int]) -> bool:
     """Whether the updates of a row, line (key, block, row), do not cancel; all of them are in these runs."""
+    if len(runs) == 1 and runs[0, 3] - runs[0, 2] == 1:
+        return int(old.located.used[row[1]].diffs_at(slice(row[2], row[2] + 1))[0]) > 0
     found = old.read(runs)
     same = np.ones(1, np.bool_)
     if len(found) > 1:
@@ -90,11 +106,13 @@ def _is_there(old: OldRows, runs: Ints, row: tuple[int, int, int]) -> bool:
 class _Ranks:
     """Ranks of a column's values in a block, the greater the nearer to the wanted end, 0 of a null.
 
-    Shape:  ``rank`` (n,), and ``chunks`` the greatest of every ``CHUNK`` of them.
+    Shape:  ``rank`` (n,), ``chunks`` the greatest of every ``CHUNK`` of them, and by row the ``words`` of those values
+            that were the greatest of a run.
     """
 
     rank: npt.NDArray[np.int32]
     chunks: npt.NDArray[np.int32]
+    words: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, column: pa.Array, greatest: bool) -> _Ranks:
