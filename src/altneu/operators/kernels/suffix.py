@@ -30,6 +30,7 @@ from altneu.operators.kernels.around import around_of
 from altneu.operators.kernels.block_extremes import rows_of_extremes
 from altneu.operators.kernels.block_sums import SkippedRows
 from altneu.operators.kernels.counted import counted_blocks, uncounted, units, units_before, word_at
+from altneu.operators.kernels.in_order import InOrder, InPart
 from altneu.operators.kernels.located import Located, NewRows, OldRows, Ranked, joined_runs, next_key, put_run
 from altneu.operators.kernels.within import farthest
 from altneu.operators.reduce.node import Suffix
@@ -39,8 +40,8 @@ _SEARCHED = 1024  # old updates; for extremes a group of at most so many is read
 _READ_ON = 64  # units behind the last touched row, at first
 
 
-def suffix_of(needed: Suffix, new: NewRows, old: OldRows, values: Arranged | None) -> tuple[Matches, SkippedRows]:
-    """The old updates that are needed, by key, and those that are not; ``new`` has all that is new.
+def suffix_of(needed: Suffix, new: NewRows, old: OldRows, values: Arranged | None) -> InPart:
+    """The old updates that are needed, by key, and what is skipped; ``new`` has all that is new.
 
     Shape:  ``values``, if peers are needed: the distinct values of the order, by the key and in the same order.
     Cost:   the rows from the first touched one on, and one bisection in each batch; 64 for each row before these that
@@ -71,17 +72,18 @@ def suffix_of(needed: Suffix, new: NewRows, old: OldRows, values: Arranged | Non
     runs = located.hits.copy()
     runs[:, 2] = start
     if needed.settles:
-        found = _settled(needed, new, old, blocks, (kept, runs), skipped, whole)
-        return found, SkippedRows(located, start, kept, skipped, np.zeros(count, np.int64))
+        found, ranked = _settled(needed, new, old, blocks, (kept, runs), skipped, whole)
+        both, order = (None, None) if ranked is None else (ranked.rows, InOrder(ranked.ranks, ranked.first))
+        return InPart(found, both, order, SkippedRows(located, start, kept, skipped, np.zeros(count, np.int64)))
     runs = joined_runs(np.concatenate([kept, runs[runs[:, 2] < runs[:, 3]]]))
     peers = _peers(values, new, words, located, kept) if needed.peers and values else np.zeros(count, np.int64)
-    return old.read(runs), SkippedRows(located, start, kept, skipped, peers)
+    return InPart(old.read(runs), skipped=SkippedRows(located, start, kept, skipped, peers))
 
 
 def _settled(
     needed: Suffix, new: NewRows, old: OldRows, blocks: Any, read: tuple[Ints, Ints], skipped: Ints, whole: Mask
-) -> Matches:
-    """The old updates in some runs, and in others up to where results stay.
+) -> tuple[Matches, Ranked | None]:
+    """The old updates in some runs, and in others up to where results stay; ranked if that had to be seen.
 
     Shape:  of each key ``skipped`` units come before, which are in none of the runs; ``whole`` are read to their end.
     """
@@ -94,14 +96,16 @@ def _settled(
     until[~is_open] = LAST_WORD
     last = until.copy()
     while True:
+        ranked: Ranked | None = None
         runs = behind.copy()
         runs[:, 3] = _stops(hits, blocks[1], until)
         found = old.read(joined_runs(np.concatenate([kept, runs[runs[:, 2] < runs[:, 3]]])))
         is_open &= until < LAST_WORD
         if is_open.any():
-            is_open &= ~_is_settled(needed, Ranked.of(found, new, old.layout), old.layout, skipped)
+            ranked = Ranked.of(found, new, old.layout)
+            is_open &= ~_is_settled(needed, ranked, old.layout, skipped)
         if not is_open.any():
-            return found
+            return found, ranked
         more = max(_READ_ON, 4 * more)
         until = _farther(hits, blocks, last, until, is_open, more)
 

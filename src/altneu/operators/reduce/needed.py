@@ -47,8 +47,7 @@ def old_rows(
     if isinstance(needed, Around):
         return around_of(needed, new, old)
     if isinstance(needed, Suffix):
-        found, skipped = suffix_of(needed, new, old, distinct)
-        return InPart(found, skipped=skipped)
+        return suffix_of(needed, new, old, distinct)
     if isinstance(needed, Within):
         return InPart(within_of(needed, new, old))
     return InPart(quantiles_of(needed, new, old))
