@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from altneu.compiled import _Files
@@ -40,3 +45,59 @@ def test_what_was_compiled_of_an_earlier_text_is_removed(tmp_path):
     assert later.load(key) == "new"
     assert len(list(tmp_path.glob("module.kernel-1.py311.*.nbc"))) == 2
     assert _Files(str(tmp_path), "module.kernel-2.py311", "stamp").load(key) == "another kernel"
+
+
+MODULES = {
+    "called": """
+from altneu.compiled import compiled
+
+STEP = 3
+
+@compiled()
+def moved(x):
+    return x + STEP
+""",
+    "calling": """
+from altneu.compiled import compiled
+from called import moved
+
+TIMES = 2
+
+@compiled()
+def through(x):
+    return TIMES * moved(x)
+""",
+}
+PROGRAM = """
+import sys, numba.core.event as event
+import called, calling
+for name, value in (pair.split("=") for pair in sys.argv[1:]):
+    setattr(calling if name == "TIMES" else called, name, int(value))
+with event.install_recorder("numba:compile") as recorder:
+    print(calling.through(1), len(recorder.buffer) > 0)
+"""
+
+
+def made(folder, *constants):
+    """What the outer function gives of 1, and whether anything was compiled for that."""
+    source = Path(__file__).resolve().parents[2] / "src"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(source)])}
+    command = [sys.executable, "-B", "-c", PROGRAM, *constants]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    value, compiles = done.stdout.split()
+    return int(value), compiles == "True"
+
+
+def test_code_is_found_only_where_constants_and_what_it_calls_are_the_same(tmp_path):
+    for name, text in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    assert made(tmp_path) == (8, True)
+    assert made(tmp_path) == (8, False)
+    assert made(tmp_path, "TIMES=5") == (20, True)  # a constant that a test replaces
+    assert made(tmp_path, "STEP=0") == (2, True)
+    assert made(tmp_path) == (8, False)  # what was compiled before is still there
+    assert made(tmp_path, "TIMES=5") == (20, False)
+    (tmp_path / "called.py").write_text(MODULES["called"].replace("x + STEP", "x - STEP"))
+    assert made(tmp_path) == (-4, True)  # the text of another module
+    assert made(tmp_path) == (-4, False)

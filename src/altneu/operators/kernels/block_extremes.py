@@ -47,9 +47,12 @@ def rows_of_extremes(old: OldRows, upto: Ints, name: str, greatest: bool) -> Int
 
 def _all(old: OldRows, upto: Ints, runs: Ints) -> Ints:
     """The rows of some runs before ``upto``, with what cancels them in others."""
-    hits, words = old.located.hits, old.located.words_of
-    rows = [words(block, low, high) for (_, block, low, _), high in zip(hits[runs].tolist(), upto[runs].tolist(), strict=True)]
-    return old.located.with_words(hits[runs, 0].repeat([*map(len, rows)]), np.array([*chain.from_iterable(rows)], np.uint64))
+    hits, words = old.located.hits[runs], old.located.words_of
+    rows = [
+        words(block, low, high) for (_, block, low, _), high in zip(hits.tolist(), upto[runs].tolist(), strict=True)
+    ]
+    number = hits[:, 0].repeat([*map(len, rows)])
+    return old.located.with_words(number, np.array([*chain.from_iterable(rows)], np.uint64))
 
 
 def _found(old: OldRows, upto: Ints, runs: Ints, name: str, greatest: bool) -> Ints:

@@ -200,7 +200,7 @@ class _Read:
 
     def is_long(self) -> bool:
         """Whether so much was read that some of it may be worth a note."""
-        return bool(_is_long(self.updates, self.front, self.back))
+        return bool(_is_long(self.updates, self.front, self.back, LEAST))
 
     def note(self, dead: DeadRows, names: Sequence[tuple[int, bytes]], gone: Mask, events: Ints) -> None:
         """Note where much was read of which nothing is left, of groups with these numbers and names.
@@ -280,15 +280,15 @@ def _too_few(owner: Ints, inside: Mask, units: Any, peers: Ints, count: int, wan
 
 
 @compiled()
-def _is_long(updates: Ints, front: Mask, back: Mask) -> bool:
-    """Whether many updates were read at an end."""
+def _is_long(updates: Ints, front: Mask, back: Mask, many: int) -> bool:
+    """Whether so many updates were read at an end."""
     at_front, at_back = 0, 0
     for r in range(len(updates)):
         if front[r]:
             at_front += updates[r]
         if back[r]:
             at_back += updates[r]
-    return at_front >= LEAST or at_back >= LEAST
+    return at_front >= many or at_back >= many
 
 
 @compiled()
