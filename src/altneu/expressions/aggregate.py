@@ -9,13 +9,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from altneu import types as T
-from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
+from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, UnsupportedFunctionError
 from altneu.expressions.aggregate_calls import ALIASES, HANDLERS, WITH_ORDER, AggregateCall, Written, refusal
 from altneu.expressions.build import Builder
 from altneu.expressions.collations import plain
 from altneu.expressions.construct import key_of_order
 from altneu.expressions.expr import Column, Expr
-from altneu.expressions.names import AGGREGATES, COLLECTED, PICKED
+from altneu.expressions.intervals import name_of_units, units_of_call
+from altneu.expressions.names import AGGREGATES, COLLECTED, NULLS, PICKED
 from altneu.expressions.parse import OrderKey, Source, explained, tree_of
 
 
@@ -85,11 +86,24 @@ def aggregate_in(node: exp.Expr) -> tuple[exp.Anonymous, exp.Order | None, exp.E
 
 
 def with_nulls(node: exp.Anonymous, nulls: type[exp.IgnoreNulls | exp.RespectNulls]) -> exp.Anonymous:
-    """A call with IGNORE NULLS or RESPECT NULLS; to those for which nulls are never values it says nothing."""
+    """A call with IGNORE NULLS or RESPECT NULLS; to those for which nulls are never values the second says nothing.
+
+    Raises:
+        UnsupportedFunctionError: IGNORE NULLS of a function that takes none, as in Spark.
+    """
+    if nulls is exp.IgnoreNulls and node.name.lower() not in NULLS:
+        raise UnsupportedFunctionError(f"{node.name.lower()}() takes no IGNORE NULLS; leave it out")
     if node.name.lower() not in (*PICKED, *COLLECTED) or not node.expressions:
         return node
     first, rest = node.expressions[0], [] if node.name.lower() in PICKED else node.expressions[1:]
     return exp.Anonymous(this=node.name, expressions=[nulls(this=first), *rest])
+
+
+def mark_of_call(call: AggregateCall) -> str:
+    """What is to be said of an aggregate's result beside its type: an interval has the units of what is aggregated."""
+    whole = (0, 3)
+    units = units_of_call(call.function, call.args[:1], call.type) if call.type == T.DAY_TIME else whole
+    return "" if units == whole else f"interval {name_of_units(units).lower()}"
 
 
 class _Aggregating(Builder):
@@ -110,7 +124,7 @@ class _Aggregating(Builder):
         """The column of a call."""
         if call not in self.calls:
             self.calls.append(call)
-        return Column(f"#{self.calls.index(call)}", call.type, call.nullable)
+        return Column(f"#{self.calls.index(call)}", call.type, call.nullable, mark_of_call(call))
 
     def find(self, name: str) -> Expr | None:
         result = super().find(name)
@@ -172,4 +186,12 @@ def aggregate_expr(
     return HANDLERS[name](Written(name, args, distinct, ordered, predicate, add, respected))
 
 
-__all__ = ["AggregateCall", "AggregateExpr", "aggregate_expr", "aggregate_in", "parse_aggregate", "with_nulls"]
+__all__ = [
+    "AggregateCall",
+    "AggregateExpr",
+    "aggregate_expr",
+    "aggregate_in",
+    "mark_of_call",
+    "parse_aggregate",
+    "with_nulls",
+]

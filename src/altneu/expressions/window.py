@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, UnsupportedFunctionError
-from altneu.expressions.aggregate import AggregateCall, aggregate_expr, with_nulls
+from altneu.expressions.aggregate import AggregateCall, aggregate_expr, mark_of_call, with_nulls
 from altneu.expressions.build import Builder
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
 from altneu.expressions.collations import plain
@@ -221,8 +221,7 @@ class _Call:
             known = ", ".join([*_RANKING, *_OFFSETS, *_NAMES, "counter_diff"])
             raise UnsupportedFunctionError(f"{name}() is not a window function; those are the aggregates and {known}")
         if self.ignore_nulls and name not in COLLECTED:
-            instead = f"write {name}(x, true)" if name in _NAMES else "it ignores nulls already"
-            raise UnsupportedFunctionError(f"{name}() takes no IGNORE NULLS here; leave it out: {instead}")
+            raise UnsupportedFunctionError(f"{name}() takes no IGNORE NULLS here; write {name}(x, true)")
         frame = self._frame()
         return aggregate_expr(
             self.function,
@@ -235,7 +234,8 @@ class _Call:
     def _column(self, result: WindowCall) -> Expr:
         if result not in self.calls:
             self.calls.append(result)
-        return Column(f"#w{self.calls.index(result)}", result.call.type, result.nullable)
+        mark = mark_of_call(result.call)
+        return Column(f"#w{self.calls.index(result)}", result.call.type, result.nullable, mark)
 
     def _made(self, args: tuple[Expr, ...], kind: pa.DataType) -> AggregateCall:
         if self.condition is not None:
@@ -245,8 +245,6 @@ class _Call:
     def _ranking(self) -> Expr:
         name = self.name
         self._in_order()
-        if self.ignore_nulls:
-            raise UnsupportedFunctionError(f"{name}() reads no values; leave IGNORE NULLS out")
         args = [self.builder.build(n) for n in self.arguments]
         expect_count(name, args, 0, 1 if name == "ntile" else 0)
         number = self._number(args, 0, least=1)

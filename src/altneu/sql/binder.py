@@ -13,6 +13,7 @@ from altneu.collections.collection import Collection
 from altneu.collections.joining import project
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, parse
+from altneu.expressions.construct import in_common_units
 from altneu.plan import ir
 from altneu.sql import grouped, ordering, tables
 from altneu.sql.binding import Answer
@@ -297,8 +298,8 @@ def _aligned(left: Relation, right: Relation, what: str) -> tuple[Relation, Rela
             return f"{what}: column {name!r} is {types}"
 
         kind = common_type((one.type, other.type), types_of_both)
-        outputs[0].append((name, cast(one, kind)))
-        outputs[1].append((name, cast(other, kind)))
+        for side, value in zip(outputs, in_common_units(cast(one, kind), cast(other, kind)), strict=True):
+            side.append((name, value))
     aligned = [r.with_node(projected(r.node, o)) for r, o in zip((left, right), outputs, strict=True)]
     return aligned[0], left.with_node(aligned[1].node)
 

@@ -146,6 +146,23 @@ def type_name(data_type: pa.DataType) -> str:
     return str(data_type)
 
 
+_MARK = b"altneu"
+
+
+def mark_of(field: pa.Field) -> str:
+    """What the declaration of a column says beside its type: ``interval day``; else nothing.
+
+    >>> mark_of(marked(pa.field("d", DAY_TIME), "interval day")), mark_of(pa.field("d", DAY_TIME))
+    ('interval day', '')
+    """
+    return (field.metadata or {}).get(_MARK, b"").decode()
+
+
+def marked(field: pa.Field, mark: str) -> pa.Field:
+    """A field that says something beside its type."""
+    return field.with_metadata({_MARK: mark.encode()}) if mark else field
+
+
 def to_ddl(schema: pa.Schema) -> str:
     """Write a schema as Spark DDL, which ``parse_schema`` reads back.
 
