@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,9 +12,9 @@ from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, UnsupportedFunctionError
 from altneu.expressions.aggregate_calls import ALIASES, HANDLERS, WITH_ORDER, AggregateCall, Written, refusal
 from altneu.expressions.build import Builder
-from altneu.expressions.collations import plain
-from altneu.expressions.construct import key_of_order
-from altneu.expressions.expr import Column, Expr
+from altneu.expressions.collations import collation_of, plain, text_of
+from altneu.expressions.construct import call, get_field, key_of_order, with_collation
+from altneu.expressions.expr import Column, Expr, Literal
 from altneu.expressions.intervals import name_of_units, units_of_call
 from altneu.expressions.names import AGGREGATES, COLLECTED, NULLS, PICKED
 from altneu.expressions.parse import OrderKey, Source, explained, tree_of
@@ -55,7 +55,7 @@ def parse_aggregate(
     outside.inside = builder(schema)
     outside.calls = []
     try:
-        result = plain(outside.build(tree))
+        result = outside.build(tree)
         if not outside.calls:
             raise TypeMismatchError(
                 f"`{tree.sql(dialect='spark')}` has no aggregate in it; use count, sum, avg, min, max, collect_list …"
@@ -180,10 +180,46 @@ def aggregate_expr(
                 f"`*` is only allowed in count(*), not in {name}({'DISTINCT ' if distinct else ''}*)"
             )
         return add(AggregateCall("count", False, (), predicate, T.LONG))
-    args = tuple((key_of_order if name in _COUNTS else plain)(builder.build(n)) for n in nodes)
-    keys = [] if order is None else [(plain(builder.build(k.this)), k.args) for k in order.expressions]
+    args, collation = _without_collation(name, [builder.build(n) for n in nodes], distinct=distinct)
+    keys = [] if order is None else [(key_of_order(builder.build(k.this)), k.args) for k in order.expressions]
     ordered = tuple(OrderKey(key, bool(how["desc"]), bool(how["nulls_first"])) for key, how in keys)
-    return HANDLERS[name](Written(name, args, distinct, ordered, predicate, add, respected))
+    result = HANDLERS[name](Written(name, args, distinct, ordered, predicate, add, respected))
+    if collation is not None and name in _EXTREMES:
+        result = get_field(result, "text")
+    return with_collation(result, collation)
+
+
+_EXTREMES = ("min", "max")
+_PASSING = ("any_value", "first", "last", "max_by", "min_by", "listagg")
+"""Aggregates that give texts of their first argument, which have its collation."""
+
+
+def _without_collation(name: str, args: Sequence[Expr], *, distinct: bool) -> tuple[tuple[Expr, ...], str | None]:
+    """The arguments of an aggregate without collations, and the collation of its result.
+
+    Of equal texts ``min`` gives the least by its bytes and ``max`` the greatest, so that which one does not depend on
+    the order in which they arrive.
+    """
+    collation = collation_of(args[0]) if args else None
+    if name in _COUNTS:
+        return tuple(map(key_of_order, args)), None
+    if name in ("max_by", "min_by"):
+        return (text_of(args[0]), *map(key_of_order, args[1:])), collation
+    if collation is not None and name in _EXTREMES:
+        text = text_of(args[0])
+        parts = [Literal("key", T.STRING), key_of_order(args[0]), Literal("text", T.STRING), text]
+        return (call("case", [call("isnotnull", [text]), call("named_struct", parts)]),), collation
+    if name in _PASSING and not distinct:
+        return (*map(text_of, args[:1]), *map(plain, args[1:])), collation
+    return tuple(map(plain, args)), None
+
+
+
+
+def shown_text(expr: Expr) -> AggregateExpr:
+    """Of a group of texts that a collation does not tell apart, the one that is shown: the least by its bytes."""
+    call = AggregateCall("min", False, (text_of(expr),), None, T.STRING)
+    return AggregateExpr((call,), with_collation(Column("#0", T.STRING), collation_of(expr)))
 
 
 __all__ = [
@@ -193,5 +229,6 @@ __all__ = [
     "aggregate_in",
     "mark_of_call",
     "parse_aggregate",
+    "shown_text",
     "with_nulls",
 ]

@@ -113,7 +113,10 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     made = folded(Call(function, coerced, typing.type, nullable))
     if isinstance(made, Literal) and made.type in (T.DAY_TIME, T.YEAR_MONTH):
         made = intervals.Interval(made.value, made.type, intervals.units_of_call(function.name, coerced, made.type))
-    return made if passed is None else call("collate", [made, Literal(passed, T.STRING)])
+    if passed is None or passed == ("UTF8_BINARY", False):
+        return made
+    name_and_strength = "collate" if passed[1] else "collated"
+    return call(name_and_strength, [made, Literal(passed[0], T.STRING)])
 
 
 def in_common_units(*values: Expr) -> list[Expr]:
@@ -130,6 +133,13 @@ def collation_key(expr: Expr, collation: str) -> Expr:
     if collation == "UTF8_BINARY" or expr.type == T.NULL:
         return expr
     return call("collation_key", [expr, Literal(collation, T.STRING)])
+
+
+def with_collation(expr: Expr, collation: str | None) -> Expr:
+    """A text with a collation that it has as a column has one."""
+    if collation in (None, "UTF8_BINARY") or expr.type != T.STRING:
+        return expr
+    return call("collated", [expr, Literal(collation, T.STRING)])
 
 
 def key_of_order(expr: Expr) -> Expr:

@@ -106,7 +106,11 @@ def _cast(self: TreeBuilder, node: exp.Expr) -> Expr:
         if units_of(value) == units:
             return value
         return call("interval_as", [value, Literal(name_of_units(units), T.STRING)])
-    return cast(value, target, implicit=False, name=name)
+    made = cast(value, target, implicit=False, name=name)
+    collation = node.args["to"].args.get("collate")
+    if target == T.STRING and collation is not None:
+        return call("collated", [made, Literal(name_of(collation.sql("spark").replace("`", "")), T.STRING)])
+    return made
 
 
 def _target_type(node: exp.Expr) -> pa.DataType:
