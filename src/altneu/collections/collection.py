@@ -20,7 +20,7 @@ from altneu.collections.asof import (
     times_of,
 )
 from altneu.collections.grouping import Grouping, check_names, order_beside, user_schema
-from altneu.collections.joining import JoinKind, equijoin, having, of_pair, padded, without
+from altneu.collections.joining import JoinKind, equijoin, having, of_pair, padded, project, without
 from altneu.collections.moments import refuse_moments
 from altneu.collections.remembering import linear
 from altneu.collections.timed import with_update_time, without_update_time
@@ -29,9 +29,10 @@ from altneu.collections.windowing import with_windows
 from altneu.columnar import html
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError, UpdateTimeError
 from altneu.expressions import Col, Expr, parse, parse_order, parse_projection, parse_window
+from altneu.expressions.construct import in_common_units
 from altneu.linear import BoundLogic, FlatMapFunction, Function, Project
 from altneu.plan import ir
-from altneu.types import no_key, quote_name, type_name
+from altneu.types import mark_of, no_key, quote_name, type_name
 
 On = str | Sequence[str] | Mapping[str, str]
 OnLimit = Literal["error", "stop"]
@@ -152,7 +153,7 @@ class Collection(LinearVerbs):
                     f"concat needs collections of the same columns, got {_show(mine)} and {_show(theirs)}; use "
                     "select to make them equal"
                 )
-        return Collection(ir.Concat((self.node, *(o.node for o in others)))) if others else self
+        return Collection(ir.Concat(tuple(_of_one_kind([self.node, *(o.node for o in others)])))) if others else self
 
     def consolidate(self) -> Collection:
         """The same collection, with at most one update for each row and time.
@@ -1253,3 +1254,15 @@ def _key_of(source: str, key: str | Sequence[str], columns: pa.Schema) -> tuple[
         if name not in columns.names:
             raise UnknownColumnError(name, columns.names, f"the key of source {source!r}")
     return names
+
+
+def _of_one_kind(nodes: list[ir.Node]) -> list[ir.Node]:
+    """Plans whose columns have equal names and types, with the units of intervals in common."""
+    if len({tuple(map(mark_of, node.schema)) for node in nodes}) == 1:
+        return nodes
+    columns = [[parse(quote_name(name), node.schema) for name in node.schema.names] for node in nodes]
+    together = zip(*(in_common_units(*values) for values in zip(*columns, strict=True)), strict=True)
+    return [
+        project(node, zip(node.schema.names, values, strict=True))
+        for node, values in zip(nodes, together, strict=True)
+    ]

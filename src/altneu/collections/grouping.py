@@ -28,6 +28,7 @@ from altneu.expressions import (
     parse_aggregate,
     parse_order,
 )
+from altneu.expressions.aggregate import mark_of_call
 from altneu.expressions.names import UPDATE_TIME
 from altneu.expressions.parse import tree_of
 from altneu.linear import BoundLogic, Function, Project, Unnest
@@ -402,7 +403,8 @@ def aggregate_of(aggregate: AggregateCall, place: Callable[[Expr], str]) -> ir.A
 
 def _renumber(result: Expr, calls: tuple[AggregateCall, ...], numbers: list[int]) -> Expr:
     """Read the aggregates from the columns they have in the common reduce."""
-    schema = pa.schema([pa.field(f"#{n}", c.type) for c, n in zip(calls, numbers, strict=True)])
+    numbered = zip(calls, numbers, strict=True)
+    schema = pa.schema([T.marked(pa.field(f"#{n}", c.type), mark_of_call(c)) for c, n in numbered])
     return result.substitute({f"#{i}": parse(quote_name(f"#{n}"), schema) for i, n in enumerate(numbers)})
 
 

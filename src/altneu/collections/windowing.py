@@ -14,7 +14,7 @@ from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.window import WindowCall, WindowFrame
 from altneu.linear import BoundLogic, Project
 from altneu.plan import ir
-from altneu.types import DOUBLE, FLOAT, LONG
+from altneu.types import DOUBLE, FLOAT, LONG, mark_of
 
 Outputs = list[tuple[str, Expr]]
 
@@ -125,7 +125,7 @@ def _all(node: ir.Node) -> Outputs:
 
 def _column(node: ir.Node, name: str) -> Column:
     f = node.schema.field(name)
-    return Column(f.name, f.type, f.nullable)
+    return Column(f.name, f.type, f.nullable, mark_of(f))
 
 
 def _project(node: ir.Node, outputs: Outputs) -> ir.Node:

@@ -16,6 +16,7 @@ from altneu.operators.lowering import arrangement_id
 from altneu.operators.source.lowering import commands_name
 from altneu.order import Lattice
 from altneu.plan import ir
+from altneu.plan.collated import refuse_collated_keys
 from altneu.plan.functions import aliases, changes, checked, functions_of, with_functions
 from altneu.plan.hydrate import Stored as StoredRows
 from altneu.plan.lower import Own, arrangement_name, lower
@@ -414,7 +415,9 @@ class Catalogue:
 
         Raises:
             StorePlanError: the plan is the stored one except for functions that have changed, without ``trust``.
+            UnsupportedFunctionError: a column with a collation is a key of an operator.
         """
+        refuse_collated_keys(collection.node)
         known = self._renamed(collection, self._known_as)
         stored = self._journal.views.get(name)
         if stored is None or name in self.nodes:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from sqlglot import exp
 
 from altneu import types as T
-from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
+from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, UnsupportedFunctionError
 from altneu.expressions.aggregate_calls import ALIASES, HANDLERS, WITH_ORDER, AggregateCall, Written, refusal
 from altneu.expressions.build import Builder
-from altneu.expressions.collations import plain
-from altneu.expressions.construct import key_of_order
-from altneu.expressions.expr import Column, Expr
-from altneu.expressions.names import AGGREGATES, COLLECTED, PICKED
+from altneu.expressions.collations import collation_of, plain, text_of
+from altneu.expressions.construct import call, get_field, key_of_order, with_collation
+from altneu.expressions.expr import Column, Expr, Literal
+from altneu.expressions.intervals import name_of_units, units_of_call
+from altneu.expressions.names import AGGREGATES, COLLECTED, NULLS, PICKED
 from altneu.expressions.parse import OrderKey, Source, explained, tree_of
 
 
@@ -54,7 +55,7 @@ def parse_aggregate(
     outside.inside = builder(schema)
     outside.calls = []
     try:
-        result = plain(outside.build(tree))
+        result = outside.build(tree)
         if not outside.calls:
             raise TypeMismatchError(
                 f"`{tree.sql(dialect='spark')}` has no aggregate in it; use count, sum, avg, min, max, collect_list …"
@@ -85,11 +86,24 @@ def aggregate_in(node: exp.Expr) -> tuple[exp.Anonymous, exp.Order | None, exp.E
 
 
 def with_nulls(node: exp.Anonymous, nulls: type[exp.IgnoreNulls | exp.RespectNulls]) -> exp.Anonymous:
-    """A call with IGNORE NULLS or RESPECT NULLS; to those for which nulls are never values it says nothing."""
+    """A call with IGNORE NULLS or RESPECT NULLS; to those for which nulls are never values the second says nothing.
+
+    Raises:
+        UnsupportedFunctionError: IGNORE NULLS of a function that takes none, as in Spark.
+    """
+    if nulls is exp.IgnoreNulls and node.name.lower() not in NULLS:
+        raise UnsupportedFunctionError(f"{node.name.lower()}() takes no IGNORE NULLS; leave it out")
     if node.name.lower() not in (*PICKED, *COLLECTED) or not node.expressions:
         return node
     first, rest = node.expressions[0], [] if node.name.lower() in PICKED else node.expressions[1:]
     return exp.Anonymous(this=node.name, expressions=[nulls(this=first), *rest])
+
+
+def mark_of_call(call: AggregateCall) -> str:
+    """What is to be said of an aggregate's result beside its type: an interval has the units of what is aggregated."""
+    whole = (0, 3)
+    units = units_of_call(call.function, call.args[:1], call.type) if call.type == T.DAY_TIME else whole
+    return "" if units == whole else f"interval {name_of_units(units).lower()}"
 
 
 class _Aggregating(Builder):
@@ -110,7 +124,7 @@ class _Aggregating(Builder):
         """The column of a call."""
         if call not in self.calls:
             self.calls.append(call)
-        return Column(f"#{self.calls.index(call)}", call.type, call.nullable)
+        return Column(f"#{self.calls.index(call)}", call.type, call.nullable, mark_of_call(call))
 
     def find(self, name: str) -> Expr | None:
         result = super().find(name)
@@ -166,10 +180,55 @@ def aggregate_expr(
                 f"`*` is only allowed in count(*), not in {name}({'DISTINCT ' if distinct else ''}*)"
             )
         return add(AggregateCall("count", False, (), predicate, T.LONG))
-    args = tuple((key_of_order if name in _COUNTS else plain)(builder.build(n)) for n in nodes)
-    keys = [] if order is None else [(plain(builder.build(k.this)), k.args) for k in order.expressions]
+    args, collation = _without_collation(name, [builder.build(n) for n in nodes], distinct=distinct)
+    keys = [] if order is None else [(key_of_order(builder.build(k.this)), k.args) for k in order.expressions]
     ordered = tuple(OrderKey(key, bool(how["desc"]), bool(how["nulls_first"])) for key, how in keys)
-    return HANDLERS[name](Written(name, args, distinct, ordered, predicate, add, respected))
+    result = HANDLERS[name](Written(name, args, distinct, ordered, predicate, add, respected))
+    if collation is not None and name in _EXTREMES:
+        result = get_field(result, "text")
+    return with_collation(result, collation)
 
 
-__all__ = ["AggregateCall", "AggregateExpr", "aggregate_expr", "aggregate_in", "parse_aggregate", "with_nulls"]
+_EXTREMES = ("min", "max")
+_PASSING = ("any_value", "first", "last", "max_by", "min_by", "listagg")
+"""Aggregates that give texts of their first argument, which have its collation."""
+
+
+def _without_collation(name: str, args: Sequence[Expr], *, distinct: bool) -> tuple[tuple[Expr, ...], str | None]:
+    """The arguments of an aggregate without collations, and the collation of its result.
+
+    Of equal texts ``min`` gives the least by its bytes and ``max`` the greatest, so that which one does not depend on
+    the order in which they arrive.
+    """
+    collation = collation_of(args[0]) if args else None
+    if name in _COUNTS:
+        return tuple(map(key_of_order, args)), None
+    if name in ("max_by", "min_by"):
+        return (text_of(args[0]), *map(key_of_order, args[1:])), collation
+    if collation is not None and name in _EXTREMES:
+        text = text_of(args[0])
+        parts = [Literal("key", T.STRING), key_of_order(args[0]), Literal("text", T.STRING), text]
+        return (call("case", [call("isnotnull", [text]), call("named_struct", parts)]),), collation
+    if name in _PASSING and not distinct:
+        return (*map(text_of, args[:1]), *map(plain, args[1:])), collation
+    return tuple(map(plain, args)), None
+
+
+
+
+def shown_text(expr: Expr) -> AggregateExpr:
+    """Of a group of texts that a collation does not tell apart, the one that is shown: the least by its bytes."""
+    call = AggregateCall("min", False, (text_of(expr),), None, T.STRING)
+    return AggregateExpr((call,), with_collation(Column("#0", T.STRING), collation_of(expr)))
+
+
+__all__ = [
+    "AggregateCall",
+    "AggregateExpr",
+    "aggregate_expr",
+    "aggregate_in",
+    "mark_of_call",
+    "parse_aggregate",
+    "shown_text",
+    "with_nulls",
+]

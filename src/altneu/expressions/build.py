@@ -205,7 +205,7 @@ class Builder:
                 return None
             index = matches[0]
         field = self.schema.field(index)
-        return Column(field.name, field.type, field.nullable)
+        return Column(field.name, field.type, field.nullable, T.mark_of(field))
 
     def fields(self, expr: Expr, names: Sequence[str]) -> Expr:
         """Fields of a struct, one after another."""

@@ -1,17 +1,21 @@
-"""Collations: where ``s COLLATE name`` stands, texts are compared by keys, ``collation_key(s, name)``.
+"""Collations: texts that have one are compared by keys, ``collation_key(s, name)``.
 
-A column has no collation. What compares takes the one that is written at a side of it and compares the keys of both;
-what knows no collations refuses, so that none is lost.
+As in Spark, ``s COLLATE name`` is explicit, a column and ``CAST(s AS STRING COLLATE name)`` have theirs implicitly, and
+a constant takes that of what it is compared with. What knows no collations refuses, so that none is lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError, UnsupportedFunctionError
 from altneu.errors.extras import require
+from altneu.expressions.expr import Column
 from altneu.expressions.icu_locales import LOCALES, OTHERS
 
 if TYPE_CHECKING:
@@ -22,7 +26,9 @@ _SPECIFIERS = {"CI": "case", "CS": "case", "AI": "accents", "AS": "accents", "RT
 _LOCALES = {name.upper(): name for name in (*LOCALES, *OTHERS)}
 COMPARED = frozenset({"=", "<=>", "!=", "<", "<=", ">", ">=", "in", "equal_null"})
 """Functions that compare all their arguments and give none of them."""
-_ASKED = frozenset({"isnull", "isnotnull", "collate", "cast", "try_cast", "collation_key", "length"})
+_ASKED = frozenset(
+    {"isnull", "isnotnull", "collate", "collated", "cast", "try_cast", "collation_key", "length"}
+)
 """Functions that give the same of a text whatever its collation."""
 _CASED = frozenset({"lower", "upper"})
 """Functions whose value a language decides: the upper case of i is another one in Turkish."""
@@ -76,16 +82,67 @@ def of_icu(name: str) -> tuple[str, str] | None:
     return locale, bare.removeprefix(locale)
 
 
+_BINARY = "UTF8_BINARY"
+_EXPLICIT, _IMPLICIT, _DEFAULT = 2, 1, 0
+
+
 def collation_of(expr: Expr) -> str | None:
-    """The collation that an expression is written with; None if it has none."""
-    return str(expr.args[1].value) if getattr(expr, "name", "") == "collate" else None  # type: ignore[attr-defined]
+    """The collation that an expression has; None if that is ``UTF8_BINARY``, unless it is written."""
+    if _is_collated(expr):
+        return str(expr.args[1].value)  # type: ignore[attr-defined]
+    mark: str = getattr(expr, "mark", "")
+    return name_of(mark.removeprefix(_MARK)) if mark.startswith(_MARK) else None
+
+
+_MARK = "collate "  # before the name of a collation in what a column's declaration says beside its type
+
+
+def mark_of(expr: Expr) -> str:
+    """What the declaration of a column with an expression's values says beside their type."""
+    name = collation_of(expr)
+    return "" if name in (None, _BINARY) else _MARK + str(name)
+
+
+def _is_collated(expr: Expr) -> bool:
+    return getattr(getattr(expr, "function", None), "name", "") in ("collate", "collated")
 
 
 def text_of(expr: Expr) -> Expr:
-    """The expression without the collation that it is written with."""
-    while collation_of(expr) is not None:
+    """The expression without its collation."""
+    while _is_collated(expr):
         expr = expr.args[0]  # type: ignore[attr-defined]
-    return expr
+    return replace(expr, mark="") if isinstance(expr, Column) and expr.mark.startswith(_MARK) else expr
+
+
+def strength_of(expr: Expr) -> int:
+    """How strong the collation of a text is: explicit, implicit or that of a constant."""
+    if isinstance(expr, Column):
+        return _IMPLICIT
+    if _is_collated(expr):
+        return _EXPLICIT if expr.function.name == "collate" else _IMPLICIT  # type: ignore[attr-defined]
+    args: Sequence[Expr] = getattr(expr, "args", ())
+    return max((min(strength_of(a), _IMPLICIT) for a in args if a.type == T.STRING), default=_DEFAULT)
+
+
+def collation_among(name: str, args: Sequence[Expr]) -> tuple[str, bool]:
+    """The collation of several texts, and whether one of them has it explicitly.
+
+    Raises:
+        TypeMismatchError: two have different ones, both explicitly, or both implicitly and none explicitly.
+    """
+    texts = [a for a in args if a.type == T.STRING]
+    for strength in (_EXPLICIT, _IMPLICIT):
+        names = {collation_of(a) or _BINARY for a in texts if strength_of(a) == strength}
+        if len(names) > 1:
+            what = f"the collations {' and '.join(sorted(names))} do not mix"
+            raise TypeMismatchError(
+                f"{name}: {what}; write one (COLLATION_MISMATCH.EXPLICIT)"
+                if strength == _EXPLICIT
+                else f"{name}: {what}; write COLLATE at one side (INDETERMINATE_COLLATION_IN_EXPRESSION)"
+            )
+        if names:
+            return names.pop(), strength == _EXPLICIT
+    return _BINARY, False
 
 
 def plain(expr: Expr) -> Expr:
@@ -97,21 +154,30 @@ def plain(expr: Expr) -> Expr:
     name = collation_of(expr)
     if name is not None:
         raise UnsupportedFunctionError(
-            f"`{expr.text}`: a column has no collation; COLLATE stands in comparisons, ORDER BY, PARTITION BY and "
-            f"GROUP BY. The text that it is compared by is collation_key({text_of(expr).text}, '{name}')"
+            f"`{expr.text}`: a text with a collation is not supported here; CAST({text_of(expr).text} AS STRING) has "
+            f"none, and the text that it is compared by is collation_key({text_of(expr).text}, '{name}')"
         )
     return expr
 
 
-def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | None, str | None]:
+def _values_of(name: str, args: Sequence[Expr]) -> Sequence[Expr]:
+    """The arguments of a function among which its collation is chosen: not the conditions of a CASE."""
+    if name == "case":
+        return [a for i, a in enumerate(args) if i % 2 or i == len(args) - 1]
+    return args[1:] if name == "if" else args
+
+
+def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | None, tuple[str, bool] | None]:
     """The arguments of a function without collations, the collation they are compared by, and that of the result.
+
+    Beside the latter stands whether it is explicit.
 
     Raises:
         TypeMismatchError: several collations, or what is compared is no text.
         UnsupportedFunctionError: a function of a text with a collation that knows none.
     """
     names = {c for a in args if (c := collation_of(a)) is not None}
-    if not names:
+    if not names or (name in ("collate", "collated") and not _is_collated(args[0])):
         return args, None, None
     texts = [text_of(a) for a in args]
     if name in _ASKED:
@@ -123,12 +189,29 @@ def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | Non
             f"{name}() of `{written.text}` is not supported: COLLATE stands at a side of a comparison; write "
             f"(f(s) COLLATE {collation_of(written)}) = …"
         )
-    if len(names) > 1:
-        raise TypeMismatchError(f"{name}: the collations {' and '.join(sorted(names))} do not mix; write one")
-    collation = names.pop()
+    values = _values_of(name, args)
+    collation, explicit = collation_among(name, values)
     if passed:
-        return texts, None, collation
+        return texts, None, (collation, explicit)
     other = next((t for t in texts if t.type not in (T.STRING, T.NULL)), None)
     if other is not None:
         raise TypeMismatchError(f"{name}: `{other.text}` is {T.type_name(other.type)}, not a text; cast it")
     return texts, collation, None
+
+
+def checked(schema: pa.Schema) -> pa.Schema:
+    """A schema whose collations are known, by the names that Spark gives them.
+
+    Raises:
+        UnsupportedFunctionError: altneu has none of a name.
+    """
+    return pa.schema([_checked(field) for field in schema])
+
+
+def _checked(field: pa.Field) -> pa.Field:
+    mark = T.mark_of(field)
+    if not mark.startswith(_MARK):
+        return field
+    name = name_of(mark.removeprefix(_MARK))
+    bare = field.remove_metadata()
+    return bare if name == _BINARY else T.marked(bare, _MARK + name)

@@ -18,7 +18,7 @@ from altneu.errors import (
     TypeMismatchError,
     UnknownColumnError,
 )
-from altneu.expressions import collations, limits, registry
+from altneu.expressions import collations, intervals, limits, registry
 from altneu.expressions.expr import Call, Expr, Literal, Scope
 from altneu.expressions.registry import constant_value
 
@@ -86,6 +86,10 @@ def cast(expr: Expr, data_type: pa.DataType, *, implicit: bool = True, name: str
         return Literal(None, data_type)
     if implicit and isinstance(expr, Literal) and (expr.type, data_type) == (T.INT, T.LONG):
         return Literal(expr.value, data_type, expr.text)
+    if data_type == T.STRING and expr.type in (T.DAY_TIME, T.YEAR_MONTH):
+        units = intervals.name_of_units(intervals.units_of(expr))
+        if units != "DAY TO SECOND":
+            return call("interval_text", [expr, Literal(units, T.STRING)])
     function = registry.function(name)
     typing = function.typing((expr, Literal(None, data_type)))
     result = folded(Call(function, (expr,), typing.type, bool(typing.nullable) or expr.nullable, implicit))
@@ -107,7 +111,21 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     coerced = tuple(a if t is None else cast(a, t) for a, t in zip(args, typing.args, strict=True))
     nullable = any(a.nullable for a in coerced) if typing.nullable is None else typing.nullable
     made = folded(Call(function, coerced, typing.type, nullable))
-    return made if passed is None else call("collate", [made, Literal(passed, T.STRING)])
+    if isinstance(made, Literal) and made.type in (T.DAY_TIME, T.YEAR_MONTH):
+        made = intervals.Interval(made.value, made.type, intervals.units_of_call(function.name, coerced, made.type))
+    if passed is None or passed == ("UTF8_BINARY", False):
+        return made
+    name_and_strength = "collate" if passed[1] else "collated"
+    return call(name_and_strength, [made, Literal(passed[0], T.STRING)])
+
+
+def in_common_units(*values: Expr) -> list[Expr]:
+    """Values of one type, which is to be that of one column: intervals with the units of all of them."""
+    units = [intervals.units_of(v) for v in values]
+    if len(set(units)) == 1 or values[0].type not in (T.DAY_TIME, T.YEAR_MONTH):
+        return list(values)
+    whole = intervals.name_of_units((min(first for first, _ in units), max(last for _, last in units)))
+    return [call("interval_as", [v, Literal(whole, T.STRING)]) for v in values]
 
 
 def collation_key(expr: Expr, collation: str) -> Expr:
@@ -115,6 +133,13 @@ def collation_key(expr: Expr, collation: str) -> Expr:
     if collation == "UTF8_BINARY" or expr.type == T.NULL:
         return expr
     return call("collation_key", [expr, Literal(collation, T.STRING)])
+
+
+def with_collation(expr: Expr, collation: str | None) -> Expr:
+    """A text with a collation that it has as a column has one."""
+    if collation in (None, "UTF8_BINARY") or expr.type != T.STRING:
+        return expr
+    return call("collated", [expr, Literal(collation, T.STRING)])
 
 
 def key_of_order(expr: Expr) -> Expr:

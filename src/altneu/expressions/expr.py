@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -214,11 +214,16 @@ def _null_out(vector: Vector, failed: Mask) -> pa.Array:
 
 @dataclass(frozen=True, eq=True, repr=False)
 class Column(Expr):
-    """A column of the rows."""
+    """A column of the rows.
+
+    ``mark`` is what its declaration says beside the type, such as the units of an interval (``T.mark_of``). It is read
+    while a query is bound, and is no part of what the column is.
+    """
 
     name: str
     type: pa.DataType
     nullable: bool = True
+    mark: str = field(default="", compare=False)
 
     @property
     def columns(self) -> frozenset[str]:

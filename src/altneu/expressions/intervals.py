@@ -1,4 +1,4 @@
-"""Intervals: literals, and their arithmetic with dates and timestamps."""
+"""Intervals: literals, their units, and their arithmetic with dates and timestamps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlglot import exp
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, UnsupportedFunctionError
 from altneu.expressions.coercion import INTEGRAL
-from altneu.expressions.expr import Expr, Literal
+from altneu.expressions.expr import Call, Column, Expr, Literal
 
 _MICROS = {
     "WEEK": 604_800_000_000,
@@ -28,8 +28,78 @@ _UNITS = r"(YEAR|MONTH|WEEK|DAY|HOUR|MINUTE|SECOND|MILLISECOND|MICROSECOND)S?"
 _DAY_TIME = re.compile(r"([+-])?(?:(\d+) )?(?:(\d+):)?(\d+)(?::(\d+))?(?:\.(\d{1,9}))?")
 
 
-class DayLiteral(Literal):
-    """An interval written in days: a date moved by it stays a date."""
+_NAMES = ("DAY", "HOUR", "MINUTE", "SECOND", "YEAR", "MONTH")
+_WHOLE = {T.DAY_TIME: (0, 3), T.YEAR_MONTH: (4, 5)}
+_DAYS = (0, 0)
+_KEEPING = frozenset(
+    {
+        *("interval_add", "interval_subtract", "negative", "positive", "abs", "coalesce", "case", "if", "nvl2"),
+        *("greatest", "least", "min", "max", "sum", "try_sum", "mode", "any_value", "first", "last", "nth_value"),
+        *("lag", "lead", "percentile_disc", "min_by", "max_by"),
+    }
+)
+"""Functions whose intervals have the units of their arguments."""
+
+
+class Interval(Literal):
+    """A constant interval with the units that it is written in: the first and the last, as places in ``_NAMES``."""
+
+    def __init__(self, value: int | None, data_type: pa.DataType, units: tuple[int, int]) -> None:
+        super().__init__(value, data_type)
+        self.units = units
+
+
+def units_of(expr: Expr) -> tuple[int, int]:
+    """The first and the last unit of an interval's type in Spark; altneu's types do not tell them apart.
+
+    >>> units_of(Interval(0, T.DAY_TIME, (1, 2))), units_of(Column("d", T.DAY_TIME)), units_of(Column("n", T.INT))
+    ((1, 2), (0, 3), (0, 3))
+    """
+    whole = _WHOLE.get(expr.type, _WHOLE[T.DAY_TIME])
+    if isinstance(expr, Interval):
+        return expr.units
+    if isinstance(expr, Column) and expr.mark.startswith("interval "):
+        return units_named(expr.mark.removeprefix("interval "))
+    return units_of_call(expr.function.name, expr.args, expr.type) if isinstance(expr, Call) else whole
+
+
+def units_of_call(name: str, args: Sequence[Expr], kind: pa.DataType) -> tuple[int, int]:
+    """The units of what a function gives, by its name."""
+    if name == "date_diff_days":
+        return _DAYS
+    if name == "interval_as" and isinstance(args[1], Literal):
+        return units_named(args[1].value)
+    of_args = [units_of(a) for a in args if a.type == kind and not (isinstance(a, Literal) and a.value is None)]
+    if name not in _KEEPING or not of_args or kind not in _WHOLE:
+        return _WHOLE.get(kind, _WHOLE[T.DAY_TIME])
+    return min(first for first, _ in of_args), max(last for _, last in of_args)
+
+
+def units_named(text: str) -> tuple[int, int]:
+    """The units that a text names: ``DAY TO HOUR``, or one.
+
+    >>> units_named("DAY TO HOUR"), units_named("month")
+    ((0, 1), (5, 5))
+    """
+    names = text.upper().split(" TO ")
+    return _NAMES.index(names[0]), _NAMES.index(names[-1])
+
+
+def name_of_units(units: tuple[int, int]) -> str:
+    """The units as Spark writes them.
+
+    >>> name_of_units((0, 1)), name_of_units((5, 5))
+    ('DAY TO HOUR', 'MONTH')
+    """
+    return " TO ".join(dict.fromkeys(_NAMES[u] for u in units))
+
+
+def mark_of_units(expr: Expr) -> str:
+    """The name of an interval's type where Spark has another one than altneu; else nothing."""
+    whole = _WHOLE.get(expr.type)
+    if whole is None or (units := units_of(expr)) == whole:
+        return ""
+    return f"interval {name_of_units(units).lower()}"
 
 
 def literal(node: exp.Expr) -> Literal:
@@ -62,9 +132,9 @@ def _amount(text: str, unit: str, node: exp.Expr) -> Literal:
     if not re.fullmatch(r"[+-]?\d+(\.\d+)?", text):
         raise ExpressionSyntaxError(f"{node.sql('spark')!r}: {text!r} is not a number of {unit.lower()}s")
     if unit in _MONTHS:
-        return Literal(int(text) * _MONTHS[unit], T.YEAR_MONTH)
-    result = DayLiteral if unit in ("DAY", "WEEK") else Literal
-    return result(int(Decimal(text) * _MICROS[unit]), T.DAY_TIME)
+        return Interval(int(text) * _MONTHS[unit], T.YEAR_MONTH, units_named(unit))
+    name = {"WEEK": "DAY", "MILLISECOND": "SECOND", "MICROSECOND": "SECOND"}.get(unit, unit)
+    return Interval(int(Decimal(text) * _MICROS[unit]), T.DAY_TIME, units_named(name))
 
 
 def _phrases(text: str, node: exp.Expr) -> Literal:
@@ -80,8 +150,9 @@ def _phrases(text: str, node: exp.Expr) -> Literal:
         raise UnsupportedFunctionError(
             f"{node.sql('spark')!r}: months and days do not mix in one interval; add two intervals"
         )
-    result = DayLiteral if all(isinstance(p, DayLiteral) for p in parts) else Literal
-    return result(sum(p.value for p in parts), parts[0].type)
+    units = [units_of(p) for p in parts]
+    both = min(first for first, _ in units), max(last for _, last in units)
+    return Interval(sum(p.value for p in parts), parts[0].type, both)
 
 
 def _span(text: str, first: str, last: str, node: exp.Expr) -> Literal:
@@ -99,8 +170,31 @@ def _span(text: str, first: str, last: str, node: exp.Expr) -> Literal:
             micros = sum(int(n) * _MICROS[u] for n, u in zip(numbers, units, strict=True)) + int(
                 (match[3] or "").ljust(6, "0")
             )
-            return Literal(-micros if match[1] == "-" else micros, T.DAY_TIME)
+            return Interval(-micros if match[1] == "-" else micros, T.DAY_TIME, units_named(f"{first} TO {last}"))
     raise ExpressionSyntaxError(f"{node.sql('spark')!r}: the interval's text does not fit {first} TO {last}")
+
+
+SIZES = (86_400_000_000, 3_600_000_000, 60_000_000, 1, 12, 1)
+"""How much each unit of ``_NAMES`` is: microseconds, or months. A second has a fraction, so nothing is cut from it."""
+
+
+def text_in_units(value: int, first: int, last: int) -> str:
+    """An interval of microseconds or months, from its first unit to its last.
+
+    >>> text_in_units(93_600_000_000, 0, 1), text_in_units(93_600_500_000, 1, 3), text_in_units(-14, 4, 5)
+    ('1 02', '26:00:00.5', '-1-2')
+    """
+    sign, value = ("-", -value) if value < 0 else ("", value)
+    if last >= _NAMES.index("YEAR"):
+        years, months = divmod(value, 12)
+        return sign + (str(value // SIZES[first]) if first == last else f"{years}-{months}")
+    parts = []
+    for unit in range(first, last + 1):
+        number, value = divmod(value, 1_000_000 if unit == _NAMES.index("SECOND") else SIZES[unit])
+        parts.append(str(number) if unit == 0 else f"{number:02d}")
+    fraction = f".{value:06d}".rstrip("0") if last == _NAMES.index("SECOND") and value else ""
+    days = [parts.pop(0)] if first == 0 else []
+    return sign + " ".join([*days, *([":".join(parts)] if parts else [])]) + fraction
 
 
 _POINTS = (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
@@ -120,8 +214,6 @@ def arithmetic(symbol: str, left: Expr, right: Expr, call: Callable[[str, Sequen
     interval = {a, b} & {T.DAY_TIME, T.YEAR_MONTH}
     if not interval:
         return None
-    if symbol in "+-" and isinstance(left, DayLiteral) and isinstance(right, DayLiteral):
-        return DayLiteral(left.value + (right.value if symbol == "+" else -right.value), T.DAY_TIME)
     if symbol in "+-" and a == b:
         return call("interval_add" if symbol == "+" else "interval_subtract", [left, right])
     if symbol == "*":
@@ -148,8 +240,12 @@ def _on_point(symbol: str, point: Expr, other: Expr, call: Callable[[str, Sequen
         return call("date_diff_days" if point.type == kind == T.DATE else "timestamp_diff", [point, other])
     if symbol not in "+-":
         return None
-    if point.type == T.DATE and isinstance(other, DayLiteral) and other.value is not None:
-        return call("date_add" if symbol == "+" else "date_sub", [point, Literal(other.value // _MICROS["DAY"], T.INT)])
+    if point.type == T.DATE and kind == T.DAY_TIME and units_of(other) == _DAYS:
+        if isinstance(other, Literal) and other.value is not None:
+            days = Literal(other.value // _MICROS["DAY"], T.INT)
+            return call("date_add" if symbol == "+" else "date_sub", [point, days])
+        amount = other if symbol == "+" else call("negative", [other])
+        return call("to_date", [call("add_interval", [point, amount])])
     if kind in (T.DAY_TIME, T.YEAR_MONTH):
         amount = other if symbol == "+" else call("negative", [other])
         return call("add_interval", [point, amount])

@@ -127,6 +127,11 @@ AGGREGATES = frozenset(
 PICKED = ("first", "first_value", "last", "last_value")
 """Aggregates of the row that is first or last in an order, whose nulls count unless they are to be ignored."""
 
+NULLS = frozenset(
+    {*PICKED, "collect_list", "array_agg", "collect_set", "any_value", "lag", "lead", "nth_value", "counter_diff"}
+)
+"""Functions that IGNORE NULLS stands beside."""
+
 COLLECTED = ("collect_list", "array_agg", "collect_set")
 """Aggregates of all values, among them nulls only where these are to be respected."""
 

@@ -24,6 +24,7 @@ from altneu.expressions import intervals
 from altneu.expressions.collations import collation_of, name_of, plain, text_of
 from altneu.expressions.construct import call, cast, decimal_type, get_field, integer, number
 from altneu.expressions.expr import Expr, Literal
+from altneu.expressions.intervals import mark_of_units, name_of_units, units_named, units_of
 from altneu.expressions.names import UPDATE_TIME
 from altneu.expressions.parameters import PARAMETER, parameter
 
@@ -99,10 +100,25 @@ def _cast(self: TreeBuilder, node: exp.Expr) -> Expr:
         )
     if isinstance(inner, exp.Literal) and not inner.is_string and target in (T.FLOAT, T.DOUBLE):
         return cast(Literal(inner.this, T.STRING), target, implicit=False, name=name)
-    return cast(text_of(self.build(inner)), target, implicit=False, name=name)
+    value = text_of(self.build(inner))
+    if target in (T.DAY_TIME, T.YEAR_MONTH) and value.type == target:
+        units = units_named(node.args["to"].this.args["unit"].sql())
+        if units_of(value) == units:
+            return value
+        return call("interval_as", [value, Literal(name_of_units(units), T.STRING)])
+    made = cast(value, target, implicit=False, name=name)
+    collation = node.args["to"].args.get("collate")
+    if target == T.STRING and collation is not None:
+        return call("collated", [made, Literal(name_of(collation.sql("spark").replace("`", "")), T.STRING)])
+    return made
 
 
 def _target_type(node: exp.Expr) -> pa.DataType:
+    kind = node.args["to"].this
+    if isinstance(kind, exp.Interval) and kind.args.get("unit") is not None:
+        units = kind.args["unit"].sql().upper()
+        if units in ("YEAR", "MONTH", "YEAR TO MONTH"):
+            return T.YEAR_MONTH
     try:
         return T.arrow_type(node.args["to"])
     except SchemaError as error:
@@ -227,6 +243,11 @@ FUNCTION = "function"
 MOMENT = "#moment"
 """A function that is not a name that a text can call: a time as window functions of time take it, and give it."""
 
+def _refused_nulls(_self: TreeBuilder, node: exp.IgnoreNulls) -> Expr:
+    name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else node.this.key
+    raise UnsupportedFunctionError(f"{name}() takes no IGNORE NULLS; leave it out")
+
+
 NODES: dict[type[exp.Expr], Callable[[TreeBuilder, Any], Expr]] = {
     exp.Column: _column,
     exp.Identifier: _identifier,
@@ -261,6 +282,8 @@ NODES: dict[type[exp.Expr], Callable[[TreeBuilder, Any], Expr]] = {
     exp.Substring: _args_in_order("substring", "this", "start", "length"),
     exp.StrPosition: _args_in_order("locate", "substr", "this", "position"),
     exp.Overlay: _args_in_order("overlay", "this", "expression", "from_", "for_"),
+    exp.RespectNulls: lambda self, node: self.build(node.this),
+    exp.IgnoreNulls: _refused_nulls,
     exp.Anonymous: _anonymous,
     exp.Alias: _refused_alias,
 }
@@ -387,7 +410,7 @@ def _collation(args: Sequence[Expr]) -> Expr:
 
 def _typeof(args: Sequence[Expr]) -> Expr:
     name = collation_of(args[0])
-    return Literal(T.type_name(args[0].type) + (f" collate {name}" if name else ""), T.STRING)
+    return Literal((mark_of_units(args[0]) or T.type_name(args[0].type)) + (f" collate {name}" if name else ""), T.STRING)
 
 
 def _moment(args: Sequence[Expr]) -> Expr:

@@ -11,7 +11,6 @@ from sqlglot import exp
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
 from altneu.expressions.build import Builder, build
-from altneu.expressions.collations import plain
 from altneu.expressions.column import Col
 from altneu.expressions.construct import call, cast, key_of_order, literal
 from altneu.expressions.dialect import parse_tree, parse_trees
@@ -84,7 +83,7 @@ def parse(source: Source | Expr, schema: pa.Schema) -> Expr:
     if isinstance(tree, exp.Alias):
         tree = tree.this
     try:
-        return plain(build(tree, schema))
+        return build(tree, schema)
     except PlanError as error:
         raise explained(error, source) from None
 
@@ -121,7 +120,7 @@ def parse_projection(source: Source, schema: pa.Schema) -> tuple[str, Expr]:
 
 def _parse_named(source: str, inner: exp.Expr, schema: pa.Schema) -> Expr:
     try:
-        return plain(build(inner, schema))
+        return build(inner, schema)
     except PlanError as error:
         raise explained(error, source) from None
 

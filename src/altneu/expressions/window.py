@@ -10,11 +10,11 @@ from sqlglot import exp
 
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError, UnsupportedFunctionError
-from altneu.expressions.aggregate import AggregateCall, aggregate_expr, with_nulls
+from altneu.expressions.aggregate import AggregateCall, aggregate_expr, mark_of_call, with_nulls
 from altneu.expressions.build import Builder
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
-from altneu.expressions.collations import plain
-from altneu.expressions.construct import call, cast, get_field, key_of_order
+from altneu.expressions.collations import collation_among, text_of
+from altneu.expressions.construct import call, cast, get_field, key_of_order, with_collation
 from altneu.expressions.expr import Column, Expr, Literal
 from altneu.expressions.names import AGGREGATES, COLLECTED
 from altneu.expressions.parse import OrderKey, Source, explained, order_key, tree_of
@@ -160,7 +160,7 @@ def parse_window(source: Source, schema: pa.Schema, builder: type[Builder] = Bui
             results[name] = _Call(node, building, calls).result()
             node.replace(exp.Column(this=exp.to_identifier(name, quoted=True)))
         building.variables = {**building.variables, **results}
-        result = plain(building.build(tree))
+        result = building.build(tree)
     except RecursionError:
         raise ExpressionSyntaxError("an expression is nested too deeply; split it over several select()") from None
     except PlanError as error:
@@ -212,17 +212,16 @@ class _Call:
         if name in _RANKING:
             return self._ranking()
         if name in _OFFSETS:
-            return self._offset()
+            return self._collated(self._offset())
         if name in _NAMES and self.ordered is None:
-            return self._picked()
+            return self._collated(self._picked())
         if name == "counter_diff":
             return self._counted()
         if name not in AGGREGATES:
             known = ", ".join([*_RANKING, *_OFFSETS, *_NAMES, "counter_diff"])
             raise UnsupportedFunctionError(f"{name}() is not a window function; those are the aggregates and {known}")
         if self.ignore_nulls and name not in COLLECTED:
-            instead = f"write {name}(x, true)" if name in _NAMES else "it ignores nulls already"
-            raise UnsupportedFunctionError(f"{name}() takes no IGNORE NULLS here; leave it out: {instead}")
+            raise UnsupportedFunctionError(f"{name}() takes no IGNORE NULLS here; write {name}(x, true)")
         frame = self._frame()
         return aggregate_expr(
             self.function,
@@ -232,10 +231,21 @@ class _Call:
             lambda built: self._column(WindowCall(built, self.window, frame)),
         )
 
+    def _texts(self) -> list[Expr]:
+        """The arguments of a function that gives values of the first one, without its collation."""
+        args = [self.builder.build(n) for n in self.arguments]
+        return [text_of(a) if i in (0, 2) else a for i, a in enumerate(args)]
+
+    def _collated(self, result: Expr) -> Expr:
+        """A value with the collation of the first argument, and of the default."""
+        args = [self.builder.build(n) for i, n in enumerate(self.arguments) if i in (0, 2)]
+        return with_collation(result, collation_among(self.name, args)[0])
+
     def _column(self, result: WindowCall) -> Expr:
         if result not in self.calls:
             self.calls.append(result)
-        return Column(f"#w{self.calls.index(result)}", result.call.type, result.nullable)
+        mark = mark_of_call(result.call)
+        return Column(f"#w{self.calls.index(result)}", result.call.type, result.nullable, mark)
 
     def _made(self, args: tuple[Expr, ...], kind: pa.DataType) -> AggregateCall:
         if self.condition is not None:
@@ -245,8 +255,6 @@ class _Call:
     def _ranking(self) -> Expr:
         name = self.name
         self._in_order()
-        if self.ignore_nulls:
-            raise UnsupportedFunctionError(f"{name}() reads no values; leave IGNORE NULLS out")
         args = [self.builder.build(n) for n in self.arguments]
         expect_count(name, args, 0, 1 if name == "ntile" else 0)
         number = self._number(args, 0, least=1)
@@ -255,7 +263,7 @@ class _Call:
     def _offset(self) -> Expr:
         name = self.name
         self._in_order()
-        args = [plain(self.builder.build(n)) for n in self.arguments]
+        args = self._texts()
         expect_count(name, args, 1, 3)
         number = self._number(args, 1, least=-_MOST)
         result = WindowCall(self._made((args[0],), args[0].type), self.window, None, number, self.ignore_nulls)
@@ -305,10 +313,10 @@ class _Call:
         return call("case", [*branches, grown])
 
     def _picked(self) -> Expr:
-        name, nodes = self.name, self.arguments
+        name = self.name
         if name == "nth_value":
             self._in_order()
-        args = [plain(self.builder.build(n)) for n in nodes]
+        args = self._texts()
         expect_count(name, args, 1, 2)
         number, ignored = 1, self.ignore_nulls
         if name == "nth_value":

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from altneu import types as T
 from altneu.expressions import Call, Expr, Literal
+from altneu.expressions.collations import mark_of
+from altneu.expressions.intervals import mark_of_units
 from altneu.expressions.temporal import Bound
 from altneu.linear.delay import NO_DELAY, Delay
 from altneu.linear.function import Function
@@ -86,7 +88,7 @@ def _exact(outputs: Outputs) -> str:
 
 
 def _fields(outputs: Outputs) -> list[pa.Field]:
-    return [pa.field(name, e.type, e.nullable) for name, e in outputs]
+    return [T.marked(pa.field(name, e.type, e.nullable), mark_of(e) or mark_of_units(e)) for name, e in outputs]
 
 
 def _columns(outputs: Outputs) -> frozenset[str]:

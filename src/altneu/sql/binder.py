@@ -10,9 +10,13 @@ from typing import Self
 from sqlglot import exp
 
 from altneu.collections.collection import Collection
+from altneu.collections.grouping import aggregate_node
 from altneu.collections.joining import project
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, parse
+from altneu.expressions.aggregate import shown_text
+from altneu.expressions.collations import collation_of
+from altneu.expressions.construct import in_common_units, key_of_order
 from altneu.plan import ir
 from altneu.sql import grouped, ordering, tables
 from altneu.sql.binding import Answer
@@ -26,7 +30,7 @@ from altneu.sql.spans import with_spans
 from altneu.sql.subqueries import Subqueries
 from altneu.sql.times import with_times
 from altneu.sql.trees import clocked, with_collation_keys
-from altneu.types import type_name
+from altneu.types import mark_of, type_name
 
 _NOW = {"mz_now": "logical_now", "current_timestamp": None, "now": None, "current_date": None}
 
@@ -157,12 +161,17 @@ class Binder:
         sides = [a.relation for a in answers]
         first, second = _aligned(*_equally_carried(*sides), tree.key.upper())
         left, right = Collection(first.node), Collection(second.node)
+        if not isinstance(tree, exp.Union) and any(mark_of(f).startswith("collate") for f in left.schema):
+            raise PlanError(
+                f"not supported: {tree.key.upper()} of texts with a collation; use a LEFT SEMI or ANTI JOIN"
+            )
         if tree.args.get("distinct") and not isinstance(tree, exp.Union):
             left, right = left.distinct(), right.distinct()
         match tree:
             case exp.Union():
                 result = left.concat(right)
-                result = result.distinct() if tree.args.get("distinct") else result
+                if tree.args.get("distinct"):
+                    result = Collection(distinct(first.with_node(result.node)).node)
             case exp.Except():
                 result = _less(left, right)
             case _:
@@ -252,7 +261,7 @@ def _with_order(
     order = []
     for i, key in enumerate(keys):
         name = fresh(f"^key {i}", (n for n, _ in outputs))
-        outputs.append((name, parse(key.this, schema)))
+        outputs.append((name, key_of_order(parse(key.this, schema))))
         descending, first = bool(key.args.get("desc")), key.args.get("nulls_first")
         order.append((name, descending, not descending if first is None else bool(first)))
     node = projected(scope.relation.node, outputs)
@@ -260,8 +269,15 @@ def _with_order(
 
 
 def distinct(relation: Relation) -> Relation:
-    """One copy of every row."""
-    return relation.with_node(Collection(relation.node).distinct().node)
+    """One copy of every row: of those that collations do not tell apart, the least texts by their bytes."""
+    schema = relation.node.schema
+    columns = [(n, parse(bound(n), schema)) for n in schema.names]
+    if all(collation_of(e) is None for _, e in columns):
+        return relation.with_node(Collection(relation.node).distinct().node)
+    keys = [(f"^key {n}" if collation_of(e) is not None else n, key_of_order(e)) for n, e in columns]
+    texts = [(n, shown_text(e)) for n, e in columns if collation_of(e) is not None]
+    node = aggregate_node(relation.node, keys, texts)
+    return relation.with_node(projected(node, [(n, parse(bound(n), node.schema)) for n in schema.names]))
 
 
 def _equally_carried(left: Relation, right: Relation) -> tuple[Relation, Relation]:
@@ -296,9 +312,15 @@ def _aligned(left: Relation, right: Relation, what: str) -> tuple[Relation, Rela
             types = f"{type_name(one.type)} on one side and {type_name(other.type)} on the other"
             return f"{what}: column {name!r} is {types}"
 
+        if (collation_of(one) or "UTF8_BINARY") != (collation_of(other) or "UTF8_BINARY"):
+            kinds = [collation_of(e) or "UTF8_BINARY" for e in (one, other)]
+            raise SchemaError(
+                f"{what}: column {name!r} has the collation {kinds[0]} on one side and {kinds[1]} on the other; cast "
+                "one of them"
+            )
         kind = common_type((one.type, other.type), types_of_both)
-        outputs[0].append((name, cast(one, kind)))
-        outputs[1].append((name, cast(other, kind)))
+        for side, value in zip(outputs, in_common_units(cast(one, kind), cast(other, kind)), strict=True):
+            side.append((name, value))
     aligned = [r.with_node(projected(r.node, o)) for r, o in zip((left, right), outputs, strict=True)]
     return aligned[0], left.with_node(aligned[1].node)
 

@@ -11,6 +11,9 @@ from sqlglot import exp
 from altneu.collections.grouping import aggregate_node, grouping_sets
 from altneu.errors import PlanError, TypeMismatchError
 from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, has_window, literal, parse, parse_aggregate
+from altneu.expressions.aggregate import shown_text
+from altneu.expressions.collations import collation_of
+from altneu.expressions.construct import key_of_order
 from altneu.expressions.names import UPDATE_TIME
 from altneu.sql import windows
 from altneu.sql.binding import QueryBinder
@@ -246,7 +249,7 @@ class Groups:
         """The collation by which the texts of a column are a key."""
         own = self.scope.resolve(column)
         for key, _ in self.keys:
-            if isinstance(key, exp.Anonymous) and key.name == "collation_key" and key.expressions[0] == own:
+            if isinstance(key, exp.Anonymous) and key.name == "collate" and key.expressions[0] == own:
                 return str(key.expressions[1].name)
         return None
 
@@ -323,9 +326,15 @@ class Groups:
             fields = {n: replace(fields[c], column=n) for c, n in shown.items() if c in fields}
         carried = [(c, parse(bound(c), schema)) for c in dict.fromkeys(relation.carried.values())]
         keys = carried + [(n, e) for n, e in keyed if n not in dict(carried)]
-        self.compiled = [(name, parse_aggregate(tree, schema)) for tree, name in self.calls]
-        node = aggregate_node(relation.node, keys, self.compiled)
         names = {n for n, _ in keys}
+        self.compiled = [(name, parse_aggregate(tree, schema)) for tree, name in self.calls]
+        texts = [(n, shown_text(e)) for n, e in keys if collation_of(e) is not None]
+        if texts and self.sets:
+            raise PlanError(
+                "not supported: ROLLUP, CUBE or GROUPING SETS of a text with a collation; group by collation_key(…) of it"
+            )
+        keys = [(n if collation_of(e) is None else fresh(f"^key {n}", names), key_of_order(e)) for n, e in keys]
+        node = aggregate_node(relation.node, keys, [*texts, *self.compiled])
         outputs = tuple(f for f in relation.fields if f.column in names) if not self.sets else tuple(fields.values())
         outputs += tuple(Field(_AGGREGATES, n, n, hidden=True) for n, _ in self.compiled)
         self.scope_of_groups = Scope(Relation(node, outputs, relation.carried, relation.plain), self.scope.around)

@@ -11,6 +11,8 @@ from sqlglot import exp
 from altneu.collections.joining import JoinKind, Keys, columns_of, having, of_right, padded, project, without
 from altneu.errors import SchemaError
 from altneu.expressions import Expr, cast, literal, parse
+from altneu.expressions.collations import compared
+from altneu.expressions.construct import collation_key
 from altneu.plan import ir
 from altneu.sql.scope import bound, columns_in, common_type, extended, filtered, fresh, renamed
 from altneu.sql.selective import implied, left_by
@@ -104,6 +106,9 @@ def _compared(a: Expr, b: Expr, safe: bool) -> tuple[Expr, Expr]:
     Raises:
         SchemaError: they cannot be compared.
     """
+    (a, b), collation, _ = compared("=", (a, b))
+    if collation is not None:
+        a, b = collation_key(a, collation), collation_key(b, collation)
     if what := no_key(a.type) or no_key(b.type):
         raise SchemaError(f"`{a.text}` = `{b.text}`: {what} cannot be compared; join on what you need of them")
     kind = common_type(

@@ -89,7 +89,7 @@ def with_collation_keys(tree: exp.Select) -> exp.Select:
         above = call.parent
         while isinstance(above, exp.Paren | exp.Tuple):
             above = above.parent
-        if _is_collated(call) and isinstance(above, exp.Ordered | exp.Group | exp.Rollup | exp.Cube | exp.GroupingSets):
+        if _is_collated(call) and isinstance(above, exp.Ordered):
             call.set("this", "collation_key")
     return tree
 

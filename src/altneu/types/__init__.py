@@ -99,7 +99,7 @@ def parse_schema(schema: str | pa.Schema) -> pa.Schema:
         SchemaError: the text is no DDL, a type is not supported, or a name comes twice.
     """
     if isinstance(schema, pa.Schema):
-        fields = [pa.field(f.name, normalise_type(f.type, f.name), f.nullable) for f in schema]
+        fields = [marked(pa.field(f.name, normalise_type(f.type, f.name), f.nullable), mark_of(f)) for f in schema]
     elif isinstance(schema, str):
         fields = _parse_ddl(schema)
     else:
@@ -146,13 +146,40 @@ def type_name(data_type: pa.DataType) -> str:
     return str(data_type)
 
 
+_MARK = b"altneu"
+
+
+def mark_of(field: pa.Field) -> str:
+    """What the declaration of a column says beside its type: ``interval day``; else nothing.
+
+    >>> mark_of(marked(pa.field("d", DAY_TIME), "interval day")), mark_of(pa.field("d", DAY_TIME))
+    ('interval day', '')
+    """
+    return (field.metadata or {}).get(_MARK, b"").decode()
+
+
+def marked(field: pa.Field, mark: str) -> pa.Field:
+    """A field that says something beside its type."""
+    return field.with_metadata({_MARK: mark.encode()}) if mark else field
+
+
 def to_ddl(schema: pa.Schema) -> str:
     """Write a schema as Spark DDL, which ``parse_schema`` reads back.
 
     >>> to_ddl(parse_schema("src long, `my col` decimal(10,2) not null"))
     'src bigint, `my col` decimal(10,2) NOT NULL'
     """
-    return ", ".join(f"{quote_name(f.name)} {type_name(f.type)}{'' if f.nullable else ' NOT NULL'}" for f in schema)
+    return ", ".join(f"{quote_name(f.name)} {declared_type(f)}{'' if f.nullable else ' NOT NULL'}" for f in schema)
+
+
+def declared_type(field: pa.Field) -> str:
+    """The type of a column as it is declared: with its collation.
+
+    >>> declared_type(parse_schema("s string collate UTF8_LCASE").field(0))
+    'string collate UTF8_LCASE'
+    """
+    mark = mark_of(field)
+    return f"{type_name(field.type)} {mark}" if mark.startswith("collate ") else type_name(field.type)
 
 
 def quote_name(name: str) -> str:
@@ -374,9 +401,11 @@ def _field(node: exp.Expr, text: str) -> pa.Field:
     if not isinstance(node, exp.ColumnDef) or node.kind is None:
         remedy = _KEYS if isinstance(node, exp.PrimaryKey | exp.UniqueColumnConstraint) else "write it as 'name type'"
         raise SchemaError(f"cannot read {node.sql('spark')!r} in the schema {text!r}: {remedy}")
-    nullable = True
+    nullable, mark = True, ""
     for constraint in node.args.get("constraints") or []:
-        if isinstance(constraint.kind, exp.NotNullColumnConstraint):
+        if isinstance(constraint.kind, exp.CollateColumnConstraint) and node.kind.this in _TEXTS:
+            mark = f"collate {constraint.kind.this.sql('spark').replace('`', '')}"
+        elif isinstance(constraint.kind, exp.NotNullColumnConstraint):
             nullable = bool(constraint.kind.args.get("allow_null"))
         elif not isinstance(constraint.kind, exp.CommentColumnConstraint):
             keys = isinstance(constraint.kind, exp.PrimaryKeyColumnConstraint | exp.UniqueColumnConstraint)
@@ -387,7 +416,10 @@ def _field(node: exp.Expr, text: str) -> pa.Field:
         raise SchemaError(
             f"column {node.name!r} is void, a type that has only nulls, and cannot be NOT NULL (in {text!r})"
         )
-    return pa.field(node.name, data_type, nullable)
+    return marked(pa.field(node.name, data_type, nullable), mark)
+
+
+_TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR)
 
 
 def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
@@ -407,7 +439,12 @@ def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
             raise SchemaError(refused + (f" (in {text!r})" if text else ""))
         return result
     if kind == exp.DType.STRUCT and children:
-        return pa.struct([_field(c, text) for c in children])
+        fields = [_field(c, text) for c in children]
+        if any(mark_of(f) for f in fields):
+            raise SchemaError(
+                f"a COLLATE inside a struct is not supported; a column of its own has one (in {text!r})"
+            )
+        return pa.struct(fields)
     if isinstance(kind, exp.Interval):
         unit = kind.args.get("unit")
         name = unit.sql().upper() if unit is not None else ""

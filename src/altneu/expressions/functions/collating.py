@@ -46,6 +46,12 @@ def collate(s: pa.Array, name: str) -> pa.Array:  # noqa: ARG001 -- read where t
     return s
 
 
+@scalar("collated(s string, name string) -> string", check=_check_name, fold=False)
+def collated(s: pa.Array, name: str) -> pa.Array:  # noqa: ARG001 -- read where the text is compared
+    """The text with the collation of a column, as CAST(s AS STRING COLLATE name) gives it."""
+    return s
+
+
 def _of_icu(call: Call) -> bool:
     name = getattr(call.args[1], "value", None)
     return not isinstance(name, str) or of_icu(name_of(name)) is not None

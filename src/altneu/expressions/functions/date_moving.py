@@ -15,6 +15,7 @@ from altneu.expressions.calendar import add_months, civil_from_days, days_from_c
 from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.decimals import divide_half_up
 from altneu.expressions.functions.datetime import DAY, OVERFLOW, SECOND, as_days, scalar
+from altneu.expressions.intervals import SIZES, text_in_units, units_named
 from altneu.expressions.registry import Out
 from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.vector import Mask, Values
@@ -117,6 +118,23 @@ def interval_subtract(call: Call, a: Values, b: Values) -> Any:
     """Difference of intervals."""
     result = a - b
     return out_of_range(call, result, ((a ^ b) & (a ^ result)) < 0)
+
+
+@scalar("interval_text(interval any, units string) -> string")
+def interval_text(interval: pa.Array, units: str) -> pa.Array:
+    """The text of an interval as Spark writes it for the units of its type, such as DAY TO HOUR."""
+    if interval.type == T.YEAR_MONTH:
+        interval = pa.array([None if v is None else v.months for v in interval.to_pylist()], T.LONG)
+    encoded, between = interval.cast(T.LONG).dictionary_encode(), units_named(units)
+    words = [f"INTERVAL '{text_in_units(v, *between)}' {units}" for v in encoded.dictionary.to_pylist()]
+    return pa.array(words, T.STRING).take(encoded.indices)
+
+
+@scalar("interval_as(interval any, units string) -> interval")
+def interval_as(call: Call, interval: Values, units: str) -> Values:
+    """The interval cut to its last unit, such as the hours of DAY TO HOUR."""
+    size = SIZES[units_named(units)[1]]
+    return np.sign(interval) * (np.abs(interval) // size * size)
 
 
 def _scaled_rule(args: Arguments) -> Typing:

@@ -1,0 +1,78 @@
+"""Intervals have the units of Spark's types: in their texts, in ``typeof``, and in what a date becomes with them."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from pyspark.sql.utils import AnalysisException
+
+import altneu as an
+from altneu.errors import PlanError
+
+DAYS = "(SELECT DATE'2020-01-01' AS a, DATE'2020-01-04' - DATE'2020-01-01' AS d, INTERVAL '1 02' DAY TO HOUR AS h)"
+QUERIES = [
+    f"SELECT {', '.join(f'CAST({e} AS STRING)' for e in group)}"
+    for group in (
+        ("DATE'2020-01-04' - DATE'2020-01-01'", "-(DATE'2020-01-04' - DATE'2020-01-01')"),
+        ("INTERVAL '1 02:03' DAY TO MINUTE", "INTERVAL 3 HOURS", "INTERVAL '3' MINUTE", "INTERVAL '1 02' DAY TO HOUR"),
+        ("INTERVAL '3' YEAR", "INTERVAL '5' MONTH", "INTERVAL '-1-2' YEAR TO MONTH", "INTERVAL '2' YEAR * 2"),
+        ("INTERVAL '3' SECOND", "INTERVAL '1.5' SECOND", "INTERVAL '100:02.5' MINUTE TO SECOND", "INTERVAL 1 WEEK"),
+        ("INTERVAL '1 day 2 hours'", "INTERVAL 1 DAY + INTERVAL 2 MINUTES", "- INTERVAL '90' MINUTE"),
+        ("CAST(INTERVAL '1 2:30' DAY TO MINUTE AS INTERVAL HOUR)", "CAST(INTERVAL '1-2' YEAR TO MONTH AS INTERVAL YEAR)"),
+        ("CAST(INTERVAL '-1 2:30' DAY TO MINUTE AS INTERVAL DAY TO HOUR)", "CAST(INTERVAL 1 DAY AS INTERVAL SECOND)"),
+    )
+] + [
+    f"SELECT d || '', CAST(d * 2 AS STRING), CAST(d / 2 AS STRING), CAST(d + h AS STRING), CAST(abs(d) AS STRING) FROM {DAYS}",
+    f"SELECT CAST(coalesce(d, h) AS STRING), CAST(if(true, d, d) AS STRING), CAST(greatest(d, h) AS STRING) FROM {DAYS}",
+    f"SELECT CAST(sum(d) AS STRING), CAST(max(d) AS STRING), CAST(avg(d) AS STRING), 'x' || min(h) FROM {DAYS}",
+    f"SELECT 'x' || d, count(*) FROM {DAYS} GROUP BY d",
+    f"SELECT CAST(max(d) OVER () AS STRING), CAST(lag(h, 0) OVER (ORDER BY a) AS STRING), 'x' || d FROM {DAYS}",
+    f"SELECT typeof(d), typeof(h), typeof(INTERVAL '1' YEAR), typeof(INTERVAL 1 WEEK), typeof(d * 2) FROM {DAYS}",
+    f"SELECT a + d, a - d, d + a, a + h, a + (d + d), a - d * 1 FROM {DAYS}",
+    f"SELECT 'x' || i FROM (SELECT d AS i FROM {DAYS} UNION ALL SELECT h FROM {DAYS})",
+    f"SELECT 'x' || x.d, 'x' || y.h FROM {DAYS} x LEFT JOIN {DAYS} y ON x.d < y.h",
+    f"SELECT 'x' || d FROM (SELECT DISTINCT d FROM {DAYS}) ORDER BY d LIMIT 1",
+]
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_an_interval_has_the_units_that_spark_gives_it(spark, text):
+    with an.Session() as session:
+        mine = [tuple(map(str, row)) for row in session.sql(text).to_pylist()]
+    theirs = [tuple(map(str, row)) for row in spark.sql(text).collect()]
+    assert sorted(x.replace("+00:00", "") for row in mine for x in row) == sorted(x for row in theirs for x in row)
+
+
+def test_collections_with_intervals_of_several_units_have_those_of_all():
+    rows = an.source("rows", "a date, b date")
+    days = rows.select(i="a - b")
+    hours = rows.select(i="INTERVAL '1 02' DAY TO HOUR")
+    with an.Session() as session:
+        view = session.maintain("v", days.concat(hours).select(t="'' || i"))
+        session.insert("rows", [(dt.date(2020, 1, 2), dt.date(2020, 1, 1))])
+        session.advance()
+        assert sorted(view.to_pylist()) == [("INTERVAL '1 00' DAY TO HOUR",), ("INTERVAL '1 02' DAY TO HOUR",)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("max(x)", "count(x)", "count(*)", "max_by(x, x)", "median(x)", "mode(x)", "count(DISTINCT x)", "abs(x)"),
+        *("sum(x) IGNORE NULLS OVER ()", "row_number() IGNORE NULLS OVER (ORDER BY x)", "upper(x)", "listagg(x)"),
+    ],
+)
+def test_ignore_nulls_is_refused_where_spark_refuses_it(spark, call):
+    shown = call if "NULLS" in call else f"{call} IGNORE NULLS"
+    text = f"SELECT {shown} FROM VALUES (1), (NULL) t(x)"
+    with pytest.raises(AnalysisException, match="does not support IGNORE NULLS"):
+        spark.sql(text)
+    with an.Session() as session, pytest.raises(PlanError, match=r"\(\) takes no IGNORE NULLS"):
+        session.sql(text)
+
+
+@pytest.mark.parametrize("call", ["max(x)", "abs(x)", "bool_and(x > 0)", "approx_count_distinct(x)"])
+def test_respect_nulls_says_nothing_elsewhere(spark, call):
+    text = f"SELECT {call} RESPECT NULLS AS y FROM VALUES (1), (1) t(x)"
+    with an.Session() as session:
+        assert session.sql(text).to_pylist() == [tuple(row) for row in spark.sql(text).collect()]
