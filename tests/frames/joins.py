@@ -72,6 +72,50 @@ def _of_groups(F: Any, t: Any) -> Any:
     return g.join(h, g.k == h.k).select(g.k, g.z, h.c)
 
 
+SETS: dict[str, Callable[[Any], Any]] = {
+    "a union": lambda t: t.union(t),
+    "a union by name": lambda t: t.unionByName(t.drop("x"), allowMissingColumns=True),
+    "a union that is filtered": lambda t: t.union(t.filter("o > 2")).filter("o < 5"),
+    "an intersection": lambda t: t.intersect(t.filter("o > 2")),
+    "an intersection of all": lambda t: t.filter("o > 2").intersectAll(t),
+    "a difference": lambda t: t.exceptAll(t.filter("o > 2")),
+    "distinct rows": lambda t: t.distinct(),
+    "one row of a key": lambda t: t.dropDuplicates(["o"]),
+    "rows with values": lambda t: t.fillna(0),
+    "other names": lambda t: t.toDF("k", "x", "o"),
+    "an alias": lambda t: t.alias("a"),
+    "an order": lambda t: t.orderBy("o").limit(2),
+    "a union of rows of it": lambda t: t.filter("o = 1").union(t.filter("o = 2")).dropDuplicates(["o"]),
+    "columns under the same names": lambda t: t.select(t.k.alias("k"), "o"),
+    "columns of the same values": lambda t: t.withColumn("o", t.o),
+    "renamed columns": lambda t: t.withColumnRenamed("x", "y"),
+    "a renamed column": lambda t: t.withColumnRenamed("o", "y").withColumnRenamed("y", "o"),
+    "rows with other values": lambda t: t.replace(1, 7),
+    "rows without nulls": lambda t: t.dropna(),
+    "columns as rows": lambda t: t.unpivot(["k", "o"], ["x"], "name", "x"),
+    "groups": lambda t: t.groupBy("k", "o").count(),
+    "sums of groups": lambda t: t.rollup("k", "o").count(),
+    "a semijoin": lambda t: t.join(t.filter("o < 3"), "k", "left_semi"),
+    "a join by a name": lambda t: t.join(t.filter("o < 3").select("k"), "k", "right"),
+    "a full join by a name": lambda t: t.join(t.filter("o < 3").select("k"), "k", "full"),
+    "a hint": lambda t: t.hint("broadcast").repartition(2),
+    "a star": lambda t: t.select("*", (t.o + 1).alias("p")),
+    "a star of it": lambda t: t.select(t["*"]),
+}
+
+
+def _set(made: Callable[[Any], Any]) -> Callable[..., Any]:
+    def query(_F: Any, t: Any) -> Any:
+        g = made(t)
+        return t.join(g, t.k == g.k).select(t.o)
+
+    return query
+
+
+def _of_side(made: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda _F, t: made(t).select(t.o, t.k)
+
+
 QUERIES: dict[str, Callable[..., Any]] = {
     **{f"using, {how}, key of {of}": _using(how, of) for how in HOW for of in ("t", "g", "both")},
     **{f"on, {how}, {of}": _on(how, of) for how in ("inner", "left", "full") for of in ("t", "g", "o")},
@@ -93,6 +137,8 @@ QUERIES: dict[str, Callable[..., Any]] = {
     "filtered": _filtered,
     "groups first": _groups_first,
     "of groups": _of_groups,
+    **{f"itself in {name}": _set(made) for name, made in SETS.items()},
+    **{f"{name}, columns of its side": _of_side(made) for name, made in SETS.items()},
 }
 
 

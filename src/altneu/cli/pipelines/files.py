@@ -94,7 +94,7 @@ class Files:
             raise PipelineError(f"{error} ({found[0].path})") from None
 
     def _origin(self, path: str) -> Origin:
-        return Origin("file", (path,), self.form, dict(self.options))
+        return Origin("file", (glob.escape(path),), self.form, dict(self.options))  # a file, and no pattern
 
     def listed(self) -> list[File]:
         """The files that there are now, in the order of their names.

@@ -191,7 +191,7 @@ class Frames(Binder):
         )
         answer = self.set_operations(kind(this=left, expression=right, distinct=not all_), around)
         first = self._answer(sides[0], around).relation
-        return Answer(_inheriting(answer.relation, first))
+        return Answer(_inheriting(answer.relation, first, tags=kind is not exp.Union))
 
     # columns --------------------------------------------------------------------------------------------------------
 
@@ -338,13 +338,16 @@ def _joined(relation: Relation) -> Relation:
     return replace(relation, fields=fields)
 
 
-def _inheriting(relation: Relation, first: Relation) -> Relation:
-    """A relation of the columns of another one, in their places, that are known as those were."""
+def _inheriting(relation: Relation, first: Relation, *, tags: bool) -> Relation:
+    """A relation of the columns of another one, in their places, that are known as those were.
+
+    With ``tags`` they are also those of the DataFrames that they are from: in Spark those of a union are not.
+    """
     new = {f.column: g.column for f, g in zip(first.shown, relation.shown, strict=True)}
     fields = tuple(
         replace(f, column=new[f.column])
         for f in first.fields
-        if f.column in new and (not f.hidden or f.table.startswith(TAG))
+        if f.column in new and (not f.hidden or (tags and f.table.startswith(TAG)))
     )
     return replace(relation, fields=fields)
 

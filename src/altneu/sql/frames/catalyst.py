@@ -334,8 +334,12 @@ class Analysed:
         keys = [key(whole(self._trees.tree(e))) for e in listed(node.plan.groupingExpressions())]
         outputs = [whole(self._output(e)) for e in listed(node.plan.aggregateExpressions())]
         if [key(o.this) for o in outputs] == keys and node.plan.origin().sqlText().isEmpty():
-            # What is left of a pivot of texts or times if the frame has no rows in which Spark finds its values.
-            raise forms.pivot_of_rows("column")
+            # Also what is left of a pivot of texts or times if the frame has no rows in which Spark finds its values.
+            raise PlanError(
+                "groups without an aggregate: what Spark has analysed is the same for agg({}) and for a pivot whose "
+                "values are not given; for the groups alone use select(...).distinct(), and give a pivot its values, "
+                "pivot('column', [value, ...])"
+            )
         group = exp.Group(expressions=keys) if keys else None
         outputs = [forms.named(key(o.this), o.alias) if isinstance(o.this, exp.Literal) else o for o in outputs]
         item = node.children[0].item

@@ -53,23 +53,19 @@ def renamed(frames: Frames, item: exp.Select, renames: Sequence[tuple[str, str]]
     names = [f.name for f in relation.shown]
     for old, new in renames:
         names = [new if name.lower() == old.lower() else name for name in names]
-    return _titled(frames, item, relation.shown, names, around)
+    outputs = [
+        kept(f) if f.name == name else forms.named(bound(f.column), name)
+        for f, name in zip(relation.shown, names, strict=True)
+    ]
+    return frames.selected(item, outputs, around)
 
 
 def titled(frames: Frames, item: exp.Select, names: Sequence[str], around: Around | None) -> Answer:
-    """``toDF``: other names for all columns."""
+    """``toDF``: new columns in place of all, also where a name is the same."""
     fields = frames.relation_of(item, around).shown
     if len(fields) != len(names):
         raise SchemaError(f"toDF has {len(names)} names ({', '.join(names)}), and there are {len(fields)} columns")
-    return _titled(frames, item, fields, names, around)
-
-
-def _titled(
-    frames: Frames, item: exp.Select, fields: Sequence[Field], names: Sequence[str], around: Around | None
-) -> Answer:
-    outputs = [
-        kept(f) if f.name == name else forms.named(bound(f.column), name) for f, name in zip(fields, names, strict=True)
-    ]
+    outputs = [forms.named(bound(f.column), name) for f, name in zip(fields, names, strict=True)]
     return frames.selected(item, outputs, around)
 
 
