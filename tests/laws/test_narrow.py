@@ -186,3 +186,18 @@ def same(found, wanted):
         for name in ("key_hash", "value_hash", "times", "diffs"):
             assert (getattr(a, name) == getattr(b, name)).all(), name
         assert a.collision_free == b.collision_free
+
+
+def test_where_columns_are_is_kept_with_rows_and_not_pickled():
+    """The kept places are addresses, which mean nothing in another process."""
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int32())])
+    rows = Rows.from_pydict({"a": [1, 2, 300], "b": [5, 5, 6]}, schema)
+    both, index = Rows.from_pydict({"a": [1, 7], "b": [5, 6]}, schema), np.array([0, 2])
+    for some in (rows, narrow_rows(rows)):
+        for _ in range(2):  # as found, and as kept
+            assert Stack((some, both), schema).equal(np.array([0, 0]), np.array([3, 4])).tolist() == [True, False]
+        assert hasattr(some, "places")
+        again = pickle.loads(pickle.dumps(some))  # noqa: S301 -- written the line before
+        assert not hasattr(again, "places")
+        assert again.take(index).to_pylist() == rows.take(index).to_pylist()
+        assert Stack((again, both), schema).equal(np.array([0]), np.array([3])).tolist() == [True]

@@ -335,6 +335,16 @@ def _line(rows: Rows, column: int, kind: Kind, width: int) -> tuple[int, ...]:
     return *raw(rows.columns[column], kind), width, 0
 
 
+def _lines(rows: Rows, widths: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The same of all columns of one part, whose values are fixed and have these widths; kept with the part."""
+    try:
+        return rows.places
+    except AttributeError:
+        places = tuple([_line(rows, c, Kind.FIXED, width) for c, width in enumerate(widths)])
+        object.__setattr__(rows, "places", places)
+        return places
+
+
 # How a column lies, its width, a line of addresses for each part, whether any part may hold nulls.
 _Table = tuple[Kind, int, Ints, bool]
 
@@ -365,8 +375,8 @@ class Stack:
     def _lines(self, widths: Sequence[int]) -> Ints:
         """Where all columns are, whose values are fixed and have these widths: (columns, parts, 6)."""
         if self._fixed is None:
-            lines = [[_line(p, c, Kind.FIXED, width) for p in self.parts] for c, width in enumerate(widths)]
-            fixed = self._fixed = np.array(lines, np.int64)
+            lines = [_lines(part, widths) for part in self.parts]
+            fixed = self._fixed = np.array([*zip(*lines, strict=True)], np.int64)
             nullable = np.any(fixed[:, :, 1], axis=1).tolist()
             self._tables = {c: (Kind.FIXED, width, fixed[c], nullable[c]) for c, width in enumerate(widths)}
         return self._fixed

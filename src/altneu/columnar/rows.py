@@ -101,8 +101,16 @@ def _refuse_cuts(values: Iterable[object], data_type: pa.DataType) -> None:
         raise pa.ArrowInvalid(f"{cut[0]!r} is no {data_type}")
 
 
+class _Placed:
+    """Rows of which it is kept where their columns are, for kernels, once that was asked for."""
+
+    __slots__ = ("places",)
+
+    places: tuple[tuple[int, ...], ...]
+
+
 @immutable(frozen=True, slots=True)
-class Rows:
+class Rows(_Placed):
     """``count`` rows under ``schema``; ``columns[i]`` is the contiguous array of field i.
 
     >>> rows = Rows.from_pydict({"a": [1, 2, 3]}, pa.schema([("a", pa.int64())]))
@@ -113,6 +121,9 @@ class Rows:
     schema: pa.Schema
     columns: tuple[pa.Array, ...]
     count: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rows, (self.schema, self.columns, self.count)  # in another process the columns are elsewhere
 
     @classmethod
     def from_batch(cls, batch: pa.RecordBatch | pa.Table) -> Rows:
