@@ -225,6 +225,23 @@ def last(session: Session) -> an.Step:
     return session._engine.past.last(1)[0].step
 
 
+def test_a_view_of_rows_that_are_not_stored_any_more_says_so() -> None:
+    """Orders are not stored once what they are joined with is closed: keep=True of a source would not help."""
+    with Session() as session:
+        view = session.maintain(
+            "v", ORDERS.join(ITEMS, on="item").group_by("kind").agg("max(price) as m"), refresh="full"
+        )
+        session.insert("items", [("tea", "drink"), ("jam", "food")])
+        session.insert("orders", [(1, "tea", 3)])
+        assert session.advance().recomputed == ("v",)
+        session.close_source("items")
+        session.insert("orders", [(2, "jam", 5)])
+        assert session.advance().recomputed == ()
+        assert sorted(view.to_pylist()) == [("drink", 3), ("food", 5)]
+        said = session.explain("v").splitlines()[-1]
+        assert "computes nothing anew (refresh=full): rows that it reads are not stored, because the sources" in said
+
+
 def test_a_setting_is_kept_by_a_store_and_stands_in_sql(tmp_path: Any) -> None:
     create = "CREATE MATERIALIZED VIEW v WITH (REFRESH = {}) AS SELECT a.k, b.v FROM a JOIN b ON a.k = b.k"
     with Session(path=tmp_path) as session:

@@ -115,6 +115,8 @@ def recomputable(plan: Plan, view: str, sources: Collection[str]) -> Recomputabl
     try:
         part = found.part(0)
     except HydrationError:
+        if not plan.released.isdisjoint(plan.arrangements_of(view)):
+            return "rows that it reads are not stored, because the sources that they are joined with are closed"
         return "it reads rows of a source that no arrangement has; keep=True of the source keeps them"
     if part.again:  # the step has brought them up to date already: to compute them too would count their rows twice
         return "it is made of a loop that something else is made of too"
@@ -148,9 +150,11 @@ def _refused(plan: Plan, node: PhysicalNode, given: Collection[str]) -> str | No
     if isinstance(operation, ReadOp | FromOp):
         return None
     if isinstance(operation, ArrangeOp):
-        if operation.arrangement not in given and (operation.retention.needs_history or operation.is_released):
-            return f"{node.label!r} depends on when rows came"
-        return None
+        if operation.arrangement in given:
+            return None
+        if operation.is_released:
+            return f"{node.label!r} stores no rows, because the sources that it is joined with are closed"
+        return f"{node.label!r} depends on when rows came" if operation.retention.needs_history else None
     if isinstance(operation, _OF_LOOPS):
         return None if plan.loop_around(node.scope) or isinstance(operation, LeaveOp) else f"{node.label!r} feeds back"
     if not operation.is_timeless or operation.keeps is not None or operation.takes_from is not None:
