@@ -10,6 +10,8 @@ import pytest
 
 import altneu as an
 from altneu.errors import PlanError
+from altneu.operators.delta_join.operation import DeltaScanOp
+from altneu.plan.physical import Port
 
 EDGES = an.source("edges", "src long, dst long")
 NAMES = an.source("names", "node long, name string")
@@ -30,6 +32,29 @@ def some_edges(count, nodes=300, seed=3):
     rng = np.random.default_rng(seed)
     result = np.unique(rng.integers(0, nodes, (count, 2)), axis=0)
     return pa.table({"src": result[:, 0], "dst": result[:, 1]})
+
+
+@pytest.mark.parametrize("view", [TRIANGLES, CHAIN], ids=["triangles", "a chain"])
+def test_new_rows_are_looked_up_where_their_arrangement_is(view):
+    """Where a path begins nothing is exchanged: it takes new rows of the arrangement by what is looked up first."""
+    edges, names = some_edges(400, 40), [(i, f"n{i}") for i in range(40)]
+    found = []
+    for shards in (1, 3):
+        with an.Session(shards=shards) as session:
+            shown = session.maintain("v", view, joins="delta")
+            plan = session._engine.plan
+            starts = [i for i, node in enumerate(plan.nodes) if isinstance(node.operation, DeltaScanOp)]
+            assert len(starts) == (3 if shards > 1 else 0)
+            assert not [i for i in starts if Port(i) in plan.outlets]
+            for half in (0, 1):
+                session.insert("edges", edges.slice(200 * half, 200))
+                if "names" in session.sources:
+                    session.insert("names", names[20 * half : 20 * half + 20])
+                session.advance()
+            session.retract("edges", edges.slice(50, 100))
+            session.advance()
+            found.append(sorted(shown.to_pylist()))
+    assert found[0] == found[1] != []
 
 
 def arrangements(session):

@@ -51,6 +51,18 @@ class Relations:
     def _input(self, relation: int, key: Sequence[str]) -> int:
         return self.arrangements.index(self._by_columns((relation, tuple(key))))
 
+    def _input_of(self, path: Path) -> int:
+        """The arrangement of its relation whose new rows a path takes: that by what is looked up first, if there is."""
+        places = [i for i, (relation, _) in enumerate(self.arrangements) if relation == path.relation]
+        first = path.extensions[0].parts[0].key
+        return next((i for i in places if self.key_of(i) == first), places[0])
+
+    def key_of(self, at: int) -> Variables:
+        """The variables by which an arrangement is."""
+        relation, columns = self.arrangements[at]
+        named = dict(zip(self.node.parts[relation].schema.names, self.node.variables[relation], strict=True))
+        return tuple(named[column] for column in columns)
+
     def field(self, variable: str) -> pa.Field:
         """A variable as a column."""
         at = next(i for i, variables in enumerate(self.node.variables) if variable in variables)
@@ -64,7 +76,7 @@ class Relations:
 
     def path_spec(self, path: Path) -> PathSpec:
         """A path over the inputs."""
-        at = next(i for i, (relation, _) in enumerate(self.arrangements) if relation == path.relation)
+        at = self._input_of(path)
         before = start = pa.schema([self.field(v) for v in self.node.variables[path.relation]])
         extensions = []
         for extension in path.extensions:
@@ -154,7 +166,7 @@ class _Path:
         """The operations, and the port at the end of them."""
         spec = relations.path_spec(path)
         at = self.builder.add(DeltaScanOp(), (self.inputs[spec.at],), spec.start, label="start", scope=self.scope)
-        stream = _Stream(Port(at))
+        stream = _Stream(Port(at), relations.key_of(spec.at))  # they lie where the arrangement has them
         for extension in spec.extensions:
             stream = self._extended(stream, extension)
         outputs = tuple((name, relations.column(variable)) for name, variable in relations.node.outputs)
