@@ -119,3 +119,24 @@ def test_a_type_of_spark_connect_with_a_collation_is_refused():
     )
     with pytest.raises(PlanError, match="string collate UNICODE"):
         type_text(text(string=text.String(collation="UNICODE")))
+
+
+_ODD = ["", "a", "A", "aBcABc", "b", "bC", "İ", "i", "i̇", "\u0307", "xİy", "İİ", "ΑΣ", "ς", "Σα", "ß", "ẞ", "É,é", "é"]
+_SEARCHES = [
+    *(f"{f}(s COLLATE UTF8_LCASE, p)" for f in ("contains", "startswith", "endswith", "instr", "find_in_set")),
+    *(f"locate(p, s COLLATE UTF8_LCASE, {n})" for n in (0, 1, 2, 9)),
+    "position(p IN s COLLATE UTF8_LCASE)",
+    "CAST(replace(s COLLATE UTF8_LCASE, p, '_') AS STRING)",
+    "CAST(replace(s COLLATE UTF8_LCASE, p) AS STRING)",
+    *(f"CAST({f}(s COLLATE UTF8_LCASE, p, {n}) AS STRING)" for f in ("split_part", "substring_index") for n in (1, 2, -1)),
+]
+
+
+def test_searches_by_lower_case_find_what_spark_finds(spark):
+    import pyarrow as pa
+
+    from tests.expressions.against_spark import compare
+
+    pairs = [(a, b) for a in [*_ODD, None] for b in [*_ODD, None]]
+    table = pa.table({"s": pa.array([a for a, _ in pairs], pa.string()), "p": pa.array([b for _, b in pairs], pa.string())})
+    assert compare(spark, table, _SEARCHES) == []

@@ -1253,6 +1253,8 @@ def _key_of(source: str, key: str | Sequence[str], columns: pa.Schema) -> tuple[
     for name in names:
         if name not in columns.names:
             raise UnknownColumnError(name, columns.names, f"the key of source {source!r}")
+        if mark_of(columns.field(name)).startswith("collate"):
+            raise PlanError(f"the key {name!r} of source {source!r} has a collation, and keys are compared by their bytes")
     return names
 
 

@@ -109,7 +109,7 @@ def _cast(self: TreeBuilder, node: exp.Expr) -> Expr:
     made = cast(value, target, implicit=False, name=name)
     collation = node.args["to"].args.get("collate")
     if target == T.STRING and collation is not None:
-        return call("collated", [made, Literal(name_of(collation.sql("spark").replace("`", "")), T.STRING)])
+        return call("collated", [made, Literal(name_of(collation.name), T.STRING)])
     return made
 
 
@@ -120,7 +120,9 @@ def _target_type(node: exp.Expr) -> pa.DataType:
         if units in ("YEAR", "MONTH", "YEAR TO MONTH"):
             return T.YEAR_MONTH
     try:
-        return T.arrow_type(node.args["to"])
+        to = node.args["to"].copy()
+        to.set("collate", None)  # ``_cast`` reads it
+        return T.arrow_type(to)
     except SchemaError as error:
         raise TypeMismatchError(f"{node.sql('spark')}: {error}") from None
 

@@ -425,6 +425,11 @@ _TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR)
 def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
     """The Arrow type of a sqlglot type node."""
     kind = node.this
+    if node.args.get("collate") is not None:
+        raise SchemaError(
+            f"a COLLATE inside the type {node.sql('spark')} is not supported: columns of texts and CAST(s AS STRING "
+            "COLLATE …) have one" + (f" (in {text!r})" if text else "")
+        )
     simple = _SIMPLE.get(kind)
     if simple is not None:
         return simple
