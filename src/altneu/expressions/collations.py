@@ -26,9 +26,7 @@ _SPECIFIERS = {"CI": "case", "CS": "case", "AI": "accents", "AS": "accents", "RT
 _LOCALES = {name.upper(): name for name in (*LOCALES, *OTHERS)}
 COMPARED = frozenset({"=", "<=>", "!=", "<", "<=", ">", ">=", "in", "equal_null"})
 """Functions that compare all their arguments and give none of them."""
-_ASKED = frozenset(
-    {"isnull", "isnotnull", "collate", "collated", "cast", "try_cast", "collation_key", "length"}
-)
+_ASKED = frozenset({"isnull", "isnotnull", "collate", "collated", "cast", "try_cast", "collation_key", "length"})
 """Functions that give the same of a text whatever its collation."""
 SEARCHING = {
     **dict.fromkeys(("contains", "startswith", "endswith", "instr", "locate", "find_in_set"), False),

@@ -123,7 +123,7 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     return _with_strength(made, *passed)
 
 
-def _with_strength(text: Expr, collation: str, explicit: bool) -> Expr:  # noqa: FBT001
+def _with_strength(text: Expr, collation: str, explicit: bool) -> Expr:
     """A text with a collation, explicitly or implicitly."""
     return call("collate" if explicit else "collated", [text, Literal(collation, T.STRING)])
 

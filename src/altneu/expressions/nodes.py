@@ -245,6 +245,7 @@ FUNCTION = "function"
 MOMENT = "#moment"
 """A function that is not a name that a text can call: a time as window functions of time take it, and give it."""
 
+
 def _refused_nulls(_self: TreeBuilder, node: exp.IgnoreNulls) -> Expr:
     name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else node.this.key
     raise UnsupportedFunctionError(f"{name}() takes no IGNORE NULLS; leave it out")
@@ -412,7 +413,9 @@ def _collation(args: Sequence[Expr]) -> Expr:
 
 def _typeof(args: Sequence[Expr]) -> Expr:
     name = collation_of(args[0])
-    return Literal((mark_of_units(args[0]) or T.type_name(args[0].type)) + (f" collate {name}" if name else ""), T.STRING)
+    return Literal(
+        (mark_of_units(args[0]) or T.type_name(args[0].type)) + (f" collate {name}" if name else ""), T.STRING
+    )
 
 
 def _moment(args: Sequence[Expr]) -> Expr:

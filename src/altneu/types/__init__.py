@@ -446,9 +446,7 @@ def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
     if kind == exp.DType.STRUCT and children:
         fields = [_field(c, text) for c in children]
         if any(mark_of(f) for f in fields):
-            raise SchemaError(
-                f"a COLLATE inside a struct is not supported; a column of its own has one (in {text!r})"
-            )
+            raise SchemaError(f"a COLLATE inside a struct is not supported; a column of its own has one (in {text!r})")
         return pa.struct(fields)
     if isinstance(kind, exp.Interval):
         unit = kind.args.get("unit")

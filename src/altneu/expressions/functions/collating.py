@@ -41,8 +41,7 @@ def _check_name(args: Arguments) -> None:
 def collate(s: pa.Array, name: str) -> pa.Array:  # noqa: ARG001 -- read where the text is compared
     """The text, compared by the collation UTF8_BINARY, UTF8_LCASE, UNICODE or that of a language, such as de.
 
-    ``_CI``, ``_AI`` and ``_RTRIM`` behind a name ignore case, accents and spaces at the end. It stands in comparisons,
-    ORDER BY, PARTITION BY and GROUP BY.
+    ``_CI``, ``_AI`` and ``_RTRIM`` behind a name ignore case, accents and spaces at the end.
     """
     return s
 

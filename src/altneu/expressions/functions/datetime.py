@@ -118,8 +118,12 @@ _FIELDS = {
 
 
 _OF_INTERVALS = {
-    **{"day": T.INT, "hour": T.BYTE, "minute": T.BYTE, "second": pa.decimal128(8, 6)},
-    **{"year": T.INT, "month": T.BYTE},
+    "day": T.INT,
+    "hour": T.BYTE,
+    "minute": T.BYTE,
+    "second": pa.decimal128(8, 6),
+    "year": T.INT,
+    "month": T.BYTE,
 }
 
 
@@ -146,7 +150,10 @@ def _extract_rule(args: Arguments) -> Typing:
     "extract(part, t)", "date_part", "datepart", rule=_extract_rule, usage="extract(part FROM t), date_part('part', t)"
 )
 def extract(call: Call, part: str, values: Values) -> Values:
-    """A part by name: year, quarter, month, week, day, dow, doy, hour, minute, second (with its fraction)."""
+    """A part by name: year, quarter, month, week, day, dow, doy, hour, minute, second (with its fraction).
+
+    An interval has the parts that are among its units.
+    """
     name, kind = _FIELDS[part.lower()], call.args[1].type
     if kind in (T.DAY_TIME, T.YEAR_MONTH):
         amount, size = np.abs(values), 1 if name == "second" else SIZES[units_named(name)[0]]
