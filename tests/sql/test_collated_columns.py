@@ -231,3 +231,18 @@ def test_views_are_what_recomputation_gives():
                 fresh.advance()
                 for text, view, other in zip(_VIEWS, views, again, strict=True):
                     assert shown(view.to_pylist()) == shown(other.to_pylist()), (step, text)
+
+
+def test_a_column_of_a_table_has_a_collation_a_default_and_a_comment():
+    with an.Session() as session:
+        session.sql("CREATE TABLE t (a STRING COLLATE UTF8_LCASE DEFAULT 'x' COMMENT 'letters', b INT)")
+        session.sql("INSERT INTO t (b) VALUES (1)")
+        assert session.sql("SELECT a, a = 'X' FROM t").to_pylist() == [("x", True)]
+        assert session.sql("DESCRIBE t").to_pylist()[0] == ("a", "string collate UTF8_LCASE", "letters")
+        session.sql(
+            "MERGE INTO t USING (SELECT 'X' COLLATE UTF8_LCASE AS a, 5 AS b) s ON t.a = s.a "
+            "WHEN MATCHED THEN UPDATE SET b = s.b"
+        )
+        assert session.sql("SELECT * FROM t").to_pylist() == [("x", 5)]
+        session.sql("DELETE FROM t WHERE a = 'X'")
+        assert session.sql("SELECT count(*) FROM t").to_pylist() == [(0,)]
