@@ -154,3 +154,12 @@ def test_a_past_version_of_the_only_table_is_the_past_of_the_query():
 def test_a_name_of_several_columns_further_left_is_refused(session):
     with pytest.raises(PlanError, match="'z' is the name of several columns before it"):
         session.sql("SELECT k AS z, v AS z, z + 1 FROM t")
+
+
+def test_a_tables_star_begins_with_the_columns_of_using(spark):
+    tables = "(VALUES (1, 2, 'x')) AS a(i, d, n) {} JOIN (VALUES ('CA', 2)) AS b(st, d) USING (d)"
+    for how in ("", "LEFT", "RIGHT", "FULL"):
+        for shown in ("a.*", "b.*", "a.*, b.st"):
+            text = f"SELECT {shown} FROM {tables.format(how)}"
+            with an.Session() as session:
+                assert session.sql(text).to_pylist() == [tuple(row) for row in spark.sql(text).collect()], text

@@ -11,6 +11,7 @@ import altneu as an
 from altneu.errors import PlanError
 
 DAYS = "(SELECT DATE'2020-01-01' AS a, DATE'2020-01-04' - DATE'2020-01-01' AS d, INTERVAL '1 02' DAY TO HOUR AS h)"
+WHOLE = "(SELECT INTERVAL '-3 04:05:06.25' DAY TO SECOND AS i)"
 QUERIES = [
     f"SELECT {', '.join(f'CAST({e} AS STRING)' for e in group)}"
     for group in (
@@ -19,12 +20,15 @@ QUERIES = [
         ("INTERVAL '3' YEAR", "INTERVAL '5' MONTH", "INTERVAL '-1-2' YEAR TO MONTH", "INTERVAL '2' YEAR * 2"),
         ("INTERVAL '3' SECOND", "INTERVAL '1.5' SECOND", "INTERVAL '100:02.5' MINUTE TO SECOND", "INTERVAL 1 WEEK"),
         ("INTERVAL '1 day 2 hours'", "INTERVAL 1 DAY + INTERVAL 2 MINUTES", "- INTERVAL '90' MINUTE"),
-        ("CAST(INTERVAL '1 2:30' DAY TO MINUTE AS INTERVAL HOUR)", "CAST(INTERVAL '1-2' YEAR TO MONTH AS INTERVAL YEAR)"),
+        (
+            "CAST(INTERVAL '1 2:30' DAY TO MINUTE AS INTERVAL HOUR)",
+            "CAST(INTERVAL '1-2' YEAR TO MONTH AS INTERVAL YEAR)",
+        ),
         ("CAST(INTERVAL '-1 2:30' DAY TO MINUTE AS INTERVAL DAY TO HOUR)", "CAST(INTERVAL 1 DAY AS INTERVAL SECOND)"),
     )
 ] + [
-    f"SELECT d || '', CAST(d * 2 AS STRING), CAST(d / 2 AS STRING), CAST(d + h AS STRING), CAST(abs(d) AS STRING) FROM {DAYS}",
-    f"SELECT CAST(coalesce(d, h) AS STRING), CAST(if(true, d, d) AS STRING), CAST(greatest(d, h) AS STRING) FROM {DAYS}",
+    f"SELECT d || '', CAST(d * 2 AS STRING), CAST(d / 2 AS STRING), 'x' || (d + h), CAST(abs(d) AS STRING) FROM {DAYS}",
+    f"SELECT '' || coalesce(d, h), CAST(if(true, d, d) AS STRING), CAST(greatest(d, h) AS STRING) FROM {DAYS}",
     f"SELECT CAST(sum(d) AS STRING), CAST(max(d) AS STRING), CAST(avg(d) AS STRING), 'x' || min(h) FROM {DAYS}",
     f"SELECT 'x' || d, count(*) FROM {DAYS} GROUP BY d",
     f"SELECT CAST(max(d) OVER () AS STRING), CAST(lag(h, 0) OVER (ORDER BY a) AS STRING), 'x' || d FROM {DAYS}",
@@ -32,6 +36,9 @@ QUERIES = [
     f"SELECT a + d, a - d, d + a, a + h, a + (d + d), a - d * 1 FROM {DAYS}",
     f"SELECT 'x' || i FROM (SELECT d AS i FROM {DAYS} UNION ALL SELECT h FROM {DAYS})",
     f"SELECT 'x' || x.d, 'x' || y.h FROM {DAYS} x LEFT JOIN {DAYS} y ON x.d < y.h",
+    f"SELECT extract(DAY FROM i), date_part('MINUTE', i), typeof(extract(HOUR FROM i)) FROM {WHOLE}",
+    "SELECT extract(YEAR FROM INTERVAL '-1-2' YEAR TO MONTH), extract(MONTH FROM INTERVAL '-1-2' YEAR TO MONTH)",
+    "SELECT extract(HOUR FROM INTERVAL '30' HOUR), datepart('d', INTERVAL '3' DAY)",
     f"SELECT 'x' || d FROM (SELECT DISTINCT d FROM {DAYS}) ORDER BY d LIMIT 1",
 ]
 
@@ -76,3 +83,13 @@ def test_respect_nulls_says_nothing_elsewhere(spark, call):
     text = f"SELECT {call} RESPECT NULLS AS y FROM VALUES (1), (1) t(x)"
     with an.Session() as session:
         assert session.sql(text).to_pylist() == [tuple(row) for row in spark.sql(text).collect()]
+
+
+@pytest.mark.parametrize(
+    "part", ["YEAR FROM INTERVAL '3' DAY", "DAY FROM INTERVAL '30' HOUR", "MONTH FROM INTERVAL '3' YEAR"]
+)
+def test_an_interval_has_only_the_parts_among_its_units(spark, part):
+    with pytest.raises(AnalysisException, match="INVALID_EXTRACT_FIELD"):
+        spark.sql(f"SELECT extract({part})")
+    with an.Session() as session, pytest.raises(PlanError, match=r"extract: an interval .* has no"):
+        session.sql(f"SELECT extract({part})")

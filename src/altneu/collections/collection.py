@@ -1253,6 +1253,10 @@ def _key_of(source: str, key: str | Sequence[str], columns: pa.Schema) -> tuple[
     for name in names:
         if name not in columns.names:
             raise UnknownColumnError(name, columns.names, f"the key of source {source!r}")
+        if mark_of(columns.field(name)).startswith("collate"):
+            raise PlanError(
+                f"the key {name!r} of source {source!r} has a collation, and keys are compared by their bytes"
+            )
     return names
 
 
@@ -1263,6 +1267,5 @@ def _of_one_kind(nodes: list[ir.Node]) -> list[ir.Node]:
     columns = [[parse(quote_name(name), node.schema) for name in node.schema.names] for node in nodes]
     together = zip(*(in_common_units(*values) for values in zip(*columns, strict=True)), strict=True)
     return [
-        project(node, zip(node.schema.names, values, strict=True))
-        for node, values in zip(nodes, together, strict=True)
+        project(node, zip(node.schema.names, values, strict=True)) for node, values in zip(nodes, together, strict=True)
     ]

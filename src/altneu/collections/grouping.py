@@ -29,6 +29,7 @@ from altneu.expressions import (
     parse_order,
 )
 from altneu.expressions.aggregate import mark_of_call
+from altneu.expressions.collations import checked
 from altneu.expressions.names import UPDATE_TIME
 from altneu.expressions.parse import tree_of
 from altneu.linear import BoundLogic, Function, Project, Unnest
@@ -69,7 +70,7 @@ def user_schema(schema: str | pa.Schema) -> pa.Schema:
     if len(parsed) > MOST_COLUMNS:
         raise _too_many(f"the schema of a source has {len(parsed):,} columns,")
     check_names(parsed.names)
-    return parsed
+    return checked(parsed)
 
 
 def _too_many(what: str) -> SchemaError:

@@ -91,7 +91,9 @@ def _with_results(rows: ir.Node, step: Step, calls: Sequence[Call]) -> ir.Node:
     added = set(rows.schema.names).difference(own)
     if added.isdisjoint(done.schema.names):
         return done
-    narrow = _project(done, [(f.name, Column(f.name, f.type, f.nullable, T.mark_of(f))) for f in done.schema if f.name not in added])
+    narrow = _project(
+        done, [(f.name, Column(f.name, f.type, f.nullable, T.mark_of(f))) for f in done.schema if f.name not in added]
+    )
     if isinstance(step, Filter):
         results = {written: result for written, (_, result) in zip(calls, known, strict=True)}
         narrow.__dict__[_KNOWN] = done, {**(before if rows is wide else {}), **results}

@@ -214,8 +214,6 @@ def _without_collation(name: str, args: Sequence[Expr], *, distinct: bool) -> tu
     return tuple(map(plain, args)), None
 
 
-
-
 def shown_text(expr: Expr) -> AggregateExpr:
     """Of a group of texts that a collation does not tell apart, the one that is shown: the least by its bytes."""
     call = AggregateCall("min", False, (text_of(expr),), None, T.STRING)

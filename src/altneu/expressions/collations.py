@@ -26,14 +26,21 @@ _SPECIFIERS = {"CI": "case", "CS": "case", "AI": "accents", "AS": "accents", "RT
 _LOCALES = {name.upper(): name for name in (*LOCALES, *OTHERS)}
 COMPARED = frozenset({"=", "<=>", "!=", "<", "<=", ">", ">=", "in", "equal_null"})
 """Functions that compare all their arguments and give none of them."""
-_ASKED = frozenset(
-    {"isnull", "isnotnull", "collate", "collated", "cast", "try_cast", "collation_key", "length"}
-)
+_ASKED = frozenset({"isnull", "isnotnull", "collate", "collated", "cast", "try_cast", "collation_key", "length"})
 """Functions that give the same of a text whatever its collation."""
+SEARCHING = {
+    **dict.fromkeys(("contains", "startswith", "endswith", "instr", "locate", "find_in_set"), False),
+    **dict.fromkeys(("replace", "split_part", "substring_index"), True),
+}
+"""Functions that look for a text in another one, and whether they give a text: by UTF8_LCASE there is ``lcase_…``."""
 _CASED = frozenset({"lower", "upper"})
 """Functions whose value a language decides: the upper case of i is another one in Turkish."""
+_TRIMS = frozenset({"btrim", "ltrim", "rtrim"})
 _PASSED = frozenset(
-    {"concat", "substring", "left", "right", "repeat", "reverse", "lpad", "rpad", "coalesce", "case", "if"}
+    {
+        *("concat", "concat_ws", "substring", "left", "right", "repeat", "reverse", "lpad", "rpad"),
+        *("coalesce", "case", "if"),
+    }
 )
 """Functions whose value is the same by any collation, and is a text with that of their arguments, as in Spark."""
 
@@ -167,6 +174,20 @@ def _values_of(name: str, args: Sequence[Expr]) -> Sequence[Expr]:
     return args[1:] if name == "if" else args
 
 
+def searching(name: str, args: Sequence[Expr]) -> tuple[str, Sequence[Expr], tuple[str, bool] | None] | None:
+    """The function that looks for texts by UTF8_LCASE, its arguments, and the collation of what it gives; else None.
+
+    Raises:
+        TypeMismatchError: several collations.
+    """
+    if name not in SEARCHING or all(collation_of(a) is None for a in args):
+        return None
+    collation, explicit = collation_among(name, args)
+    if collation != "UTF8_LCASE":
+        return None
+    return f"lcase_{name}", list(map(text_of, args)), (collation, explicit) if SEARCHING[name] else None
+
+
 def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | None, tuple[str, bool] | None]:
     """The arguments of a function without collations, the collation they are compared by, and that of the result.
 
@@ -183,11 +204,12 @@ def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | Non
     if name in _ASKED:
         return texts, None, None
     passed = name in _PASSED or (name in _CASED and all((of_icu(n) or ("UNICODE",))[0] == "UNICODE" for n in names))
+    passed = passed or (name in _TRIMS and len(args) == 1)
     if name not in COMPARED and not passed:
         written = next(a for a in args if collation_of(a) is not None)
         raise UnsupportedFunctionError(
-            f"{name}() of `{written.text}` is not supported: COLLATE stands at a side of a comparison; write "
-            f"(f(s) COLLATE {collation_of(written)}) = …"
+            f"{name}() of `{written.text}`, which has the collation {collation_of(written)}, is not supported; "
+            f"{name}(CAST({text_of(written).text} AS STRING)) compares bytes"
         )
     values = _values_of(name, args)
     collation, explicit = collation_among(name, values)

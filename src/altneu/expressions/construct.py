@@ -104,6 +104,11 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
         TypeMismatchError: the arguments do not fit.
     """
     function = registry.function(name)
+    found = collations.searching(function.name, args)
+    if found is not None:
+        name, args, given = found
+        made = call(name, args)
+        return made if given is None else _with_strength(made, *given)
     args, collation, passed = collations.compared(function.name, args)
     if collation is not None:
         args = [collation_key(a, collation) for a in args]
@@ -115,8 +120,12 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
         made = intervals.Interval(made.value, made.type, intervals.units_of_call(function.name, coerced, made.type))
     if passed is None or passed == ("UTF8_BINARY", False):
         return made
-    name_and_strength = "collate" if passed[1] else "collated"
-    return call(name_and_strength, [made, Literal(passed[0], T.STRING)])
+    return _with_strength(made, *passed)
+
+
+def _with_strength(text: Expr, collation: str, explicit: bool) -> Expr:
+    """A text with a collation, explicitly or implicitly."""
+    return call("collate" if explicit else "collated", [text, Literal(collation, T.STRING)])
 
 
 def in_common_units(*values: Expr) -> list[Expr]:

@@ -99,6 +99,8 @@ class SparkExpressions(Spark):
             """A type; a time of day as what is written again as one."""
             found: exp.Expr | None = super()._parse_types(*args, **kwargs)
             kind = found.args.get("to") if isinstance(found, exp.Cast) else found  # ``TIME '12:00'`` is a cast
+            if isinstance(kind, exp.DataType) and isinstance(kind.args.get("collate"), exp.Column):
+                kind.set("collate", exp.Var(this=".".join(part.name for part in kind.args["collate"].parts)))
             digits = time_digits(kind) if isinstance(kind, exp.DataType) else None
             if kind is not None and digits is not None:
                 name = "TIME" if digits == 6 else f"TIME({digits})"

@@ -52,7 +52,11 @@ class Interval(Literal):
 def units_of(expr: Expr) -> tuple[int, int]:
     """The first and the last unit of an interval's type in Spark; altneu's types do not tell them apart.
 
-    >>> units_of(Interval(0, T.DAY_TIME, (1, 2))), units_of(Column("d", T.DAY_TIME)), units_of(Column("n", T.INT))
+    >>> (
+    ...     units_of(Interval(0, T.DAY_TIME, (1, 2))),
+    ...     units_of(Column("d", T.DAY_TIME)),
+    ...     units_of(Column("n", T.INT)),
+    ... )
     ((1, 2), (0, 3), (0, 3))
     """
     whole = _WHOLE.get(expr.type, _WHOLE[T.DAY_TIME])

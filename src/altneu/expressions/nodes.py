@@ -109,7 +109,7 @@ def _cast(self: TreeBuilder, node: exp.Expr) -> Expr:
     made = cast(value, target, implicit=False, name=name)
     collation = node.args["to"].args.get("collate")
     if target == T.STRING and collation is not None:
-        return call("collated", [made, Literal(name_of(collation.sql("spark").replace("`", "")), T.STRING)])
+        return call("collated", [made, Literal(name_of(collation.name), T.STRING)])
     return made
 
 
@@ -120,7 +120,9 @@ def _target_type(node: exp.Expr) -> pa.DataType:
         if units in ("YEAR", "MONTH", "YEAR TO MONTH"):
             return T.YEAR_MONTH
     try:
-        return T.arrow_type(node.args["to"])
+        to = node.args["to"].copy()
+        to.set("collate", None)  # ``_cast`` reads it
+        return T.arrow_type(to)
     except SchemaError as error:
         raise TypeMismatchError(f"{node.sql('spark')}: {error}") from None
 
@@ -242,6 +244,7 @@ FUNCTION = "function"
 
 MOMENT = "#moment"
 """A function that is not a name that a text can call: a time as window functions of time take it, and give it."""
+
 
 def _refused_nulls(_self: TreeBuilder, node: exp.IgnoreNulls) -> Expr:
     name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else node.this.key
@@ -410,7 +413,9 @@ def _collation(args: Sequence[Expr]) -> Expr:
 
 def _typeof(args: Sequence[Expr]) -> Expr:
     name = collation_of(args[0])
-    return Literal((mark_of_units(args[0]) or T.type_name(args[0].type)) + (f" collate {name}" if name else ""), T.STRING)
+    return Literal(
+        (mark_of_units(args[0]) or T.type_name(args[0].type)) + (f" collate {name}" if name else ""), T.STRING
+    )
 
 
 def _moment(args: Sequence[Expr]) -> Expr:

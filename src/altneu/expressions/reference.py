@@ -61,7 +61,7 @@ _ELSEWHERE = (
     ("decode(a, b, c, …[, d])", "c where `a <=> b`, and so on; else d, or NULL."),
     ("nullifzero(a), zeroifnull(a)", "NULL where a is 0, else a; 0 where a is NULL, else a."),
     ("assert_true(a[, message])", "NULL; the row becomes an error row if a is not true."),
-    ("typeof(a)", "The name of the type."),
+    ("typeof(a)", "The name of the type, with its collation, and the units of an interval."),
     ("collation(s)", "The name of a text's collation, by default `SYSTEM.BUILTIN.UTF8_BINARY`."),
     ("current_timezone()", "Always `UTC`."),
     (
@@ -128,13 +128,23 @@ _TAIL = """\
   produces it. altneu checks the size before it allocates memory, except in `regexp_replace`, `translate`, `hex` and
   `base64`.
 * A time of day without a date (`'12:00:00'`, or a TIME) is not a timestamp. (Spark adds today's date, which changes.)
-* A column has no collation. COLLATE stands in comparisons, IN, ORDER BY, PARTITION BY, GROUP BY and
-  `count(DISTINCT …)`; elsewhere it is refused, as it would be lost. It passes through functions whose value no
-  collation changes: `upper(s COLLATE UTF8_LCASE) = t` compares by UTF8_LCASE, as in Spark. So do `lower`, `concat`,
-  `substring`, `left`, `right`, `repeat`, `reverse`, `lpad`, `rpad`, `coalesce`, `nullif`, `if` and CASE. Functions that
-  search (`contains`, `startswith`, `instr`, `replace`, `split_part`, …) do not take one, nor do types
-  (`STRING COLLATE …`); a DataFrame with such a column is refused where a view reads it. The least text by a collation
-  is `min_by(s, collation_key(s, 'de'))`.
+* Texts have collations as in Spark: `s COLLATE name` explicitly, a column (`s STRING COLLATE name` in a schema, or a
+  column of a query) and `CAST(s AS STRING COLLATE name)` implicitly, and a constant takes that of what it is compared
+  with. Two explicit ones do not mix, nor do two implicit ones; the columns of a set operation have equal ones.
+  Comparisons, IN, joins, ORDER BY, windows, GROUP BY, DISTINCT, UNION, `count(DISTINCT …)`, `min`, `max`, `min_by`,
+  `max_by`, `any_value`, `lag`, `lead`, `first`, `last`, `nth_value` and `listagg` obey them. Of texts that a collation
+  does not tell apart Spark shows any; altneu's GROUP BY, DISTINCT, UNION and `min` show the least by its bytes, and
+  `max` the greatest. Collations pass through functions whose value none changes: `upper`, `lower`, `concat`,
+  `concat_ws`, `substring`, `left`, `right`, `repeat`, `reverse`, `lpad`, `rpad`, `trim` without characters, `coalesce`,
+  `nullif`, `if` and CASE. By UTF8_LCASE there are also `contains`, `startswith`, `endswith`, `instr`, `locate`,
+  `find_in_set`, `replace`, `split_part` and `substring_index`. What is left is refused by name, such as LIKE,
+  `greatest`, arrays and structs of texts with a collation, grouping sets, EXCEPT and INTERSECT; `CAST(s AS STRING)` has
+  no collation. In Python, the verbs that take names of columns as keys (`group_by`, `join`, `distinct`) refuse such
+  columns; expressions and orders obey their collations. A DataFrame with such a column is refused where a view reads
+  it, and in DataFrames that a view gives a column has none.
+* An interval has the units of Spark's type, such as `INTERVAL DAY` of a difference of dates, in its text, in `typeof`,
+  in `extract` and where it moves a date. Inside arrays, maps and structs it has all of them, DAY TO SECOND, and so has
+  a column of a table.
 * There are the collations `UTF8_BINARY` and `UTF8_LCASE`, and with the extra `collations`
   (`pip install 'altneu[collations]'`) `UNICODE` and Spark's languages (`de`, `en_USA`, `sr_Latn`), these also with
   `_CI` and `_AI`, and all of them with `_RTRIM`. Refused are `blo`, `br`, `kk_Arab` and `uz`, as DuckDB's ICU 66 does

@@ -1,8 +1,8 @@
-"""Columns with a collation in a plan: operators compare rows by their bytes, so such a column may be no key of theirs."""
+"""Columns with a collation in a plan: operators compare rows by their bytes, so such a column is no key of theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from altneu.errors import UnsupportedFunctionError
 from altneu.plan import ir
@@ -26,6 +26,7 @@ def refuse_collated_keys(plan: ir.Node) -> None:
     for node in ir.ordered(plan):
         if isinstance(node, _PASSING):
             continue
+        pairs: Sequence[tuple[ir.Node, Sequence[str]]]
         if isinstance(node, ir.Join):
             pairs = ((node.left, node.left_key), (node.right, node.right_key))
         elif isinstance(node, ir.Reduce):

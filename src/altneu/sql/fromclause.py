@@ -12,6 +12,7 @@ from altneu.collections.collection import Collection
 from altneu.collections.joining import JoinKind, columns_of, project
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import parse
+from altneu.expressions.collations import text_of
 from altneu.linear import Project
 from altneu.plan import ir
 from altneu.sql import tables
@@ -23,12 +24,12 @@ from altneu.sql.onclause import Pairs, null_unless
 from altneu.sql.ordering import SHOWN
 from altneu.sql.parentheses import as_query, unwrapped
 from altneu.sql.pivots import pivoted
-from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, conjuncts, extended, fresh
+from altneu.sql.scope import BYTES_OF, Around, Field, Relation, Scope, bound, columns_in, conjuncts, extended, fresh
 from altneu.sql.spans import SPANS
 from altneu.sql.subqueries import Subqueries, bind_inside, with_empties
 from altneu.sql.times import TIMED, timed
 from altneu.sql.trees import clocked, has_aggregate, has_subquery, is_subquery
-from altneu.types import quote_name
+from altneu.types import mark_of, quote_name
 
 Order = Sequence[tuple[str, bool, bool]]
 _KINDS: dict[str, JoinKind] = {"LEFT": "left", "RIGHT": "right", "FULL": "full"}
@@ -445,13 +446,15 @@ class FromClause:
     def _put_around(self) -> None:
         """The distinct values that the columns of the outer query have there, as a part to be joined."""
         assert self.around is not None
-        self.carried = {c: f"^outer {c}" for c in self.around.taken}
+        schema = self.around.scope.relation.node.schema
+        collated = {c for c in self.around.taken if mark_of(schema.field(c)).startswith("collate")}
+        self.carried = {c: f"{BYTES_OF if c in collated else '^outer '}{c}" for c in self.around.taken}
         self.parts.append(self._values_around(self.carried))
 
     def _values_around(self, names: Mapping[str, str]) -> Part:
         assert self.around is not None
         outer_node = self.around.scope.relation.node
-        outputs = [(name, parse(quote_name(c), outer_node.schema)) for c, name in names.items()]
+        outputs = [(name, text_of(parse(quote_name(c), outer_node.schema))) for c, name in names.items()]
         node: ir.Node = Collection(project(outer_node, outputs)).distinct().node
         return Part.of(node)
 

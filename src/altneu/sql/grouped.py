@@ -331,7 +331,7 @@ class Groups:
         texts = [(n, shown_text(e)) for n, e in keys if collation_of(e) is not None]
         if texts and self.sets:
             raise PlanError(
-                "not supported: ROLLUP, CUBE or GROUPING SETS of a text with a collation; group by collation_key(…) of it"
+                "not supported: ROLLUP, CUBE or GROUPING SETS of a text with a collation; group by collation_key(…)"
             )
         keys = [(n if collation_of(e) is None else fresh(f"^key {n}", names), key_of_order(e)) for n, e in keys]
         node = aggregate_node(relation.node, keys, [*texts, *self.compiled])

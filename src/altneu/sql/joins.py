@@ -11,10 +11,10 @@ from sqlglot import exp
 from altneu.collections.joining import JoinKind, Keys, columns_of, having, of_right, padded, project, without
 from altneu.errors import SchemaError
 from altneu.expressions import Expr, cast, literal, parse
-from altneu.expressions.collations import compared
+from altneu.expressions.collations import compared, text_of
 from altneu.expressions.construct import collation_key
 from altneu.plan import ir
-from altneu.sql.scope import bound, columns_in, common_type, extended, filtered, fresh, renamed
+from altneu.sql.scope import BYTES_OF, bound, columns_in, common_type, extended, filtered, fresh, renamed
 from altneu.sql.selective import implied, left_by
 from altneu.types import no_key, type_name
 
@@ -106,6 +106,8 @@ def _compared(a: Expr, b: Expr, safe: bool) -> tuple[Expr, Expr]:
     Raises:
         SchemaError: they cannot be compared.
     """
+    if any(e.is_column and e.column_name.startswith(BYTES_OF) for e in (a, b)):
+        a, b = text_of(a), text_of(b)
     (a, b), collation, _ = compared("=", (a, b))
     if collation is not None:
         a, b = collation_key(a, collation), collation_key(b, collation)

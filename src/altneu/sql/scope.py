@@ -15,13 +15,15 @@ from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, parse, parse_predicate
 from altneu.linear import BoundLogic, Filter
 from altneu.plan import ir
-from altneu.types import is_struct
+from altneu.types import is_struct, mark_of
 from altneu.types.syntax import place_of
 
 MOST_PARTS = 3  # of the name of a table: catalog, schema, name
 Path = tuple[str, str]
 """A catalog and a schema."""
 DEFAULT: Path = ("spark_catalog", "default")  # what is before a name that has one part, unless USE says another
+BYTES_OF = "^bytes of outer "
+"""Before the name of a column with a collation that a subquery carries: its rows are told apart by all of the text."""
 _BOUND = "bound"  # marks a column of a tree that has been resolved already
 
 
@@ -230,6 +232,18 @@ class Scope:
             )
         return self.relation.carried[outer], rest
 
+    def _with_collation(self, column: str) -> exp.Expr:
+        """A column; one that is carried as its bytes, with the collation that it has in the outer query."""
+        if not column.startswith(BYTES_OF) or self.around is None:
+            return bound(column)
+        schema = self.around.scope.relation.node.schema
+        name = column.removeprefix(BYTES_OF)
+        mark = mark_of(schema.field(name)) if name in schema.names else ""
+        if not mark.startswith("collate "):
+            return bound(column)
+        collation = exp.Literal.string(mark.removeprefix("collate "))
+        return exp.Anonymous(this="collated", expressions=[bound(column), collation])
+
     def is_local(self, name: exp.Column) -> bool:
         """Whether a name is one of the relation's own, and not of the outer query."""
         return is_bound(name) or self.relation.find([p.name for p in name.parts]) is not None
@@ -245,7 +259,7 @@ class Scope:
             if isinstance(node.this, exp.Star):
                 raise PlanError(f"`{node.sql('spark')}` is only allowed in a SELECT list or in count(*)")
             column, rest = self.column(node)
-            result: exp.Expr = bound(column)
+            result: exp.Expr = self._with_collation(column)
             for name in rest:
                 result = exp.Dot(this=result, expression=exp.to_identifier(name, quoted=True))
             return result
@@ -277,6 +291,9 @@ def starred(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
         return [item]
     of = [p.name.lower() for p in item.parts[:-1]] if isinstance(item, exp.Column) else None
     fields = relation.shown if of is None else [f for f in relation.fields if f.is_of(of)]
+    if of is not None:  # as in Spark, the columns of USING come first
+        places = {f.name.lower(): i for i, f in reversed([*enumerate(relation.fields)]) if not f.hidden}
+        fields = sorted(fields, key=lambda f: places.get(f.name.lower(), 0) if f.hidden else len(relation.fields))
     columns = [(f.name, bound(f.column)) for f in fields] or _members(of, relation)
     if not columns:
         if of is None:

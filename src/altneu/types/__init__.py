@@ -425,6 +425,11 @@ _TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR)
 def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
     """The Arrow type of a sqlglot type node."""
     kind = node.this
+    if node.args.get("collate") is not None:
+        raise SchemaError(
+            f"a COLLATE inside the type {node.sql('spark')} is not supported: columns of texts and CAST(s AS STRING "
+            "COLLATE …) have one" + (f" (in {text!r})" if text else "")
+        )
     simple = _SIMPLE.get(kind)
     if simple is not None:
         return simple
@@ -441,9 +446,7 @@ def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
     if kind == exp.DType.STRUCT and children:
         fields = [_field(c, text) for c in children]
         if any(mark_of(f) for f in fields):
-            raise SchemaError(
-                f"a COLLATE inside a struct is not supported; a column of its own has one (in {text!r})"
-            )
+            raise SchemaError(f"a COLLATE inside a struct is not supported; a column of its own has one (in {text!r})")
         return pa.struct(fields)
     if isinstance(kind, exp.Interval):
         unit = kind.args.get("unit")

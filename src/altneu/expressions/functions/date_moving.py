@@ -131,7 +131,7 @@ def interval_text(interval: pa.Array, units: str) -> pa.Array:
 
 
 @scalar("interval_as(interval any, units string) -> interval")
-def interval_as(call: Call, interval: Values, units: str) -> Values:
+def interval_as(interval: Values, units: str) -> Values:
     """The interval cut to its last unit, such as the hours of DAY TO HOUR."""
     size = SIZES[units_named(units)[1]]
     return np.sign(interval) * (np.abs(interval) // size * size)

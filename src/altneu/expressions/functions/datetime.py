@@ -11,9 +11,10 @@ import pyarrow as pa
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions.calendar import civil_from_days, days_from_civil
+from altneu.expressions.intervals import SIZES, name_of_units, units_named, units_of
 from altneu.expressions.registry import Group
 from altneu.expressions.rules import Arguments, Typing, accept
-from altneu.expressions.vector import Values, Vector
+from altneu.expressions.vector import Values, Vector, dtype_of
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call
@@ -116,6 +117,16 @@ _FIELDS = {
 }
 
 
+_OF_INTERVALS = {
+    "day": T.INT,
+    "hour": T.BYTE,
+    "minute": T.BYTE,
+    "second": pa.decimal128(8, 6),
+    "year": T.INT,
+    "month": T.BYTE,
+}
+
+
 def _extract_rule(args: Arguments) -> Typing:
     name = _FIELDS.get(str(getattr(args[0], "value", "")).lower())
     if name is None:
@@ -123,6 +134,12 @@ def _extract_rule(args: Arguments) -> Typing:
             f"extract: {args[0].text} is not a part of a date; "
             f"the parts are {', '.join(dict.fromkeys(_FIELDS.values()))}"
         )
+    if args[1].type in (T.DAY_TIME, T.YEAR_MONTH):
+        first, last = units_of(args[1])
+        if name not in _OF_INTERVALS or not first <= units_named(name)[0] <= last:
+            shown = name_of_units((first, last)).lower()
+            raise TypeMismatchError(f"extract: an interval {shown} has no {name} (`{args[1].text}`)")
+        return Typing((None, None), _OF_INTERVALS[name])
     known = args[1].type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ) or (args[1].type == T.TIME and name in _CLOCK)
     want = T.TIMESTAMP if name in _CLOCK else T.DATE
     read = None if known else accept("extract", 0, args[1], want)
@@ -133,8 +150,16 @@ def _extract_rule(args: Arguments) -> Typing:
     "extract(part, t)", "date_part", "datepart", rule=_extract_rule, usage="extract(part FROM t), date_part('part', t)"
 )
 def extract(call: Call, part: str, values: Values) -> Values:
-    """A part by name: year, quarter, month, week, day, dow, doy, hour, minute, second (with its fraction)."""
+    """A part by name: year, quarter, month, week, day, dow, doy, hour, minute, second (with its fraction).
+
+    An interval has the parts that are among its units.
+    """
     name, kind = _FIELDS[part.lower()], call.args[1].type
+    if kind in (T.DAY_TIME, T.YEAR_MONTH):
+        amount, size = np.abs(values), 1 if name == "second" else SIZES[units_named(name)[0]]
+        wraps = {"hour": 24, "minute": 60, "second": 60 * SECOND, "month": 12}.get(name)
+        amount = amount // size if wraps is None else amount // size % wraps
+        return (np.sign(values) * amount).astype(dtype_of(call.type))
     if name == "second":
         return np.zeros(len(values), np.int64) if kind == T.DATE else values % (60 * SECOND)
     if name in _CLOCK:

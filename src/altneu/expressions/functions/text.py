@@ -119,10 +119,10 @@ def locate(part: str, s: pa.Array, start: int = 1) -> pa.Array:
     """The position of the first occurrence at or after start, from one; 0 if there is none."""
     if start < 1:
         return _int_array(np.zeros(len(s), np.int64), s)
-    rest = pc.utf8_slice_codeunits(s, start - 1)
-    place = find(rest, part)
-    beyond = np.asarray(pc.utf8_length(s).fill_null(0)) < start - (part == "")
-    return _int_array(np.where((place > 0) & ~beyond, place + start - 1, 0), s)
+    if part == "":  # as in Spark, wherever the search starts
+        return _int_array(np.ones(len(s), np.int64), s)
+    place = find(pc.utf8_slice_codeunits(s, start - 1), part)
+    return _int_array(np.where(place > 0, place + start - 1, 0), s)
 
 
 @scalar("replace(s string, part string[, by string]) -> string", grows=True)

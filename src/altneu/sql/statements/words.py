@@ -270,6 +270,10 @@ class Words:
             first = self.token
             name = self.name("a column")
             self.column_type()
+            if self.word("COLLATE"):
+                self.name("a collation")
+                while self._parser._match(TokenType.DOT):
+                    self.name("a collation")
             columns.append(self.text_from(first))
             while not self.word(",", advance=False) and not self.word(")", advance=False):
                 if self.word("DEFAULT"):
