@@ -111,6 +111,18 @@ sessions("sessions of a key", "k", by=lambda F: F.session_window("at", "3 minute
 sessions("sessions by a name", "n", "k", by=lambda F: F.session_window(F.col("at"), "1 hour").alias("w"))
 sessions("sessions of local times", by=lambda F: F.session_window(F.col("at").cast("timestamp_ntz"), "5 minutes"))
 sessions("sessions of dates", by=lambda F: F.session_window(F.to_timestamp("day"), "40 days"))
+GAPS = {
+    "a gap for each case": lambda F: F.when(F.col("k") == 1, "5 minutes").otherwise("1 minute"),
+    "a gap for some": lambda F: F.when(F.col("o") < 3, "5 minutes").when(F.col("o") == 4, "0 seconds"),
+    "gaps of values": lambda F: F.expr("case k when 1 then '5 minutes' when 2 then null else '1 day' end"),
+    "one gap or another": lambda F: F.expr("if(k = 1, '17 minutes', '2 hours')"),
+}
+for name, gap in GAPS.items():
+    sessions(f"sessions with {name}", by=lambda F, gap=gap: F.session_window("at", gap(F)))
+    sessions(f"sessions of a key with {name}", "n", by=lambda F, gap=gap: F.session_window("at", gap(F)))
+query("sessions of rows")(
+    lambda F, W, t: t.select("k", F.session_window("at", "5 minutes").alias("w")).select("k", "w")
+)
 query("sessions in SQL")(
     lambda F, W, t: t.groupBy(F.expr("session_window(at, '5 minutes')")).agg(F.sum("o")).select("sum(o)")
 )
@@ -167,12 +179,68 @@ query("units of time of functions", (4, 0))(
 query("a column's name of a unit")(lambda F, W, t: t.selectExpr("timestampadd(MONTH, 1, at)", "datediff(day, day)"))
 query("no unit")(lambda F, W, t: t.selectExpr("dateadd(nanosecond, 1, at)"))
 query("no unit of a difference")(lambda F, W, t: t.selectExpr("datediff(dayofyear, at, at)"))
+query("casts of values with parts")(
+    lambda F, W, t: t.select(
+        "o",
+        F.col("l").cast("array<string>").alias("l"),
+        F.map_entries(F.col("m").cast("map<string,string>")).alias("m"),
+        F.col("s").cast("struct<u:struct<p:string,q:string>>").alias("s"),
+        F.split("n", ",").cast("array<binary>")[0].alias("b"),
+    )
+)
+for kind in ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal(5,1)"):
+
+    @query(f"pivot of a {kind}")
+    def pivoted(F, _W, t, kind=kind):
+        return t.withColumn("p", F.col("x").cast(kind)).groupBy("k").pivot("p", [5, 7]).agg(F.max("o"))
+
+
+query("ifnull of a side that is the other one, too")(
+    lambda F, W, t: t.crossJoin(t.filter(F.expr("ifnull(x, o) > nvl(o, 1)")).select(F.col("o").alias("p"))).select(
+        "o", "p"
+    )
+)
+query("a field of the structs of an array")(
+    lambda F, W, t: t.select("o", F.array(F.col("s.t"), F.col("s.t"))["a"].alias("a"))
+)
+query("replace of a number that no column has")(lambda F, W, t: t.select("o", "x").replace(5.5, 2.5).replace(7, 1.9))
+query("an alias of changed columns")(
+    lambda F, W, t: t.withColumn("x", F.col("x") + 1).drop("k").alias("a").select("a.*").drop("m")
+)
+query("aliases of changed columns in a join")(
+    lambda F, W, t: (
+        t.fillna(0)
+        .alias("a")
+        .join(t.withColumn("x", F.col("x") + 1).alias("b"), F.col("a.x") == F.col("b.x"))
+        .select("a.x", "b.o", F.col("a.o").alias("p"))
+    )
+)
+query("a semijoin by names")(
+    lambda F, W, t: t.join(t.filter("o > 2").select("o", "k"), ["o", "k"], "semi").drop("m", "at", "day", "l", "s")
+)
+query("an antijoin by a name")(lambda F, W, t: t.select("k", "x", "o").join(t.filter("o > 2"), "x", "anti"))
 query("limit of maps")(lambda F, W, t: t.select("m", "o").limit(99).select("o", F.map_keys("m").alias("v")))
 query("limit of nothing but maps")(lambda F, W, t: t.select("m").limit(99).select(F.map_keys("m").alias("v")))
 query("offset of maps")(lambda F, W, t: t.select("o", F.array("m").alias("v")).offset(1).select(F.lit(1)))
 query("one row of a key with maps")(lambda F, W, t: t.select("k", "m").dropDuplicates(["k"]).select("k"))
 query("one row of a map")(lambda F, W, t: t.dropDuplicates(["m"]).select("m"))
 query("distinct maps")(lambda F, W, t: t.select("k", "m").distinct())
+for name, made in {
+    "distinct": lambda d: d.distinct(),
+    "an intersection of": lambda d: d.intersect(d),
+    "a difference of": lambda d: d.exceptAll(d),
+    "a union of": lambda d: d.union(d).groupBy("v").count().select("count"),
+}.items():
+
+    @query(f"{name} structs of maps")
+    def of_structs(F, _W, t, made=made):
+        return made(t.select(F.struct("m").alias("v")))
+
+    @query(f"{name} arrays of maps")
+    def of_arrays(F, _W, t, made=made):
+        return made(t.select(F.array("m").alias("v")))
+
+
 query("maps as an order")(lambda F, W, t: t.select("k", "m").orderBy("m").limit(1))
 
 KNOWN = [name for name in QUERIES if SINCE[name] <= work.VERSION]
@@ -239,6 +307,22 @@ def same(mine, its):
         raise mine
     else:
         assert mine == its
+
+
+def test_groups_by_sessions_of_an_earlier_step_are_refused(spark):
+    """Spark makes whole sessions of them, also under another name."""
+
+    def queries(F, t):
+        window = F.session_window("at", "5 minutes")
+        yield t.withColumn("w", window).groupBy("w").count()
+        yield t.select("k", window).filter("k > 1").groupBy("k", "session_window").count()
+        yield t.select(window.alias("w"), "k").groupBy(F.col("w")).agg(F.sum("k"))
+
+    with an.Session() as without, an.Session(spark, placement="driver") as session:
+        for one, F in ((without, connect_functions), (session, classic_functions)):
+            for frame in queries(F, one.frame(ROWS)):
+                with pytest.raises(PlanError, match=r"groups by '\w+', a session_window of an earlier step; group by"):
+                    one.maintain("v", frame)
 
 
 def test_a_comparison_that_is_null_is_an_error():

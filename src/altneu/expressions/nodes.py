@@ -190,7 +190,8 @@ def _bracket(self: TreeBuilder, node: exp.Expr) -> Expr:
     if len(node.expressions) != 1:
         raise ExpressionSyntaxError(f"{node.sql('spark')!r}: brackets take one index")
     inner, index = self.build(node.this), self.build(node.expressions[0])
-    if T.is_struct(inner.type) and isinstance(index, Literal) and isinstance(index.value, str):
+    of = inner.type.value_type if pt.is_list(inner.type) else inner.type  # of an array the fields of its structs
+    if T.is_struct(of) and isinstance(index, Literal) and isinstance(index.value, str):
         return get_field(inner, index.value)
     return call("[]", [inner, index])
 

@@ -50,7 +50,8 @@ _ELSEWHERE = (
         "session_window(t, gap)",
         (
             "The session of a row, in GROUP BY: from its first row's time to its last row's and the gap after that. "
-            "A row that comes within the gap, or when it ends, continues the session. The gap is a constant."
+            "A row that comes within the gap, or when it ends, continues the session. The gap is a constant, or "
+            "a CASE of constants: a session then ends with the latest of its rows and their gaps."
         ),
     ),
     ("grouping(a), grouping_id(a, …)", "Which keys a row of GROUP BY ROLLUP, CUBE or GROUPING SETS is not grouped by."),

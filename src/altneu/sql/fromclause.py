@@ -237,7 +237,9 @@ class FromClause:
         resolved += self._merge(join, len(before), "left")
         pairs = Pairs(self.binder, self.scope, left, right, resolved)
         pairs.test(nested, relation)
-        self.fields = before
+        shared = [f.name.lower() for f in self.fields[: len(self.fields) - len(before) - len(relation.fields)]]
+        keys = [next(f for f in before if not f.hidden and f.name.lower() == name) for name in shared]
+        self.fields = [*keys, *(f for f in before if f not in keys)]  # those of USING first, as Spark has them
         if pairs.nested:
             self.parts = [in_pairs(left, pairs.met, pairs.read, keep=keep)]
         else:

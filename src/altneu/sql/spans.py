@@ -123,18 +123,42 @@ def _own_session(call: exp.Anonymous) -> exp.Expr:
     if len(call.expressions) != 2:
         raise PlanError("session_window() needs a time and a gap: session_window(at, '10 minutes')")
     time, gap = call.expressions
-    if isinstance(gap, exp.Literal) and gap.is_string:
-        gap = exp.Interval(this=gap.copy())
-    if not isinstance(gap, exp.Interval):
-        raise PlanError(
-            f"`{call.sql('spark')}`: the gap must be a constant text such as '10 minutes', got `{gap.sql('spark')}`; "
-            "write a query for each gap, and UNION ALL"
-        )
     start = exp.Anonymous(this=MOMENT, expressions=[time.copy()])
-    end = exp.Add(this=start, expression=gap)
+    end = after(start, gap, call)
     named = [exp.Literal.string("start"), start, exp.Literal.string("end"), end]
     own = exp.Anonymous(this="array", expressions=[exp.Anonymous(this="named_struct", expressions=named)])
     return exp.Case(ifs=[exp.If(this=exp.GT(this=end.copy(), expression=start.copy()), true=own)]).copy()
+
+
+def after(start: exp.Expr, gap: exp.Expr, call: exp.Anonymous) -> exp.Expr:
+    """The time that is a gap later: a constant one, or that of the row's case; null where it has none.
+
+    Raises:
+        PlanError: the gap is something else.
+    """
+    gap = gap.unnest()
+    if isinstance(gap, exp.Literal) and gap.is_string:
+        gap = exp.Interval(this=gap.copy())
+    if isinstance(gap, exp.Interval):
+        return exp.Add(this=start.copy(), expression=gap.copy())
+    if isinstance(gap, exp.Null):
+        return exp.Case(ifs=[exp.If(this=exp.false(), true=start.copy())])
+    if isinstance(gap, exp.Cast) and gap.to.is_type("string"):
+        return after(start, gap.this, call)
+    if isinstance(gap, exp.Anonymous) and gap.name.lower() == "if" and len(gap.expressions) == 3:
+        test, then, other = gap.expressions
+        gap = exp.Case(ifs=[exp.If(this=test.copy(), true=then.copy())], default=other.copy())
+    if isinstance(gap, exp.Case):
+        made = gap.copy()
+        for branch in made.args["ifs"]:
+            branch.set("true", after(start, branch.args["true"], call))
+        if made.args.get("default") is not None:
+            made.set("default", after(start, made.args["default"], call))
+        return made
+    raise PlanError(
+        f"`{call.sql('spark')}`: the gap must be a text such as '10 minutes', or a CASE with a text for each case, got "
+        f"`{gap.sql('spark')}`"
+    )
 
 
 def _spans(call: exp.Anonymous) -> exp.Expr:

@@ -6,6 +6,7 @@ expression whose SQL does not say all of it is read part by part.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,15 @@ _VARIABLE = "#lambda "
 _PICKED = frozenset(("First", "Last", "AnyValue"))
 """Aggregates whose SQL does not say whether they pass over nulls."""
 _COLLECTED = frozenset(("CollectList", "CollectSet"))
+_NUMBERS = {
+    "tinyint": T.BYTE,
+    "smallint": T.SHORT,
+    "int": T.INT,
+    "bigint": T.LONG,
+    "float": T.FLOAT,
+    "double": T.DOUBLE,
+}
+_NESTED = ("array<", "map<", "struct<")
 _FUNCTIONS = frozenset(
     ("PythonUDF", "PythonUDAF", "PythonUDTF", "ScalaUDF", "ScalaUDAF", "ScalaAggregator", "HiveSimpleUDF")
 )
@@ -56,6 +66,8 @@ class Expressions:
         functions: forms.PythonFunctions | None = None,
     ) -> None:
         self._jvm, self._item, self._functions = jvm, item, functions
+        self._now: dict[str, str] = {}  # the numbers of the columns of what parameters are written as, by their names
+        self._numbers: set[str] = set()
 
     def tree(self, expression: Any) -> exp.Expr:
         """One expression, whose columns are named by the numbers of their attributes.
@@ -83,7 +95,7 @@ class Expressions:
         """An expression whose SQL is unambiguous; what has none here is a column that stands for one of ``parts``."""
         kind = class_of(expression)
         if kind == "AttributeReference":
-            return self._attribute(name_of(expression) if self._item else str(expression.name()), expression)
+            return self._attribute(self._number(expression) if self._item else str(expression.name()), expression)
         if kind == "OuterReference":
             return self._renamed(expression.e(), parts)
         if kind in _WRAPPERS:
@@ -119,8 +131,29 @@ class Expressions:
             result: exp.Expr | None = made(expression)
             return result
         if self._jvm.py4j.reflection.TypeUtil.isInstanceOf(_BY_PARAMETERS, expression):
-            return forms.call(str(expression.prettyName()), self._trees(expression.parameters()))
+            return self._by_parameters(expression)
         return None
+
+    def _by_parameters(self, expression: Any) -> exp.Expr:
+        """A call of what was written, whose columns have the numbers of those in what it is written as.
+
+        Of a DataFrame that is joined with itself Spark numbers the columns of one side anew, but not in parameters.
+        """
+        around = self._now
+        read = listed(expression.references().toSeq())
+        numbers = {name_of(a) for a in read}
+        names = Counter(str(a.name()) for a in read)
+        self._now = {str(a.name()): name_of(a) for a in read if names[str(a.name())] == 1}
+        self._numbers, before = numbers, self._numbers
+        try:
+            return forms.call(str(expression.prettyName()), self._trees(expression.parameters()))
+        finally:
+            self._now, self._numbers = around, before
+
+    def _number(self, attribute: Any) -> str:
+        """The number of an attribute, as it is now."""
+        name = name_of(attribute)
+        return name if name in self._numbers else self._now.get(str(attribute.name()), name)
 
     def _python(self, expression: Any, functions: forms.PythonFunctions) -> exp.Expr:
         command, kind = expression.func().command().toList(), int(expression.evalType())
@@ -153,6 +186,13 @@ class Expressions:
         values = self._trees(expression.values())
         tested = values[0] if len(values) == 1 else exp.Tuple(expressions=values)
         return exp.In(this=tested, query=exp.Subquery(this=self._query(expression.query().plan())))
+
+    def _Cast(self, expression: Any) -> exp.Expr | None:  # noqa: N802
+        """A cast to a type whose values have parts, which Spark leaves out of SQL; None for others."""
+        if not str(expression.dataType().simpleString()).startswith(_NESTED):
+            return None
+        node = exp.TryCast if str(expression.evalMode().toString()) == "TRY" else exp.Cast
+        return node(this=self._tree(expression.child()), to=forms.data_type(str(expression.dataType().sql())))
 
     # names that nothing has resolved yet
 
@@ -205,9 +245,11 @@ class Expressions:
         column, value = self._tree(expression.pivotColumn()), self._tree(expression.valueColumn())
         literal = self._jvm.org.apache.spark.sql.catalyst.expressions.Literal
         kind = expression.pivotColumn().dataType()
+        number = _NUMBERS.get(str(kind.simpleString()))  # of which py4j keeps the value, and not Java's class
         cells: list[exp.Expr] = []
         for one in listed(expression.pivotColumnValues()):
-            wanted = self._tree(literal.create(one, kind))
+            is_number = number is not None and one is not None
+            wanted = forms.constant(one, number) if is_number else self._tree(literal.create(one, kind))
             test = exp.Where(this=exp.NullSafeEQ(this=column.copy(), expression=wanted))
             only = exp.Anonymous(this="any_value", expressions=[value.copy()])
             cells.append(exp.Filter(this=only, expression=test))

@@ -244,6 +244,13 @@ def pivot_of_rows(column: str) -> PlanError:
     )
 
 
+def sessions_of_before(column: str) -> PlanError:
+    """The error for groups by a session_window that an earlier step made a column."""
+    return unsupported(
+        f"groups by {column!r}, a session_window of an earlier step", "group by session_window(time, gap) itself"
+    )
+
+
 COLLATED = "cast it to string, and write collate where it is compared"
 """What to do about a column with a collation."""
 

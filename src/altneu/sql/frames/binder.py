@@ -177,8 +177,13 @@ class Frames(Binder):
         return Answer(relation.with_node(Collection(relation.node).top_k(1, keys, per).node))  # type: ignore[arg-type]
 
     def distinct(self, item: exp.Select, around: Around | None) -> Answer:
-        """One copy of every row."""
+        """One copy of every row.
+
+        Raises:
+            TypeMismatchError: a column has values that are not compared.
+        """
         relation = narrowed(self._answer(item, around).relation)
+        _compared(relation, "distinct")
         return Answer(relation.with_node(Collection(relation.node).distinct().node))
 
     def set_operation_of(
@@ -189,6 +194,9 @@ class Frames(Binder):
             exp.Select(expressions=[exp.Star()], from_=select_from(exp.Subquery(this=side)).args["from_"])
             for side in sides
         )
+        if kind is not exp.Union:
+            for side in sides:
+                _compared(self._answer(side, around).relation, kind.__name__.lower())
         answer = self.set_operations(kind(this=left, expression=right, distinct=not all_), around)
         first = self._answer(sides[0], around).relation
         return Answer(_inheriting(answer.relation, first, tags=kind is not exp.Union))
@@ -315,14 +323,15 @@ def tagged(relation: Relation, table: str) -> Relation:
 
 def under(relation: Relation, alias: str) -> Relation:
     """A relation under another name; which DataFrame a column was of, and its order, stay known."""
-    fields = (
-        replace(f, table=f"{WAS}{alias}" if f.table.startswith(WAS) and not f.table.startswith(WAS + TAG) else alias)
-        if not f.hidden or f.table.startswith(WAS)
-        else f
-        for f in relation.fields
-        if not f.hidden or f.table.startswith((TAG, WAS)) or f.table == ORDER
-    )
-    return replace(relation, fields=tuple(fields))
+
+    def renamed(f: Field) -> Field:
+        if not f.hidden:
+            return replace(f, table=alias)
+        dropped = f.table.startswith(WAS) and not f.table.startswith(WAS + TAG)
+        return replace(f, table=f"{WAS}{alias}") if dropped else f
+
+    known = (f for f in relation.fields if not f.hidden or f.table.startswith((TAG, WAS)) or f.table == ORDER)
+    return replace(relation, fields=tuple(map(renamed, known)))
 
 
 def _named(relation: Relation, name: str, verb: str) -> list[Field]:
@@ -330,6 +339,13 @@ def _named(relation: Relation, name: str, verb: str) -> list[Field]:
     if not found:
         raise UnknownColumnError(name, [f.name for f in relation.shown], verb)
     return found
+
+
+def _compared(relation: Relation, verb: str) -> None:
+    """Refuse rows that Spark does not compare: those with maps or variants, also within other values."""
+    for f in relation.shown:
+        if what := uncompared(relation.node.schema.field(f.column).type):
+            raise TypeMismatchError(f"{verb}: {what} cannot be compared ({f.name!r}); use map_entries of it")
 
 
 def _joined(relation: Relation) -> Relation:

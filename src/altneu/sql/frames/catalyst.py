@@ -25,6 +25,7 @@ from altneu.sql.frames.binder import ORDER, SOURCE, Frames, kept, select_from
 from altneu.sql.frames.constants import constant_rows, series
 from altneu.sql.frames.reshaping import key
 from altneu.sql.scope import Around, Field, Relation
+from altneu.sql.spans import after
 
 _JOINS = {
     "Inner": ("", ""),
@@ -289,10 +290,10 @@ class Analysed:
 
     def _output(self, expression: Any) -> exp.Expr:
         session = self._session(expression)
-        if session is not None:  # what groups have of it is made with them
-            bounds = [part for name in ("start", "end") for part in (exp.Literal.string(name), session.expressions[0])]
-            made = exp.Anonymous(this="named_struct", expressions=[part.copy() for part in bounds])
-            return forms.named(made, str(expression.name()))
+        if session is not None:  # that of the row itself; what groups have of it is made with them
+            time, gap = session.expressions
+            bounds = [exp.Literal.string("start"), time.copy(), exp.Literal.string("end"), after(time, gap, session)]
+            return forms.named(exp.Anonymous(this="named_struct", expressions=bounds), str(expression.name()))
         inner = expression.child() if class_of(expression) == "Alias" else expression
         return forms.named(self._trees.tree(inner), str(expression.name()))
 
@@ -300,6 +301,8 @@ class Analysed:
         """``session_window(time, gap)``, where a column is what Catalyst makes of it: a time and a later one."""
         if class_of(expression) != "Alias" or not expression.metadata().contains(_SESSION):
             return None
+        if class_of(expression.child()) != "CreateNamedStruct":
+            return None  # another name of it
         _, start, _, end = listed(expression.child().children())
         time = self._trees.tree(start.child().child())
         return exp.Anonymous(this="session_window", expressions=[time, self._gap(end.child().child())])
@@ -324,6 +327,11 @@ class Analysed:
 
     def _aggregate(self, frames: Frames, node: _Node, around: Around | None) -> Answer:
         sessions = self._sessions(node)
+        for one in listed(node.plan.groupingExpressions()):
+            if class_of(one) != "AttributeReference" or name_of(one) in sessions:
+                continue
+            if one.metadata().contains(_SESSION):
+                raise forms.sessions_of_before(str(one.name()))
 
         def whole(tree: exp.Expr) -> exp.Expr:
             def visit(part: exp.Expr) -> exp.Expr:

@@ -69,15 +69,18 @@ def replaced(
     kinds: Sequence[str],
     around: Around | None,
 ) -> Answer:
-    """``replace``: other values in place of some, in the columns whose type these have."""
+    """``replace``: other values in place of some, in the columns whose type these have; numbers are doubles there."""
     relation = frames.relation_of(item, around)
     _check(relation, names, "replace")
     about = next((k for k in kinds if k != "null"), "double")
 
+    def value(tree: exp.Expr) -> exp.Expr:
+        return tree.copy() if about in ("string", "boolean") else _as(tree, T.DOUBLE)
+
     def change(f: Field, kind: pa.DataType) -> exp.Expr | None:
         if not _is_one_of(f, names) or not _takes(kind, about):
             return None
-        ifs = [exp.If(this=_as(old, kind), true=_as(new, kind)) for old, new in pairs]
+        ifs = [exp.If(this=value(old), true=_as(value(new), kind)) for old, new in pairs]
         return exp.Case(this=bound(f.column), ifs=ifs, default=bound(f.column))
 
     return frames.replaced(item, change, around)

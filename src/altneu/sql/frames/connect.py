@@ -393,6 +393,10 @@ class Plans:
 
     def _aggregate(self, frames: Frames, message: Any, around: Around | None) -> Answer:
         item = self.item(message.input)
+        for one in message.grouping_expressions:
+            name = one.unresolved_attribute.unparsed_identifier if has(one, "unresolved_attribute") else ""
+            if name and _makes_sessions(message.input, name.split(".")[-1].strip("`")):
+                raise forms.sessions_of_before(name)
         keys = self._columns.trees(message.grouping_expressions)
         calls = self._columns.trees(message.aggregate_expressions)
         match message.group_type:
@@ -415,6 +419,25 @@ class Plans:
             case _:
                 raise forms.unsupported("this way of grouping", "use groupBy, rollup, cube or groupingSets")
         return frames.selected(item, [*keys, *calls], around, group=group, grouped=True)
+
+
+def _makes_sessions(message: Any, name: str) -> bool:
+    """Whether a column of a DataFrame is a session_window, as far as the steps down to one that makes it say."""
+    kind = message.WhichOneof("rel_type")
+    inner = getattr(message, kind) if kind else None
+    aliases = list(inner.aliases) if kind == "with_columns" else []
+    if kind == "project":
+        aliases = [e.alias if has(e, "alias") else None for e in inner.expressions]
+        calls = [e.unresolved_function.function_name for e in inner.expressions if has(e, "unresolved_function")]
+        if name == "session_window" and name in calls:
+            return True
+    for one in aliases:
+        if one is not None and list(one.name) == [name]:
+            return (
+                has(one.expr, "unresolved_function") and one.expr.unresolved_function.function_name == "session_window"
+            )
+    passes = kind in ("project", "with_columns", "filter", "subquery_alias", "sort", "limit", "drop", "deduplicate")
+    return passes and _makes_sessions(inner.input, name)
 
 
 def _table(parts: list[str]) -> exp.Table:

@@ -11,7 +11,7 @@ from altneu.expressions.pyspark import forms
 from altneu.expressions.pyspark.names import name_of, shown
 from altneu.sql.binding import Answer
 from altneu.sql.frames.binder import Frames, kept
-from altneu.sql.scope import Around, Field, Scope, bound, common_type
+from altneu.sql.scope import Around, Scope, bound, common_type
 from altneu.sql.trees import has_aggregate
 from altneu.types import type_name
 
