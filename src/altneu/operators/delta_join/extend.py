@@ -147,13 +147,17 @@ def new_updates(arranged: Arranged, schema: pa.Schema, lattice: Lattice) -> Upda
 
 
 def _along(path: PathSpec, inputs: Sequence[Arranged], lattice: Lattice, meter: Meter) -> Iterator[Updates]:
-    for extension in path.extensions:
-        if not all(any(map(len, seen(inputs[offer.at], offer.fresh))) for offer in extension.offers):
-            return  # a relation with nothing in it
+    if not all(_may_match(extension, inputs) for extension in path.extensions):
+        return
     start = inputs[path.at].new
     if not len(start):
         return
     yield from _deeper(new_updates(inputs[path.at], path.start, lattice), path.extensions, inputs, lattice, meter)
+
+
+def _may_match(extension: ExtensionSpec, inputs: Sequence[Arranged]) -> bool:
+    """Whether each of the relations that it looks up has any rows that it may see: in a first step few have."""
+    return all(any(map(len, seen(inputs[offer.at], offer.fresh))) for offer in extension.offers)
 
 
 def _deeper(
@@ -338,6 +342,8 @@ def proposed(
     meter: Meter,
 ) -> Updates:
     """Prefixes with the candidates of one relation; when they were counted, those of which it has the fewest."""
+    if not _may_match(spec, inputs):
+        return Updates.empty(spec.after, lattice.width)
     if number is not None:
         prefixes = prefixes.filter(prefixes.rows.column(BY).to_numpy() == number)
     prefixes = prefixes.with_rows(prefixes.rows.select(spec.before.names))
