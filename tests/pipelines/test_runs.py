@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from altneu.cli.pipelines.logs import PART, Log
@@ -337,3 +338,18 @@ def test_sinks_have_the_texts_that_spark_writes(tmp_path):
         "json": [r'{"s":""}', r'{"s":"a\"b","d":1.50,"t":"09:00:00","at":"2026-01-01T10:00:00.000Z"}'],
         "csv": [r'"",,,', r'"a\"b",1.50,09:00:00,2026-01-01T10:00:00.000Z'],
     }
+
+
+def test_a_file_whose_name_has_a_bracket_is_no_pattern(tmp_path):
+    project = Project(tmp_path / "p")
+    read = "\n".join(
+        f"@dp.materialized_view\ndef of_{form}():\n    return spark.read.{form}(DATA + '/{form}')"
+        for form in ("parquet", "text")
+    )
+    project.write("read.py", f"from pyspark import pipelines as dp\n\nDATA = spark.conf.get('shop.data')\n\n{read}\n")
+    project.put_text("text/a[1].txt", "x\n")
+    project.put_text("text/a1.txt", "y\n")  # what the name would match
+    (project.data / "parquet").mkdir()
+    pq.write_table(pa.table({"v": [1]}), project.data / "parquet" / "part[0].parquet")
+    Pipeline(str(project.spec)).run()
+    assert project.tables(["of_parquet", "of_text"]) == {"of_parquet": [("1",)], "of_text": [("x",), ("y",)]}

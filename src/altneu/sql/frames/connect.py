@@ -424,7 +424,7 @@ class Plans:
 def _makes_sessions(message: Any, name: str) -> bool:
     """Whether a column of a DataFrame is a session_window, as far as the steps down to one that makes it say."""
     kind = message.WhichOneof("rel_type")
-    inner = getattr(message, kind) if kind else None
+    inner: Any = getattr(message, kind) if kind else None
     aliases = list(inner.aliases) if kind == "with_columns" else []
     if kind == "project":
         aliases = [e.alias if has(e, "alias") else None for e in inner.expressions]
