@@ -96,6 +96,42 @@ def test_the_command_says_it_in_one_line():
     assert re.fullmatch(r"altneu: the command line needs packages .*: pip install 'altneu\[cli\]'\n", text)
 
 
+DOCTOR = """
+from altneu.cli import checks
+names = {module for module, _ in checks._kernels()}
+print(len(names) > 10)
+"""
+
+
+def test_doctor_looks_for_kernels_whatever_is_not_installed():
+    names = ["grpc", "starlette", "prometheus_client", "hypothesis", "yaml", "uvicorn"]
+    command = [sys.executable, "-c", BLOCKED.format(names=set(names)) + DOCTOR]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+CLIENT = """
+import pyspark
+del pyspark.SparkContext  # as in pyspark-client, which has none
+import altneu as an
+from altneu.runtime.spark import session
+session.connected = lambda server: server
+print(an.spark_session(master="sc://host:15002"))
+try:
+    an.spark_session()
+except an.errors.MissingExtraError as error:
+    print(str(error).partition(":")[0])
+"""
+
+
+def test_the_client_of_spark_connect_alone_is_enough_for_a_server():
+    done = subprocess.run([sys.executable, "-c", CLIENT], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    server, refused = done.stdout.splitlines()
+    assert server == "sc://host:15002"
+    assert refused.startswith("Spark on local[*] needs packages that are not installed")
+
+
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_extras_are_what_their_features_import(extra):
     declared = {name_of(text).replace("ipython", "IPython") for text in PROJECT["optional-dependencies"][extra]}

