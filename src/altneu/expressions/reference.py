@@ -135,9 +135,9 @@ _TAIL = """\
   Comparisons, IN, joins, ORDER BY, windows, GROUP BY, DISTINCT, UNION, `count(DISTINCT …)`, `min`, `max`, `min_by`,
   `max_by`, `any_value`, `lag`, `lead`, `first`, `last`, `nth_value` and `listagg` obey them. Of texts that a collation
   does not tell apart Spark shows any; altneu's GROUP BY, DISTINCT, UNION and `min` show the least by its bytes, and
-  `max` the greatest. Collations pass through functions whose value none changes: `upper`, `lower`, `concat`,
-  `concat_ws`, `substring`, `left`, `right`, `repeat`, `reverse`, `lpad`, `rpad`, `trim` without characters, `coalesce`,
-  `nullif`, `if` and CASE. By UTF8_LCASE there are also `contains`, `startswith`, `endswith`, `instr`, `locate`,
+  `max` the greatest. With several such columns each shows its own, so that no one row may have them all. Collations
+  pass through functions whose value none changes: `upper`, `lower`, `concat`, `concat_ws`, `substring`, `left`,
+  `right`, `repeat`, `reverse`, `lpad`, `rpad`, `trim` without characters, `coalesce`, `nullif`, `if` and CASE. By UTF8_LCASE there are also `contains`, `startswith`, `endswith`, `instr`, `locate`,
   `find_in_set`, `replace`, `split_part` and `substring_index`. What is left is refused by name, such as LIKE,
   `greatest`, arrays and structs of texts with a collation, grouping sets, EXCEPT and INTERSECT; `CAST(s AS STRING)` has
   no collation. In Python, the verbs that take names of columns as keys (`group_by`, `join`, `distinct`) refuse such
