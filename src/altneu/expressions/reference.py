@@ -137,8 +137,10 @@ _TAIL = """\
   does not tell apart Spark shows any; altneu's GROUP BY, DISTINCT, UNION and `min` show the least by its bytes, and
   `max` the greatest. With several such columns each shows its own, so that no one row may have them all. Collations
   pass through functions whose value none changes: `upper`, `lower`, `concat`, `concat_ws`, `substring`, `left`,
-  `right`, `repeat`, `reverse`, `lpad`, `rpad`, `trim` without characters, `coalesce`, `nullif`, `if` and CASE. By UTF8_LCASE there are also `contains`, `startswith`, `endswith`, `instr`, `locate`,
-  `find_in_set`, `replace`, `split_part` and `substring_index`. What is left is refused by name, such as LIKE,
+  `right`, `repeat`, `reverse`, `lpad`, `rpad`, `trim` without characters, `coalesce`, `nullif`, `if` and CASE. By
+  UTF8_LCASE there are also `contains`, `startswith`, `endswith`, `instr`, `locate`, `find_in_set`, `replace`,
+  `split_part` and `substring_index`.
+  What is left is refused by name, such as LIKE,
   `greatest`, arrays and structs of texts with a collation, grouping sets, EXCEPT and INTERSECT; `CAST(s AS STRING)` has
   no collation. In Python, the verbs that take names of columns as keys (`group_by`, `join`, `distinct`) refuse such
   columns; expressions and orders obey their collations. A DataFrame with such a column is refused where a view reads
