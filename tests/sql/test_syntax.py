@@ -104,6 +104,7 @@ QUERIES = [
     "SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS v (p, q)",
     "VALUES (2), (1) ORDER BY col1 DESC LIMIT 2 OFFSET 1",
     "SELECT posexplode(xs) AS (p, e) FROM t",
+    "SELECT CAST(b AS STRING COLLATE UTF8_LCASE) = 'z' FROM t",
     "SELECT current_date",
     "SELECT current_timestamp",
     "SELECT current_user",
@@ -111,6 +112,7 @@ QUERIES = [
 SCHEMAS = [
     "a int CONSTRAINT z NOT NULL COMMENT 'key', b decimal(7, 2), c struct<d: array<int>, e: int>",
     "a int NULL, b int",
+    "a string COLLATE UTF8_LCASE",
 ]
 
 
@@ -173,7 +175,8 @@ def meaning_of_query(tree):
 
 def meaning_of_schema(tree):
     try:
-        return str([types._field(d, "") for d in tree.this.expressions])
+        fields = [types._field(d, "") for d in tree.this.expressions]
+        return str([(f, f.metadata) for f in fields])
     except (AttributeError, TypeError, KeyError, IndexError, ValueError, PlanError) as error:
         return str(error)
 
@@ -234,7 +237,7 @@ IGNORED_ELSEWHERE = {
     "SELECT * FROM t WITH (NOLOCK)": "hints of a table",
     "SELECT * FROM t STRAIGHT_JOIN u": "STRAIGHT_JOIN",
     "SELECT a FROM t UNION BY NAME SELECT a FROM u": "UNION BY NAME",
-    "SELECT CAST(b AS STRING COLLATE UTF8_LCASE) FROM t": "COLLATE",
+    "SELECT CAST(xs AS ARRAY<STRING COLLATE UTF8_LCASE>) FROM t": "COLLATE",
     "SELECT array_agg(a ORDER BY x) FROM t": "WITHIN GROUP",
     "SELECT * FROM t TABLESAMPLE (1 ROWS)": "TABLESAMPLE",
     "SELECT * FROM t WHERE EXISTS ((SELECT a FROM u) LIMIT 0)": "THIS of LIMIT",
@@ -256,7 +259,7 @@ def test_a_clause_that_nothing_obeys_is_refused_by_name(text):
     assert IGNORED_ELSEWHERE[text] in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["a BETWEEN SYMMETRIC 1 AND 2", "CAST(b AS STRING COLLATE UTF8_LCASE)", "b -> 'z'"])
+@pytest.mark.parametrize("text", ["a BETWEEN SYMMETRIC 1 AND 2", "CAST(xs AS ARRAY<STRING COLLATE UTF8_LCASE>)", "b -> 'z'"])
 def test_the_same_holds_for_expressions(text):
     with pytest.raises(PlanError, match="not supported: "):
         an.source("t", "a int, b string").select(c=text)
