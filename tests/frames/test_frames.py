@@ -476,7 +476,10 @@ def test_keys_of_groups_in_sql_of_a_classic_session_are_no_pivot(spark):
 REFUSED_OF_SPARK = [
     (lambda f, t: t.groupBy("id").pivot("k").sum("x"), r"pivot\(k\): .*give the values"),
     (lambda f, t: t.groupBy("id").pivot("k").agg(f.sum("x"), f.count("x")), r"pivot\(k\): .*give the values"),
-    (lambda f, t: t.groupBy("id", f.upper("k")).pivot("k").agg(f.max("text")), r"agg\(\{\}\) .* give a pivot its values, pivot"),
+    (
+        lambda f, t: t.groupBy("id", f.upper("k")).pivot("k").agg(f.max("text")),
+        r"agg\(\{\}\) .* give a pivot its values, pivot",
+    ),
     (lambda f, t: t.crosstab("id", "k"), r"give the values"),
     (lambda f, t: t.groupBy("k").agg(f.percentile("x", 0.5, 2)), r"percentile\(x, …, 2\) with frequencies"),
     (

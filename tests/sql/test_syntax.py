@@ -259,7 +259,9 @@ def test_a_clause_that_nothing_obeys_is_refused_by_name(text):
     assert IGNORED_ELSEWHERE[text] in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["a BETWEEN SYMMETRIC 1 AND 2", "CAST(xs AS ARRAY<STRING COLLATE UTF8_LCASE>)", "b -> 'z'"])
+@pytest.mark.parametrize(
+    "text", ["a BETWEEN SYMMETRIC 1 AND 2", "CAST(xs AS ARRAY<STRING COLLATE UTF8_LCASE>)", "b -> 'z'"]
+)
 def test_the_same_holds_for_expressions(text):
     with pytest.raises(PlanError, match="not supported: "):
         an.source("t", "a int, b string").select(c=text)
