@@ -160,6 +160,7 @@ OBJECT = "to_variant_object(struct(s))"
 GROWING = {
     "concat": "length(s || s)",
     "replace": "length(replace(s, 'x', 'yyy'))",
+    "lcase_replace": "length(replace(s COLLATE UTF8_LCASE, 'X', 'yyy'))",
     "regexp_replace": "length(regexp_replace(s, 'x', 'yyy'))",
     "concat_ws": "length(concat_ws(',', s, s))",
     "translate": "length(translate(s, 'x', 'é'))",
