@@ -19,7 +19,7 @@ from altneu.expressions.cast_failures import CAST_OVERFLOW, INVALID, OUT_OF_RANG
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_nested, is_numeric
 from altneu.expressions.variants import casting
 from altneu.expressions.variants.text import spelled
-from altneu.expressions.vector import Failure, Mask, Values, Vector, both_valid, dtype_of, has_numpy, validity
+from altneu.expressions.vector import Failure, Mask, Values, Vector, both_valid, dtype_of, failed_rows, has_numpy, validity
 
 _FLOATS = (T.FLOAT, T.DOUBLE)
 _TIMES = (T.TIMESTAMP, T.TIMESTAMP_NTZ)
@@ -93,8 +93,10 @@ def _decimal_may_overflow(source: pa.DataType, target: pa.DataType) -> bool:
     return bool(digits > target.precision - target.scale)
 
 
-def convert(vector: Vector, target: pa.DataType) -> Vector:
+def convert(vector: Vector, target: pa.DataType, *, strict: bool = True) -> Vector:
     """The values in another type, with a failure for each that does not fit.
+
+    Of arrays, maps' values and structs a part that does not fit fails its row if ``strict``, else it is null by itself.
 
     Shape:  n values in, n out; nulls stay null.
     """
@@ -115,7 +117,7 @@ def convert(vector: Vector, target: pa.DataType) -> Vector:
         failures = casting.failures_of(damaged, len(array))
         return Vector(T.STRING, arrow=text_out.to_text(array), failures=failures, constant=vector.constant)
     if is_nested(source):
-        array, failures = _nested(vector.arrow, target)
+        array, failures = _nested(vector.arrow, target, strict)
         return Vector(target, arrow=array, failures=failures, constant=vector.constant)
     kernel = _kernel(source, target)
     return kernel(vector, target)
@@ -267,24 +269,25 @@ def _also(first: Vector, second: Vector) -> Vector:
     return first.with_failures(first.failures + second.failures)
 
 
-def _nested(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, tuple[Failure, ...]]:
-    """Arrays, maps and structs part by part; a part that fails, fails its row."""
+def _nested(array: pa.Array, target: pa.DataType, strict: bool) -> tuple[pa.Array, tuple[Failure, ...]]:
+    """Arrays, maps and structs part by part; a part that fails, fails its row, as a key of a map does in any case."""
     count = len(array)
     valid = validity(array)
     mask = None if valid is None else pa.array(~valid)
     if pt.is_struct(target):
-        parts = [_child(child, f.type) for child, f in zip(array.flatten(), target, strict=True)]
+        parts = [_child(child, f.type, strict) for child, f in zip(array.flatten(), target, strict=True)]
         nested = pa.StructArray.from_arrays([p.arrow for p in parts], fields=list(target), mask=mask)
         return nested, tuple(failure for p in parts for failure in p.failures)
     offsets = offsets_of(array)
     rows = np.repeat(np.arange(count), np.diff(offsets))
     if pt.is_map(target):
-        keys, items = _child(map_keys(array), target.key_type), _child(map_items(array), target.item_type)
+        keys = _child(map_keys(array), target.key_type, strict=True)
+        items = _child(map_items(array), target.item_type, strict)
         nested = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys.arrow, items.arrow, type=target, mask=mask)
         nested = canonical(nested)  # keys of another type may have another order
         parts = [keys, items]
     else:
-        values = _child(array.flatten(), target.value_type)
+        values = _child(array.flatten(), target.value_type, strict)
         nested = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values.arrow, type=target, mask=mask)
         parts = [values]
     failures = []
@@ -299,8 +302,15 @@ def _nested(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, tuple[Failu
     return nested, tuple(failures)
 
 
-def _child(array: pa.Array, target: pa.DataType) -> Vector:
-    return convert(Vector(array.type, arrow=array), target)
+def _child(array: pa.Array, target: pa.DataType, strict: bool) -> Vector:
+    result = convert(Vector(array.type, arrow=array), target, strict=strict)
+    return result if strict else or_null(result)
+
+
+def or_null(vector: Vector) -> Vector:
+    """The same values, null where one has failed."""
+    own = failed_rows(vector.failures)
+    return vector if own is None else with_nulls(vector, own)
 
 
 def offsets_of(array: pa.Array) -> Values:

@@ -12,7 +12,7 @@ from altneu.expressions import casts
 from altneu.expressions.registry import Group
 from altneu.expressions.rules import Arguments, Typing
 from altneu.expressions.variants import casting
-from altneu.expressions.vector import Vector, failed_rows
+from altneu.expressions.vector import Vector
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call
@@ -57,9 +57,7 @@ def _of_variant(call: Call) -> bool:
 
 @scalar("try_cast(…)", rule=_rule, usage="TRY_CAST(a AS type)", fails=_of_variant, grows=_written_out)
 def try_cast(call: Call, a: Vector) -> Any:
-    """The value converted to another type; NULL if it does not fit."""
+    """The value converted to another type; NULL if it does not fit, or that part of it which does not."""
     if _of_variant(call):
         return casts.from_variant(a.with_failures(()), call.type, strict=False)
-    result = casts.convert(a.with_failures(()), call.type)
-    own = failed_rows(result.failures)
-    return result if own is None else casts.with_nulls(result, own)
+    return casts.or_null(casts.convert(a.with_failures(()), call.type, strict=False))
