@@ -19,7 +19,17 @@ from altneu.expressions.cast_failures import CAST_OVERFLOW, INVALID, OUT_OF_RANG
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_nested, is_numeric
 from altneu.expressions.variants import casting
 from altneu.expressions.variants.text import spelled
-from altneu.expressions.vector import Failure, Mask, Values, Vector, both_valid, dtype_of, failed_rows, has_numpy, validity
+from altneu.expressions.vector import (
+    Failure,
+    Mask,
+    Values,
+    Vector,
+    both_valid,
+    dtype_of,
+    failed_rows,
+    has_numpy,
+    validity,
+)
 
 _FLOATS = (T.FLOAT, T.DOUBLE)
 _TIMES = (T.TIMESTAMP, T.TIMESTAMP_NTZ)
