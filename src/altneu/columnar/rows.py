@@ -102,7 +102,7 @@ def _refuse_cuts(values: Iterable[object], data_type: pa.DataType) -> None:
 
 
 class _Placed:
-    """Rows of which it is kept where their columns are, for kernels, once that was asked for."""
+    """The addresses of a batch's columns: found by the first kernel that needs them, and kept for the next."""
 
     __slots__ = ("places",)
 

@@ -216,8 +216,8 @@ def _null_out(vector: Vector, failed: Mask) -> pa.Array:
 class Column(Expr):
     """A column of the rows.
 
-    ``mark`` is what its declaration says beside the type, such as the units of an interval (``T.mark_of``). It is read
-    while a query is bound, and is no part of what the column is.
+    ``mark`` is what its declaration says beside the type, such as the units of an interval (``T.mark_of``). Binding
+    a query reads it; two columns that differ in it alone are equal.
     """
 
     name: str

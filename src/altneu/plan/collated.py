@@ -1,4 +1,4 @@
-"""Columns with a collation in a plan: operators compare rows by their bytes, so such a column is no key of theirs."""
+"""Columns with a collation in a plan. Operators compare rows by their bytes, so such a column must not be a key."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _WORD = pa.decimal128(19)  # every whole number of eight bytes is one of these
 def as_numbers(frame: DataFrame) -> tuple[DataFrame, dict[int, pa.DataType]]:
     """A DataFrame with its short decimals as whole numbers, and where they are: the types that they had, by place.
 
-    A DataFrame of Spark Connect stays as it is: no function that can be asked for there gives the number alone.
+    A DataFrame of Spark Connect is returned unchanged: its protocol has no function for the unscaled value.
     """
     from pyspark.sql import functions as sf
     from pyspark.sql.types import DecimalType

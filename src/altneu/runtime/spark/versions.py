@@ -291,12 +291,12 @@ def is_shuffled(frame: DataFrame) -> bool:
 
 
 def can_unscale(frame: DataFrame) -> bool:
-    """Whether Spark can be asked for a decimal's digits alone: that is an expression of the JVM, without a name."""
+    """Whether Spark can compute the unscaled value of a decimal: only the JVM has the expression, and SQL none."""
     return not is_connect(frame)
 
 
 def unscaled(decimal: Column) -> Column:
-    """The digits of a decimal of at most 18 as a whole number; of a classic session."""
+    """The unscaled value of a decimal of at most 18 digits, a whole number; the session must be a classic one."""
     from pyspark import SparkContext
     from pyspark.sql import Column
 
