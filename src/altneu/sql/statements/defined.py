@@ -32,6 +32,7 @@ C = TypeVar("C", bound=Creation)
 Indexes = dict[str, list[list[str]]]
 """The columns of the indexes of a name, of each in the order in which they were made."""
 
+TEMPORARY = "#"  # views whose names begin so belong to a statement that has ended
 _AS_WRITTEN = (TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
 
 
@@ -232,6 +233,27 @@ class Definitions(Mapping[str, Collection]):
     def dependants(self, name: str) -> list[Defined]:
         """The definitions that read a definition directly."""
         return [d for d in self.all.values() if name.lower() in d.depends]
+
+    def with_dependants(self, first: Defined) -> list[Defined]:
+        """The definitions that read a definition, last first, then itself."""
+        reached = {first.name.lower(): first}
+        todo = [first]
+        while todo:
+            for defined in self.dependants(todo.pop().name):
+                if defined.name.lower() not in reached:
+                    reached[defined.name.lower()] = defined
+                    todo.append(defined)
+        return sorted(reached.values(), key=lambda d: -d.order)
+
+    def refuse_dependants(self, defined: Defined, what: str) -> None:
+        """Refuse what is done to a definition that others read.
+
+        Raises:
+            StatementError: naming them.
+        """
+        dependants = self.dependants(defined.name)
+        if dependants:
+            raise StatementError(read_by(f"{defined.kind} {defined.name}", what, dependants))
 
     def below(self, defined: Defined) -> list[Defined]:
         """The definitions that one reads, and those that these read."""
@@ -526,3 +548,9 @@ def same(some: str, other: str) -> bool:
 def _words(text: str) -> list[tuple[TokenType, str]]:
     tokens = SparkStatements().tokenize(text)
     return [(t.token_type, t.text if t.token_type in _AS_WRITTEN else t.text.upper()) for t in tokens]
+
+
+def read_by(name: str, what: str, readers: list[Defined]) -> str:
+    """The message of an error: what is done to this name while these definitions read it."""
+    shown = ", ".join(f"{d.kind} {d.name}" for d in readers)
+    return f"{name} {what} while it is read by {shown}; drop these first, or DROP {name} CASCADE with all of them"
