@@ -13,9 +13,9 @@ from typing import Any
 from altneu.collections.collection import Collection
 from altneu.collections.source_weights import Diff, weight_names, with_weights
 from altneu.collections.sources import Extra, unread
-from altneu.engine.catalogue import retained_source
 from altneu.engine.engine import Engine
 from altneu.engine.given import given_rows
+from altneu.engine.sources import retained_source
 from altneu.errors import InputError, PlanError, UnknownSourceError
 from altneu.linear import BoundLogic, Negate
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp

@@ -32,16 +32,12 @@ from altneu.collections.sources import (
     unread,
 )
 from altneu.engine.before import Before, Mark
-from altneu.engine.catalogue import (
-    Catalogue,
-    check_maintained,
-    described,
-    refuse_events,
-)
+from altneu.engine.catalogue import Catalogue, described
 from altneu.engine.closing import Closing
 from altneu.engine.frontier import Closed
 from altneu.engine.history import History, Step
 from altneu.engine.idle_merging import IdleMerging
+from altneu.engine.planning import check_maintained, refuse_events
 from altneu.engine.reading import (
     Known,
     OnErrors,
@@ -356,8 +352,8 @@ class Engine(Closing):
                 raise PlanError(f"contents must be True or False, got {contents!r}")
             retain, refresh = checked_retain(retain), checked_refresh(refresh)
             self.catalogue.check_contents(name, contents=contents)
-            collection = self.catalogue.recognised(name, collection, joins, trust=trust_functions)
-            node, choices = self.catalogue.chosen(name, collection, joins)
+            collection = self.catalogue.planner.recognised(name, collection, joins, trust=trust_functions)
+            node, choices = self.catalogue.planner.chosen(name, collection, joins)
             if self.retain_events is not None:
                 refuse_events(name, collection.node)
             if name in self.catalogue.nodes:
@@ -372,7 +368,7 @@ class Engine(Closing):
                 if joins == "auto" and open_joins(node):
                     self._open_joins.add(name)
             except HydrationError:
-                upon = self.catalogue.upon_views(collection)
+                upon = self.catalogue.planner.upon_views(collection)
                 if upon is None:
                     raise
                 add(upon, Choices())
@@ -431,11 +427,11 @@ class Engine(Closing):
                     self._hydrate(plan, name, collection, node, choices, retain, refresh)
             else:
                 with interrupts.deferred():
-                    arrangements = plan.arrangements_of(name) if self.catalogue.earlier(node) else None
+                    arrangements = plan.arrangements_of(name) if self.catalogue.columns.earlier(node) else None
                     needed = {*self.journal.views[name]["arrangements"]} if arrangements is not None else set[str]()
                     self.journal.describe(name, described(plan, name, node), recorded(collection.node), arrangements)
-                    self.journal.keep(self.catalogue.retained_sources(node))
-                    self.catalogue.know(collection)
+                    self.journal.keep(self.catalogue.columns.retained_sources(node))
+                    self.catalogue.columns.know(collection)
                     self.catalogue.add(name, collection, node, plan)
                     self.journal.remove(self.journal.unneeded(needed, plan.arrangements))
                 self._retain(name, retain)
@@ -468,11 +464,11 @@ class Engine(Closing):
                 since = min(self.catalogue.redefined(part.read_layouts), max(journal.lower - 1, 0))
             stored_again = {n: released_name(n) for n in journal.released if n in plan.arrangements}
             encoded = described(plan, name, node)
-            arrangements, sources = plan.arrangements_of(name), self.catalogue.retained_sources(node)
+            arrangements, sources = plan.arrangements_of(name), self.catalogue.columns.retained_sources(node)
             functions, whole_errors = recorded(collection.node), self.catalogue.whole_errors(node)
             interrupts.check()
             with interrupts.deferred():
-                self.catalogue.know(collection)
+                self.catalogue.columns.know(collection)
                 journal.commit_view(
                     name,
                     node.fingerprint,
@@ -522,7 +518,7 @@ class Engine(Closing):
                 self._open_joins.discard(name)
                 sizes = sizes or Sizes(SizesOfInputs(self.pending))
                 with self.past.watch(f"choosing how view {name} joins"):
-                    node, choices = self.catalogue.best(name, self.catalogue.collections[name], "auto", sizes)
+                    node, choices = self.catalogue.planner.best(name, self.catalogue.collections[name], "auto", sizes)
                 if node.fingerprint != self.catalogue.nodes[name].fingerprint:
                     self._plan_anew(name, node, choices)
 

@@ -60,7 +60,7 @@ def alter(engine: Engine, known: Definitions, binder: DefinitionBinder, statemen
             f"{defined.kind} {defined.name} has the sink(s) {', '.join(sinks)}, whose target has its columns: DROP "
             "SINK first, and CREATE it again into a target with the new columns"
         )
-    before_all, was = dict(known.all), engine.catalogue.versions.get(defined.name)
+    before_all, was = dict(known.all), engine.catalogue.columns.versions.get(defined.name)
     was = was or versions_of(engine, defined)
     before = defined.columns, defined.raw, defined.collection, defined.altered, defined.told
     defined.told = _told(defined, statement.change)
@@ -205,7 +205,7 @@ def _place(reader: Defined, source: Defined) -> int:
 
 def versions_of(engine: Engine, defined: Defined) -> Versions:
     """The versions of the columns of a source, with the defaults that it was created with, too."""
-    known = engine.catalogue.versions.get(defined.name) or Versions.of(parse_schema(defined.columns))
+    known = engine.catalogue.columns.versions.get(defined.name) or Versions.of(parse_schema(defined.columns))
     if defined.defaults is None:
         defined.defaults = defaults_of(engine, defined, known.all[0].schema)
     return replace(known, defaults={**defined.defaults, **known.defaults})

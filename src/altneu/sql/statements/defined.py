@@ -343,7 +343,7 @@ class Definitions(Mapping[str, Collection]):
     @property
     def versions_read(self) -> dict[str, int]:
         """Of the sources that were read since ``reading`` which of their columns, if not the first."""
-        known = {**self._engine.catalogue.versions, **self.changed}
+        known = {**self._engine.catalogue.columns.versions, **self.changed}
         read = {n: self.all[n].name for n in self.names_read if n in self.all}
         places = {n: len(known[name].all) - 1 for n, name in read.items() if name in known}
         return {name: place for name, place in places.items() if place}
@@ -351,7 +351,7 @@ class Definitions(Mapping[str, Collection]):
     def _as_of_then(self, defined: Defined, collection: Collection) -> Collection:
         """A source with the columns that count."""
         node = collection.node
-        known = self.changed.get(defined.name) or self._engine.catalogue.versions.get(defined.name)
+        known = self.changed.get(defined.name) or self._engine.catalogue.columns.versions.get(defined.name)
         if self._versions is None or known is None or not isinstance(node, ir.Source):
             return collection
         return Collection(known.as_of(known.all[self._versions.get(defined.name.lower(), 0)], node))

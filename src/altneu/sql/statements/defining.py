@@ -179,7 +179,7 @@ class Definer:
         Raises:
             as ``Replacer.redefine``.
         """
-        if self._engine.catalogue.is_other(name, collection, joins):
+        if self._engine.catalogue.planner.is_other(name, collection, joins):
             self.restore()
             self._replacer.redefine(name, collection, joins)
 
