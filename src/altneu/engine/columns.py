@@ -239,7 +239,7 @@ def _fill(
     if [name for name in missing(plan, existing) if all(name != one.waiting for one in known)]:
         called = engine.catalogue.called(source)
         part, imported, anew = hydration_plan(plan, source.name, existing, journal.filled, called, known, former)
-        region = engine.region(journal.since, journal.lower, journal.since, journal.events)
+        region = engine.times.region(journal.since, journal.lower, journal.since, journal.events)
         mode = StepMode(engine.shards, imported, hydrating=True, anew=anew)
         with engine.past.watch(f"changing the columns of {source.name}"):
             journal.take(engine.executor.step(part, engine.table, Inputs(), region, mode))

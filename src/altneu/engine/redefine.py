@@ -86,7 +86,7 @@ def _known(engine: Engine, name: str) -> Described:
 
 def _refuse(engine: Engine, name: str, collection: Collection) -> None:
     """Refuse what makes no changes of rows that are there."""
-    if engine.retain_events is not None:
+    if engine.times.retain_events is not None:
         refuse_events(name, collection.node)
     known = _known(engine, name)
     ports, layout = known.ports, known.layouts[known.ports.contents]
@@ -139,7 +139,7 @@ def replan(
             if missing(plan, existing):
                 label, called = ", ".join(nodes), _called(engine, nodes)
                 part, imported, anew = hydration_plan(plan, label, existing, journal.filled, called, former=former)
-                region = engine.region(journal.since, journal.lower, journal.since, journal.events)
+                region = engine.times.region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(engine.shards, imported, hydrating=True, anew=anew)
                 with engine.past.watch(f"redefining {label}"):
                     journal.take(engine.executor.step(part, table, Inputs(), region, mode))

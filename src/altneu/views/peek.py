@@ -188,14 +188,14 @@ def _computed(
         table.layouts = plan.arranged
         existing, since = journal.existing(), journal.since
         if not missing(plan, existing):
-            since = engine.since_of_arrangements((plan.views[NAME].contents, *plan.views[NAME].errors))
+            since = engine.times.since_of_arrangements((plan.views[NAME].contents, *plan.views[NAME].errors))
         else:
             part, imported, recompute = hydration_plan(
                 plan, NAME, existing, journal.filled, engine.catalogue.called(node), [*past.values()], unlike=unlike
             )
             if is_earlier:
-                since = engine.since_of_arrangements({*imported, *part.read_layouts})
-            region = engine.region(since, upper, since, journal.events)
+                since = engine.times.since_of_arrangements({*imported, *part.read_layouts})
+            region = engine.times.region(since, upper, since, journal.events)
             mode = StepMode(engine.shards, imported, hydrating=True, anew=recompute)
             outcome = engine.executor.step(part, table, Inputs(), region, mode)
             measured.add(Ran(part, outcome.measured))
