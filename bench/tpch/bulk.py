@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 import altneu as an
 from altneu import sql
-from altneu.engine.engine import Placement
+from altneu.engine.parts import Placement
 from bench.inputs import FOLDER
 from bench.measure import MIB
 from bench.scale import Scale

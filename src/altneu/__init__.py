@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 
 from altneu import algorithms, cdc, errors, sinks, windows
 from altneu.collections import logic, weights
-from altneu.collections.collection import Collection, feedback, recursive, source
+from altneu.collections.collection import Collection
+from altneu.collections.declaring import source
 from altneu.collections.functions import Udf, udf
 from altneu.collections.needs import first, last
 from altneu.collections.paths import Changes, Relations
+from altneu.collections.recursion import feedback, recursive
 from altneu.expressions import col, fn, lit, update_time
 from altneu.runtime.spark.session import spark_session
 from altneu.session import Session, Step

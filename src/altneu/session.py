@@ -15,9 +15,10 @@ from altneu.engine.backfill import backfill
 from altneu.engine.close import close_source, is_static
 from altneu.engine.closing import Closing
 from altneu.engine.columns import declare
-from altneu.engine.engine import Engine, Placement
+from altneu.engine.engine import Engine
 from altneu.engine.history import Past, Step
 from altneu.engine.merging import merge
+from altneu.engine.parts import Placement
 from altneu.engine.reading import OnErrors, Time
 from altneu.engine.redefine import redefine
 from altneu.engine.replace import replace as replace_rows

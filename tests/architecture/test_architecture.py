@@ -19,7 +19,7 @@ from altneu import errors
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 PYSPARK_ROOMS = re.compile(
-    r"altneu\.(runtime\.spark|runtime\.execution|collections\.sources|engine\.engine|views|sinks|sql\.frames|sql\.statements|streams"
+    r"altneu\.(runtime\.spark|runtime\.execution|collections\.sources|engine\.(engine|parts)|views|sinks|sql\.frames|sql\.statements|streams"
     r"|session|testing|cli\.pipelines)(\.|$)"
     r"|pyspark_altneu(\.|$)"
 )

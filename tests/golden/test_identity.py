@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 import altneu as an
-from altneu.engine import catalogue
+from altneu.engine import planning
 from altneu.expressions import Expr
 from altneu.linear import Function
 from altneu.linear.modules import library
@@ -107,7 +107,7 @@ def placed(plan: an.Collection, joins: str, without: tuple[Rule, ...] = ()) -> t
     nodes: list[PhysicalNode] = []
     for shards in (1, 2):  # in one shard a delta join is one operation
         with an.Session(shards=shards) as session, pytest.MonkeyPatch.context() as patch:
-            patch.setattr(catalogue, "optimise", lambda node, more=(): optimise(node, (*without, *more)))
+            patch.setattr(planning, "optimise", lambda node, more=(): optimise(node, (*without, *more)))
             session.maintain("view", plan, joins=joins)
             nodes += session._engine.catalogue.plan.nodes
     return digest(n.identity for n in nodes), {type(n.operation) for n in nodes}

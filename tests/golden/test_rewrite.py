@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 import altneu as an
-from altneu.engine import catalogue
+from altneu.engine import planning
 from altneu.plan import ir, rewrite
 from altneu.plan.rewrite.bound_lists import bound_lists
 from altneu.plan.rewrite.bound_ranks import bound_ranks
@@ -476,7 +476,7 @@ def test_random_plans_keep_their_meaning(seed):
 
 
 def test_plans_that_are_not_rewritten_run_to_what_was_written(monkeypatch):
-    for module in (catalogue, runners):
+    for module in (planning, runners):
         monkeypatch.setattr(module, "optimise", lambda node, *_: node)
     judge = Judge(PLANS, HISTORY)
     runner = Runner("memory", lambda _: an.Session())

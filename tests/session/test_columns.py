@@ -9,7 +9,7 @@ import pytest
 
 import altneu as an
 from altneu import Session
-from altneu.engine.catalogue import Catalogue
+from altneu.engine.sources import SourceColumns
 from altneu.errors import HydrationError, InputError, PlanError
 
 BEFORE, AFTER = "item string, price int", "item string, shop string, price int, note string"
@@ -37,7 +37,7 @@ def maintained(session: Session, orders: an.Collection) -> dict[str, Counter[Any
 def test_an_old_store_opens_with_further_columns(tmp_path, monkeypatch, keep, recorded):
     with monkeypatch.context() as patched:
         if not recorded:
-            patched.setattr(Catalogue, "know", lambda *_: None)
+            patched.setattr(SourceColumns, "know", lambda *_: None)
         with Session(path=tmp_path, shards=2) as session:
             before = maintained(session, an.source("orders", BEFORE, keep=keep))
             session.insert("orders", [("tea", 3), ("tea", 4), ("jam", 5)])

@@ -90,10 +90,10 @@ def test_a_step_on_its_way_that_had_not_seen_the_lease(path):
         session.advance()
         for at in range(1, 60, 6):
             session.insert("orders", [("b", at)])
-            session._engine.since_after, own = (lambda upper: upper - 1), session._engine.since_after
+            session._engine.times.since_after, own = (lambda upper: upper - 1), session._engine.times.since_after
             reader = an.read(path, since=at - 1)  # the step was computed without a look at it
             session.advance()
-            session._engine.since_after = own
+            session._engine.times.since_after = own
             for later in range(1, 6):
                 session.insert("orders", [("c", at + later)])
                 session.advance()

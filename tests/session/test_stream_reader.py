@@ -168,11 +168,11 @@ def test_a_step_that_had_not_seen_the_query_loses_nothing(tmp_path):
             change(session, chance)
             query = Query(path)
             query.restart()
-            own, session._engine.since_after = session._engine.since_after, lambda upper: upper - 1
+            own, session._engine.times.since_after = session._engine.times.since_after, lambda upper: upper - 1
             while query.step(chance, crash=0.0):
                 pass
             change(session, chance)
-            session._engine.since_after = own
+            session._engine.times.since_after = own
             for _ in range(ahead):
                 change(session, chance)
             session._engine.journal.store.vacuum(keep=1)

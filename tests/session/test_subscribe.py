@@ -65,7 +65,7 @@ def test_a_snapshot_then_changes_in_order_of_time(session, log):
 
 def test_from_a_time_up_to_another(session, log):
     view = session.view("v")
-    session._engine.retain = 10
+    session._engine.times.retain = 10
     for at in range(6):
         step(session, ("a", at, 1))
     view.subscribe(log.change, log.end, as_of=3, up_to=5)
@@ -81,7 +81,7 @@ def test_from_a_time_up_to_another(session, log):
     assert late.closed
     with pytest.raises(ReadError, match="up_to=1 is before as_of=4"):
         view.subscribe(log.change, as_of=4, up_to=1)
-    session._engine.retain = 0
+    session._engine.times.retain = 0
     session.advance()
     with pytest.raises(HistoryGoneError, match="at=3 is no longer retained"):
         view.subscribe(log.change, as_of=3)

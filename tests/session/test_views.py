@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 import altneu as an
-from altneu.engine import catalogue
+from altneu.engine import planning
 from altneu.errors import HydrationError, PlanError, SchemaError, UnboundedCostError
 from altneu.plan.rewrite import NEWER, optimise
 from tests.oracle.histories import accumulated
@@ -391,7 +391,7 @@ def test_a_view_of_a_store_from_before_a_rule_keeps_the_plan_it_had(tmp_path, mo
     older = optimise(united.node, NEWER[-1])
     assert older.fingerprint != optimise(united.node).fingerprint
     with monkeypatch.context() as patch, an.Session(path=tmp_path) as session:
-        patch.setattr(catalogue, "optimise", lambda node, _=(): optimise(node, NEWER[-1]))
+        patch.setattr(planning, "optimise", lambda node, _=(): optimise(node, NEWER[-1]))
         session.maintain("united", united)
         fill(session)
     with an.Session(path=tmp_path) as session:
@@ -406,7 +406,7 @@ def test_a_view_of_a_store_from_before_a_rule_keeps_the_plan_it_had(tmp_path, mo
 def test_a_view_of_a_store_from_before_groups_were_in_order_keeps_its_state(tmp_path, monkeypatch):
     """A view beside it that is added now has its groups in order."""
     with monkeypatch.context() as patch, an.Session(path=tmp_path) as session:
-        patch.setattr(catalogue, "optimise", lambda node, more=(): optimise(node, (*NEWER[0], *more)))
+        patch.setattr(planning, "optimise", lambda node, more=(): optimise(node, (*NEWER[0], *more)))
         session.maintain("first", ORDERS.top_k(1, "price desc", per="item"))
         fill(session)
     with an.Session(path=tmp_path) as session:

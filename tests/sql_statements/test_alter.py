@@ -20,7 +20,7 @@ from altneu.errors import (
     StreamError,
     UnknownColumnError,
 )
-from altneu.sql.statements.defining import Definer
+from altneu.sql.statements.starting import Starter
 from tests.fate import forking
 from tests.sql_statements import evolving
 from tests.sql_statements.cases import ORDERS, rows
@@ -345,7 +345,7 @@ def test_what_is_read_is_not_dropped_whoever_reads_it(tmp_path):
 def test_an_index_is_made_again_if_a_session_ended_before_it_was(tmp_path, monkeypatch):
     with an.Session(path=tmp_path) as session:
         session.sql(f"{ORDERS}; CREATE INDEX by_total ON totals (total)")
-        monkeypatch.setattr(Definer, "_index_again", interrupted)
+        monkeypatch.setattr(Starter, "index_again", interrupted)
         with pytest.raises(KeyboardInterrupt):
             session.sql(
                 "CREATE OR REPLACE MATERIALIZED VIEW totals AS "

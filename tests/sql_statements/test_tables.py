@@ -142,7 +142,7 @@ def test_what_stopped_before_its_rows_were_in_it_has_not_happened(session, tmp_p
         raise KeyboardInterrupt
 
     monkeypatch.setattr(statements, "_step", interrupt)
-    monkeypatch.setattr(statements.definer, "_drop", lambda _: None)  # as if the process had ended there
+    monkeypatch.setattr(statements.dropper, "remove", lambda _: None)  # as if the process had ended there
     with pytest.raises(KeyboardInterrupt):
         session.sql("CREATE TABLE n AS SELECT a FROM t")
     session.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from altneu.algorithms.graph import ENDS, asked, checked_nodes, links
-from altneu.collections.collection import MAX_ROUNDS, Collection, recursive
+from altneu.collections.collection import Collection
+from altneu.collections.loops import MAX_ROUNDS
+from altneu.collections.recursion import recursive
 from altneu.types import LONG
 
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 from altneu.cdc.files import message_files, read_lines
 from altneu.cdc.logic import members_of, reading
 from altneu.cdc.messages import Progress, Refused, Update, read, show
-from altneu.collections.collection import Collection, source
+from altneu.collections.collection import Collection
+from altneu.collections.declaring import source
 from altneu.engine.history import Step
 from altneu.errors import InputError, PlanError
 from altneu.operators.json.text import Unit

@@ -9,7 +9,8 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from altneu import sql
-from altneu.collections.collection import Collection, source
+from altneu.collections.collection import Collection
+from altneu.collections.declaring import source
 from altneu.engine.reading import ASKED, OnErrors, Time, refuse_without_contents, updates_table
 from altneu.errors import ReadError, StatementError
 from altneu.linear.user_function import UserFunction

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from altneu.cli.checks import Check
-from altneu.collections.collection import source
+from altneu.collections.declaring import source
 from altneu.errors import AltneuError, PlanError
 from altneu.runtime.memory import bytes_in
 from altneu.runtime.spark.reach import lacking

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -19,24 +18,22 @@ from altneu.collections.asof import (
     refuse_maps,
     times_of,
 )
-from altneu.collections.grouping import Grouping, check_names, order_beside, user_schema
+from altneu.collections.grouping import Grouping, check_names, order_beside
+from altneu.collections.join_keys import On, Pair, comparable, output_names
 from altneu.collections.joining import JoinKind, equijoin, having, of_pair, padded, project, without
+from altneu.collections.loops import MAX_ROUNDS, OnLimit, level_of_loop, loop, shown_columns
 from altneu.collections.moments import refuse_moments
 from altneu.collections.remembering import linear
 from altneu.collections.timed import with_update_time, without_update_time
 from altneu.collections.verbs import LinearVerbs, Verb, column_of
 from altneu.collections.windowing import with_windows
 from altneu.columnar import html
-from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError, UpdateTimeError
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
 from altneu.expressions import Col, Expr, parse, parse_order, parse_projection, parse_window
 from altneu.expressions.construct import in_common_units
 from altneu.linear import BoundLogic, FlatMapFunction, Function, Project
 from altneu.plan import ir
 from altneu.types import mark_of, no_key, quote_name, type_name
-
-On = str | Sequence[str] | Mapping[str, str]
-OnLimit = Literal["error", "stop"]
-MAX_ROUNDS = ir.MAX_ROUNDS
 
 _WITH = 'select("*", name=...) (for an existing name: select(...) of all columns)'
 # The counterparts of methods of Spark's DataFrames, named in the error for whoever calls these.
@@ -150,8 +147,8 @@ class Collection(LinearVerbs):
             mine, theirs = ([(f.name, type_name(f.type)) for f in c.schema] for c in (self, other))
             if mine != theirs:
                 raise SchemaError(
-                    f"concat needs collections of the same columns, got {_show(mine)} and {_show(theirs)}; use "
-                    "select to make them equal"
+                    f"concat needs collections of the same columns, got {shown_columns(mine)} and "
+                    f"{shown_columns(theirs)}; use select to make them equal"
                 )
         return Collection(ir.Concat(tuple(_of_one_kind([self.node, *(o.node for o in others)])))) if others else self
 
@@ -288,10 +285,10 @@ class Collection(LinearVerbs):
                 f"how must be inner, left, right or full, got {how!r}; the other joins are semijoin and antijoin"
             )
         left, right, pairs = _comparable(self, other, on)
-        names = _output_names(self, other, pairs)
+        names = output_names(self.schema, other.schema, pairs)
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
         shared = {p.left_name: p.right_name for p in pairs if (1, p.right_name) not in names}
-        return Collection(equijoin(left.node, right.node, keys, names, how, shared))
+        return Collection(equijoin(left, right, keys, names, how, shared))
 
     def asof_join(  # noqa: PLR0913 -- each says one thing, and by name
         self,
@@ -374,10 +371,10 @@ class Collection(LinearVerbs):
         left, other, pairs = _comparable(self, right, on, keyless=times is not None)
         for side, names in ((self, times[:1] if times else ()), (right, times[1:] if times else ())):
             side._check(names)
-        outputs = tuple((n, side, c) for (side, c), n in _output_names(self, right, pairs).items())
+        outputs = tuple((n, side, c) for (side, c), n in output_names(self.schema, right.schema, pairs).items())
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
-        joined = Collection(as_of((left.node, other.node), keys, outputs, options))
-        alone = absent(left.node, (*keys[0], *(times or ())[:1])) if how == "left" else None
+        joined = Collection(as_of((left, other), keys, outputs, options))
+        alone = absent(left, (*keys[0], *(times or ())[:1])) if how == "left" else None
         if alone is None:
             return joined
         mine = {n: c for n, side, c in outputs if side == 0}
@@ -442,7 +439,7 @@ class Collection(LinearVerbs):
         """
         left, right, pairs = _comparable(self, other, on)
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
-        return Collection(having(left.node, right.node, keys))._only(self.columns)
+        return Collection(having(left, right, keys))._only(self.columns)
 
     def antijoin(self, other: Collection, on: On) -> Collection:
         """The rows whose key does not appear in the other collection (SQL's NOT EXISTS: null keys stay).
@@ -451,7 +448,7 @@ class Collection(LinearVerbs):
         """
         left, right, pairs = _comparable(self, other, on)
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
-        return Collection(without(left.node, right.node, keys))._only(self.columns)
+        return Collection(without(left, right, keys))._only(self.columns)
 
     def _only(self, names: Sequence[str]) -> Collection:
         return self if self.columns == list(names) else self._project([(n, self._column(n)) for n in names])
@@ -501,7 +498,7 @@ class Collection(LinearVerbs):
         ...     sorted(view.to_pylist())
         [(1, 2), (1, 3), (2, 3)]
         """
-        (result,) = loop(lambda x: (body(x),), {"x": self}, max_rounds, on_limit, step)
+        (result,) = loop(Collection, lambda x: (body(x),), {"x": self}, max_rounds, on_limit, step)
         return result
 
     def enter_at(self, rounds: str | Col) -> Collection:
@@ -519,7 +516,7 @@ class Collection(LinearVerbs):
             PlanError: it is used outside the body of a loop, or on a collection that changes from round to round.
             TypeMismatchError: the expression is not a whole number.
         """
-        level = _level()
+        level = level_of_loop()
         if level < 0:
             raise PlanError("enter_at says when a row enters a loop; use it in the body of iterate or recursive")
         if ir.free_level(self.node) == level:
@@ -565,7 +562,7 @@ class Collection(LinearVerbs):
         ...     view.to_pylist()
         [('bacon', 5)]
         """
-        level = _level()
+        level = level_of_loop()
         return Collection(ir.Differentiate(self.node, ir.moments(self.node).get(level, 0) + 1, level))
 
     def integrate(self) -> Collection:
@@ -617,7 +614,7 @@ class Collection(LinearVerbs):
 
     def _moments(self, verb: str) -> tuple[int, int]:
         """The level and the depth of the innermost moments that this collection is in."""
-        level, levels = _level(), ir.moments(self.node)
+        level, levels = level_of_loop(), ir.moments(self.node)
         if not levels:
             raise PlanError(
                 f"{verb} needs a differentiated collection: use it after differentiate and the verbs that follow that"
@@ -652,7 +649,7 @@ class Collection(LinearVerbs):
         ...     view.to_pylist()
         [('bacon', 5)]
         """
-        level = _level()
+        level = level_of_loop()
         return Collection(ir.ToNeu(self.node, max(ir.moments(self.node).get(level, 0), 1), level))
 
     def _refuse_moments(self, verb: str, why: str) -> None:
@@ -823,23 +820,6 @@ class Collection(LinearVerbs):
         return Collection(ir.Latest(self.node, keys, columns))
 
 
-def _show(columns: list[tuple[str, str]]) -> str:
-    return f"({', '.join(f'{n} {t}' for n, t in columns)})"
-
-
-class _Pair:
-    """One column of a join key: its names on both sides, and the columns that are compared."""
-
-    def __init__(self, left_name: str, right_name: str) -> None:
-        self.left_name, self.right_name = left_name, right_name
-        self.left, self.right = left_name, right_name
-
-
-def _names_times(time: Any) -> bool:
-    named = isinstance(time, tuple) and len(time) > 1 and all(isinstance(t, str) and t for t in time)
-    return named and len(set(time)) == len(time)
-
-
 def _group_keys(keys: Iterable[str | Col], named: Mapping[str, str | Col], schema: pa.Schema) -> list[tuple[str, Expr]]:
     outputs = [parse_projection(k, schema) for k in keys]
     return [*outputs, *((name, parse(text, schema)) for name, text in named.items())]
@@ -847,33 +827,10 @@ def _group_keys(keys: Iterable[str | Col], named: Mapping[str, str | Col], schem
 
 def _comparable(
     left: Collection, right: Collection, on: On, *, keyless: bool = False
-) -> tuple[Collection, Collection, list[_Pair]]:
-    """Resolve ``on``; keys that differ in type, and right columns that occur twice, get an extra column each."""
+) -> tuple[ir.Node, ir.Node, list[Pair]]:
+    """The plans of two sides, with the columns that are compared."""
     check_collection(right, "a join")
-    names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
-    if not names and not keyless:
-        raise PlanError(
-            "join needs at least one key column; a join without a key would pair everything with everything"
-        )
-    left._check(names.keys())
-    right._check(names.values())
-    pairs = [_Pair(a, b) for a, b in names.items()]
-    extra: tuple[list[tuple[str, Expr]], list[tuple[str, Expr]]] = ([], [])
-    for i, pair in enumerate(pairs):
-        types = [left.schema.field(pair.left_name).type, right.schema.field(pair.right_name).type]
-        if what := no_key(types[0]) or no_key(types[1]):
-            raise TypeMismatchError(
-                f"join key {pair.left_name!r}: {what} cannot be compared; join on what you need of them"
-            )
-        if types[0] != types[1]:
-            common = _common_type(pair, types)
-            pair.left, pair.right = f"#key{i}", f"#key{i}"
-            for side, collection, name in ((0, left, pair.left_name), (1, right, pair.right_name)):
-                extra[side].append((f"#key{i}", parse(f"CAST({quote_name(name)} AS {common})", collection.schema)))
-        elif any(pair.right == p.right for p in pairs[:i]):
-            pair.right = f"#key{i}"
-            extra[1].append((pair.right, right._column(pair.right_name)))
-    return _with(left, extra[0]), _with(right, extra[1]), pairs
+    return comparable(left.node, right.node, on, keyless=keyless)
 
 
 def check_collection(value: object, what: str) -> None:
@@ -886,378 +843,6 @@ def check_collection(value: object, what: str) -> None:
         rows = "a DataFrame or a list of rows goes into a source: session.insert(name, data)"
         instead = getattr(type(value), "as_collection", rows)
         raise PlanError(f"{what} needs a collection, such as an.source(...), got {type(value).__name__}; {instead}")
-
-
-def _with(collection: Collection, extra: list[tuple[str, Expr]]) -> Collection:
-    if not extra:
-        return collection
-    return collection._project([*((n, collection._column(n)) for n in collection.columns), *extra])
-
-
-def _common_type(pair: _Pair, types: list[pa.DataType]) -> str:
-    schema = pa.schema([("l", types[0]), ("r", types[1])])
-    try:
-        return type_name(parse("coalesce(l, r)", schema).type)
-    except TypeMismatchError as error:
-        raise TypeMismatchError(
-            f"join key {pair.left_name!r} is {type_name(types[0])}, {pair.right_name!r} is "
-            f"{type_name(types[1])}; cast one of them"
-        ) from error
-
-
-def _output_names(left: Collection, right: Collection, pairs: list[_Pair]) -> dict[tuple[int, str], str]:
-    """The output name of every (side, column): a shared key appears once, a clash on the right gets a prefix."""
-    names = {(0, n): n for n in left.columns}
-    shared = {p.right_name for p in pairs if p.left_name == p.right_name}
-    for n in right.columns:
-        if n in shared:
-            continue
-        name = n if n not in left.columns else f"right.{n}"
-        if name in names.values():
-            raise SchemaError(f"the join would have two columns called {name!r}; select or rename on one side first")
-        names[1, n] = name
-    return names
-
-
-def recursive(
-    body: Callable[..., Collection | Sequence[Collection]],
-    *,
-    max_rounds: int = MAX_ROUNDS,
-    on_limit: OnLimit = "error",
-    step: int | Mapping[str, int] = 1,
-    **initial: Collection,
-) -> tuple[Collection, ...]:
-    """The fixpoint of several collections that are defined by each other.
-
-    ``initial`` names the variables and their first values. ``body`` takes the variables in that order and returns the
-    next value of each, or of one variable the collection alone; all are replaced together, so a round reads only values
-    of the round before. Returns the fixpoints in the same order. ``max_rounds`` and ``on_limit`` are as in
-    ``Collection.iterate``.
-
-    With a ``step`` of several rounds, for all variables or by name, a variable is in each round what its body made so
-    many rounds before, and its first value until then.
-
-    Law:    the interpreter of rounds gives the same (tests/oracle/test_loops.py).
-    Source: ``Variable`` of differential dataflow, whose step this is.
-
-    Raises:
-        PlanError: a step is not a whole number of rounds of at least 1, or names no variable.
-        SchemaError: the body returns other columns for a variable than its first value has.
-
-    >>> import altneu as an
-    >>> roots, edges = an.source("roots", "node long"), an.source("edges", "src long, dst long")
-    >>> def step(even, odd):
-    ...     def next_to(c):
-    ...         return c.join(edges, on={"node": "src"}).select(node="dst")
-    ...
-    ...     return next_to(odd).concat(roots).distinct(), next_to(even).distinct()
-    >>> even, odd = an.recursive(step, even=roots, odd=roots.filter("false"))
-    >>> with an.Session() as session:
-    ...     view = session.maintain("odd", odd)
-    ...     session.insert("roots", [(1,)])
-    ...     session.insert("edges", [(1, 2), (2, 3), (3, 4)])
-    ...     _ = session.advance()
-    ...     sorted(view.to_pylist())
-    [(2,), (4,)]
-    """
-    return loop(body, initial, max_rounds, on_limit, step)
-
-
-def feedback(
-    body: Callable[..., Collection | Sequence[Collection]],
-    *,
-    by: int | Mapping[str, int] = 1,
-    **variables: str | pa.Schema,
-) -> tuple[Collection, ...]:
-    """Collections that are defined by what they were before: a variable is at each time what it was ``by`` ticks ago.
-
-    ``variables`` names them and says their columns. ``body`` takes the variables in that order, each as it was ``by``
-    ticks before, and returns what each is now, or of one variable the collection alone; so the result at time ``t`` is
-    ``body`` of the result at ``t - by`` and of all other collections at ``t``. In the first ``by`` ticks the variables
-    are empty. ``by`` may differ between variables: a mapping by name.
-
-    It is the result at every tick, also of an advance that closes many: where something changes, or comes back, a step
-    of its own closes the time, and times at which nothing does are passed over in one. A result that changes at every
-    tick for ever costs a step for every ``by`` ticks; one that settles costs nothing from then on (docs/loops.md).
-
-    Shape:  the columns that ``variables`` says, all nullable.
-    Units:  ticks of the session's time.
-    Cost:   a change of the result is a change of the variable ``by`` ticks later; the result is arranged, and changes
-            that are to come back wait. An advance is a commit for each step.
-    Law:    the result at each time is the body of the result before (tests/oracle/test_feedback.py).
-    Source: ``Variable`` of differential dataflow, with a step of the outer time.
-
-    Raises:
-        SchemaError: the body returns other columns for a variable than are declared.
-        PlanError: it is used in the body of a loop; or the body returns something else than collections, or applies a
-            verb that depends on arrival to a variable; or ``by`` is not a whole number of at least 1.
-
-    >>> import altneu as an
-    >>> enabled, disabled = an.source("enabled", "device string"), an.source("disabled", "device string")
-    >>> def since(before):
-    ...     return before.concat(enabled).distinct().antijoin(disabled, on="device")
-    >>> (on,) = an.feedback(since, on="device string")
-    >>> with an.Session() as session:
-    ...     view = session.maintain("on", on)
-    ...     for source, device, time in [
-    ...         ("enabled", "lamp", 0),
-    ...         ("enabled", "fan", 2),
-    ...         ("disabled", "lamp", 7),
-    ...     ]:
-    ...         session.insert(source, [(device,)], time=time)
-    ...         session.retract(
-    ...             source, [(device,)], time=time + 1
-    ...         )  # an event: it is there at this time only
-    ...     for now in (2, 6, 20):
-    ...         _ = session.advance(to=now)
-    ...         print(sorted(view.to_pylist()))
-    [('lamp',)]
-    [('fan',), ('lamp',)]
-    [('fan',)]
-    """
-    if not variables:
-        raise PlanError('feedback needs at least one variable: feedback(body, name="its columns")')
-    if _level() >= 0:
-        raise PlanError(
-            "feedback goes from one time of the session to another, and in the body of a loop or of feedback times are "
-            "others: define it outside, and read its result there; several variables may be defined by each other"
-        )
-    steps = _steps(by, variables, "by must be a whole number of ticks of at least 1 for each variable")
-    names, level = tuple(variables), 0
-    schemas = tuple(ir.open_schema(user_schema(schema)) for schema in variables.values())
-    inside = [ir.Variable(level, i, schema) for i, schema in enumerate(schemas)]
-    _open_loops.count = level + 1
-    try:
-        bodies = bodies_of(body(*map(Collection, inside)))
-    finally:
-        _open_loops.count = level
-    _check_bodies(names, inside, bodies, "feedback")
-    whole = ir.Recurrence(names, schemas, tuple(c.node for c in bodies), level, steps)
-    return tuple(Collection(ir.Recurred(whole, i)) for i in range(len(names)))
-
-
-def _steps(given: int | Mapping[str, int], variables: Iterable[str], what: str) -> tuple[int, ...]:
-    """The steps of variables, given for all of them or by name.
-
-    Raises:
-        PlanError: one is less than 1, or no number, or missing, or of no variable.
-    """
-    names = list(variables)
-    steps = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
-    for name in [*steps, *names]:
-        step = steps.get(name)
-        if name not in names or not isinstance(step, Integral) or isinstance(step, bool) or step < 1:
-            raise PlanError(f"{what}, got {given!r}")
-    return tuple(int(steps[name]) for name in names)
-
-
-_open_loops = threading.local()
-
-
-def _level() -> int:
-    """The level of the innermost loop that is being written, -1 outside of all."""
-    return getattr(_open_loops, "count", 0) - 1
-
-
-def loop(
-    body: Callable[..., Collection | Sequence[Collection]],
-    initial: Mapping[str, Collection],
-    max_rounds: int,
-    on_limit: OnLimit,
-    step: int | Mapping[str, int] = 1,
-) -> tuple[Collection, ...]:
-    """A loop over named variables, as ``recursive`` says."""
-    if on_limit not in ("error", "stop"):
-        raise PlanError(f'on_limit must be "error" or "stop", got {on_limit!r}')
-    if not isinstance(max_rounds, Integral) or max_rounds < 1:
-        raise PlanError(f"max_rounds must be at least 1, got {max_rounds!r}")
-    if not initial:
-        raise PlanError("a recursion needs at least one variable: recursive(body, name=its first value)")
-    steps = _steps(step, initial, "step must be a whole number of rounds of at least 1 for each variable")
-    level = getattr(_open_loops, "count", 0)
-    names, first = tuple(initial), tuple(c.node for c in initial.values())
-    variables = [ir.Variable(level, i, ir.open_schema(node.schema)) for i, node in enumerate(first)]
-    _open_loops.count = level + 1
-    try:
-        bodies = bodies_of(body(*map(Collection, variables)))
-    finally:
-        _open_loops.count = level
-    _check_bodies(names, variables, bodies)
-    stops = on_limit == "stop"
-    later = steps if max(steps) > 1 else ()
-    whole = ir.Loop(names, first, tuple(c.node for c in bodies), level, int(max_rounds), stops, steps=later)
-    return tuple(Collection(ir.Result(whole, i)) for i in range(len(names)))
-
-
-def bodies_of(result: Any) -> tuple[Any, ...]:
-    """What the body of a loop returns: a collection for each variable, and of one variable it may be alone."""
-    return tuple(result) if isinstance(result, Iterable) else (result,)
-
-
-def _check_bodies(
-    names: Sequence[str], variables: Sequence[ir.Variable], bodies: Sequence[Any], what: str = "loop"
-) -> None:
-    if len(bodies) != len(names) or not all(isinstance(c, Collection) for c in bodies):
-        raise PlanError(
-            f"the body of {'a ' * (what == 'loop')}{what} over {', '.join(names)} must return {len(names)} "
-            f"collection(s), one for each variable, got {bodies!r}"
-        )
-    for name, variable, collection in zip(names, variables, bodies, strict=True):
-        mine, theirs = ([(f.name, type_name(f.type)) for f in s] for s in (variable.schema, collection.schema))
-        if mine != theirs:
-            raise SchemaError(
-                f"the {what}'s variable {name} has the columns {_show(mine)}, and its body returns {_show(theirs)}; "
-                "use select to make them equal"
-            )
-        if max(ir.moments(collection.node), default=-1) >= variables[0].level:
-            raise PlanError(f"the body returns a differentiated collection for {name}; integrate it first")
-        if verb := ir.arrival_verb_in_loop(collection.node):
-            raise PlanError(
-                f"{verb} reads what changes from round to round, which it cannot; use it before the loop or after"
-                if what == "loop"
-                else f"{verb} reads a variable of feedback, which it cannot; use it before the feedback or after"
-            )
-
-
-@overload
-def source(
-    name: str,
-    schema: str | pa.Schema,
-    *,
-    keep: bool = False,
-    time: tuple[str, ...] | None = None,
-    key: str | Sequence[str] | None = None,
-    distinct: bool = False,
-    static: bool = False,
-    append_only: bool = False,
-) -> Collection: ...
-@overload
-def source(
-    name: str,
-    schema: str | pa.Schema,
-    *,
-    keep: bool = False,
-    time: tuple[str, ...] | None = None,
-    static: bool = False,
-    append_only: bool = False,
-    weight: Weighing[W_co],
-) -> W_co: ...
-def source(
-    name: str,
-    schema: str | pa.Schema,
-    *,
-    keep: bool = False,
-    time: tuple[str, ...] | None = None,
-    key: str | Sequence[str] | None = None,
-    distinct: bool = False,
-    static: bool = False,
-    append_only: bool = False,
-    weight: Weighing[Any] | None = None,
-) -> Any:
-    """A collection whose rows a session inserts and retracts.
-
-    ``schema`` is Spark DDL (``"src long, dst long"``) or a pyarrow schema. With ``keep=True`` the session keeps the
-    rows themselves, so that every view that is added later can be computed from them. It keeps them from the first
-    ``maintain`` that reads the source until ``session.drop_source``, also while no view reads the source.
-
-    With ``time=("system", "event")`` the rows have two times: the time at which they became known, which is the
-    session's clock, and the time that they are about. Corrections to the past arrive at later system times, and
-    everything computed from the source can be read at both: what was known at one time about the other. With more
-    names, as in ``time=("system", "day", "shift")``, a row has further times of its own, and is there from each of them
-    on: times are ordered as a product. All sources of a session with several times need equally many.
-
-    With ``distinct=True`` the source is a set: a row exists once, however often it is inserted; to insert a row that
-    exists, or to retract one that does not, changes nothing. With a ``key`` of one or several columns, the source is a
-    set with one row for each key: ``session.insert_or_update`` replaces the row and ``session.delete_key`` deletes it
-    by its key. Inserting a second row of a key makes both rows error rows (``DUPLICATE_KEY``) until the key has at most
-    one row (docs/keyed.md).
-
-    With ``static=True``, the first ``advance`` with rows of the source closes it, as ``session.close_source`` does, so
-    insert all rows before it. A join with a closed source does not store its other side (docs/static.md).
-
-    With ``append_only=True``, rows are only added: a retraction is refused. The least and the greatest values of
-    groups, ``max_by`` and the first row of an order then keep one row a group and not the group (docs/append_only.md).
-
-    With a ``weight``, one of ``an.weights``, the columns that it names are the weights of the rows, which
-    ``session.insert(name, rows, diff=...)`` takes in the place of counts. The result is a weighted collection, as of
-    ``source(...).weighted(weight)`` (docs/weights.md).
-
-    Cost:   no state, unless ``keep``: then one arrangement of all rows. A set or a source with a key keeps one
-            arrangement, by row or by key, as long as any view reads it; all views share it, and a step looks up the
-            keys of its commands. With two times, a change of a group is followed through the group's later event times.
-
-    Raises:
-        SchemaError: the schema cannot be parsed, or two columns have the same name.
-        UnknownColumnError: a column of the key does not exist.
-        PlanError: a key has no columns, or ``key``, ``distinct`` and two times are combined, or ``append_only`` or
-            ``weight`` with ``key`` or ``distinct``.
-        TypeMismatchError: a column has a type that is not the weight's.
-
-    >>> import altneu as an
-    >>> delays = an.source("delays", "carrier string, minutes long", time=("known", "day"))
-    >>> with an.Session(retain="all") as session:
-    ...     total = session.maintain("total", delays.group_by("carrier").agg(minutes="sum(minutes)"))
-    ...     session.insert("delays", [("UA", 10)], time=1)
-    ...     session.insert("delays", [("UA", 5)], time=3)
-    ...     _ = session.advance()
-    ...     session.retract("delays", [("UA", 10)], time=1)  # a correction of day 1, known a day later
-    ...     _ = session.advance()
-    ...     [total.to_pylist(at=at) for at in [(0, 1), (0, 3), (1, 1), (1, 3)]]
-    [[('UA', 10)], [('UA', 15)], [], [('UA', 5)]]
-    """
-    if time is not None and not _names_times(time):
-        raise SchemaError(
-            f'time must name the two times of a source, or more, such as time=("system", "event"), got {time!r}; for a '
-            f"source with one time, pass the time with the rows: session.insert({name!r}, rows, time=...)"
-        )
-    if not name:
-        raise SchemaError("a source needs a name")
-    columns = user_schema(schema)
-    if not len(columns):
-        raise SchemaError(f"source {name!r} needs at least one column")
-    for option, value in (("distinct", distinct), ("static", static), ("append_only", append_only)):
-        if not isinstance(value, bool):
-            raise PlanError(f"{option} must be True or False, got {value!r}")
-    by = None if key is None else _key_of(name, key, columns)
-    if by and distinct:
-        raise PlanError(
-            f"source {name!r} has a key, so it is a set already, with one row for each key: leave out distinct=True, "
-            "or leave out key= if a key may have several rows"
-        )
-    if time is not None and (by or distinct):
-        raise PlanError(
-            f"source {name!r} has {ir.times_named(time)}, and {'key=' if by else 'distinct='} is for sources with one: "
-            "a key alone does not say which row a correction to the past replaces; retract that row"
-        )
-    if append_only and (by or distinct):
-        raise PlanError(
-            f"source {name!r} is append-only, and {'key=' if by else 'distinct='} makes rows of commands, which may "
-            + ("replace a row" if by else "delete one; the set of rows that are only added is source(...).distinct()")
-        )
-    if weight is None:
-        return Collection(ir.Source(name, columns, keep, time, by, distinct, static, append_only))
-    if by or distinct:
-        raise PlanError(
-            f"source {name!r} has a weight, and {'key=' if by else 'distinct='} makes rows of commands, whose weights "
-            "do not add up; leave it out, or give the rows that there are their weights: source(...).weighted(...)"
-        )
-    kind = ir.SourceWeight(weight.columns, repr(weight), weight.negate is not None)
-    return weight.over(Collection(ir.Source(name, columns, keep, time, None, False, static, append_only, kind)))
-
-
-def _key_of(source: str, key: str | Sequence[str], columns: pa.Schema) -> tuple[str, ...]:
-    """The columns of a source's key, checked."""
-    names = (key,) if isinstance(key, str) else tuple(key)
-    if not names or len({*names}) < len(names):
-        raise PlanError(f"key={key!r} of source {source!r} must name one column or several, each once")
-    for name in names:
-        if name not in columns.names:
-            raise UnknownColumnError(name, columns.names, f"the key of source {source!r}")
-        if mark_of(columns.field(name)).startswith("collate"):
-            raise PlanError(
-                f"the key {name!r} of source {source!r} has a collation, and keys are compared by their bytes"
-            )
-    return names
 
 
 def _of_one_kind(nodes: list[ir.Node]) -> list[ir.Node]:

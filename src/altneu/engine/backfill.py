@@ -13,9 +13,9 @@ from typing import Any
 from altneu.collections.collection import Collection
 from altneu.collections.source_weights import Diff, weight_names, with_weights
 from altneu.collections.sources import Extra, unread
-from altneu.engine.catalogue import retained_source
 from altneu.engine.engine import Engine
 from altneu.engine.given import given_rows
+from altneu.engine.sources import retained_source
 from altneu.errors import InputError, PlanError, UnknownSourceError
 from altneu.linear import BoundLogic, Negate
 from altneu.operators.arrange.operation import ArrangeOp, ReadOp
@@ -128,14 +128,16 @@ def _compact(engine: Engine, name: str) -> int:
     Raises:
         InputError: earlier times are retained.
     """
-    since, now = engine.since_after(engine.lower), engine.lower - 1
+    since, now = engine.times.since_after(engine.lower), engine.lower - 1
     kept = {view: engine.since_of(view) for view, stored in engine.journal.views.items() if "retain" in stored}
     since = min([since, *kept.values()])
     if since < now:
         leases, subscribed = engine.journal.store.leases(), engine.subscribers.since
         readers = sorted({lease.name for lease in leases if lease.since is not None and lease.since < now})
         ends = [f"readers and sinks ({', '.join(readers)}; run() brings a sink up to date)"] * bool(readers)
-        ends += ["subscriptions"] * (subscribed is not None and subscribed < now) + ["retain="] * bool(engine.retain)
+        ends += ["subscriptions"] * (subscribed is not None and subscribed < now) + ["retain="] * bool(
+            engine.times.retain
+        )
         ends += [f"view {view!r} (maintain it with retain=0)" for view, start in kept.items() if start < now]
         raise InputError(
             f"source {name!r} cannot be backfilled while times before {now} can be read, from {since} on: the given "
@@ -316,7 +318,7 @@ def _fill(engine: Engine, plan: Plan, source: ir.Source, inputs: Inputs) -> None
     nodes, schedule = scheduled(checking.nodes, plan.scopes)
     layouts = {check.arrangement: check.layout for check in checks}
     part = Plan(plan.lattice, nodes, read_layouts=layouts, scopes=plan.scopes, schedule=schedule)
-    region = engine.region(journal.since, journal.lower, journal.since, journal.events)
+    region = engine.times.region(journal.since, journal.lower, journal.since, journal.events)
     with engine.past.watch(f"checking and keeping the rows of {source.name}"):
         outcome = engine.executor.step(part, table, inputs, region, StepMode(engine.shards, hydrating=True))
     table.layouts = {**plan.arranged, **{check.name: check.own for check in checks}}

@@ -13,10 +13,11 @@ from typing import TypeVar
 import pyarrow as pa
 
 from altneu.collections.collection import Collection
-from altneu.engine.catalogue import described, retained_source, sources_of
+from altneu.engine.catalogue import described
 from altneu.engine.engine import Engine
 from altneu.engine.redefine import adopt, contents_of, goes_on
 from altneu.engine.redefine import stored as stored_view
+from altneu.engine.sources import retained_source, sources_of
 from altneu.errors import InputError, PlanError
 from altneu.linear import BoundLogic
 from altneu.operators.base import StepMode
@@ -45,7 +46,9 @@ def declare(engine: Engine, name: str, collection: object) -> None:
     with engine.lock:
         engine.check_open()
         for source in sources_of(collection) if isinstance(collection, Collection) else ():
-            versions = engine.catalogue.versions.get(source.name) or _unrecorded(engine, name, collection, source)
+            versions = engine.catalogue.columns.versions.get(source.name) or _unrecorded(
+                engine, name, collection, source
+            )
             if versions is None or versions.find(source.schema) is not None:
                 continue
             if not engine.catalogue.is_read(source.name):
@@ -69,7 +72,7 @@ def _unrecorded(engine: Engine, name: str, collection: object, source: ir.Source
     for count in range(len(source.schema), 0, -1):
         versions = Versions.of(pa.schema([*source.schema][:count]))
         later = with_columns_of(versions, source.schema)
-        if later is not None and engine.catalogue.is_known_with(name, collection, {source.name: later}):
+        if later is not None and engine.catalogue.planner.is_known_with(name, collection, {source.name: later}):
             return versions
     return None
 
@@ -117,7 +120,7 @@ def change_columns(
         if source is None:  # its views are still to be maintained, and find what is recorded
             engine.journal.know({name: versions_to_json(versions)})
             return
-        before = engine.catalogue.versions_of(source).present
+        before = engine.catalogue.columns.versions_of(source).present
         _refuse(engine, source, before, versions, views)
         _change(engine, source, before, versions, views)
 
@@ -159,7 +162,7 @@ def _refuse(engine: Engine, source: ir.Source, before: Version, versions: Versio
 
 def readers_of(engine: Engine, name: str, number: int) -> list[str]:
     """The maintained views that read a column of a source, by its number."""
-    versions = engine.catalogue.versions.get(name)
+    versions = engine.catalogue.columns.versions.get(name)
     found = dict[str, None]()
     for view, node in engine.catalogue.nodes.items() if versions is not None else ():
         for source, columns in read_of(node).values():
@@ -181,7 +184,7 @@ def _change(
     if record is not None:
         journal.kept[name] = record
     try:
-        best = {view: catalogue.best(view, collection, "auto") for view, collection in shown.items()}
+        best = {view: catalogue.planner.best(view, collection, "auto") for view, collection in shown.items()}
         nodes = {view: node for view, (node, _) in best.items()}
         own, former = contents_of(engine, {v: node for v, node in nodes.items() if goes_on(engine, v, shown[v])})
         unread = [new] if new.commanded_by is not None and name not in catalogue.sources else []
@@ -236,7 +239,7 @@ def _fill(
     if [name for name in missing(plan, existing) if all(name != one.waiting for one in known)]:
         called = engine.catalogue.called(source)
         part, imported, anew = hydration_plan(plan, source.name, existing, journal.filled, called, known, former)
-        region = engine.region(journal.since, journal.lower, journal.since, journal.events)
+        region = engine.times.region(journal.since, journal.lower, journal.since, journal.events)
         mode = StepMode(engine.shards, imported, hydrating=True, anew=anew)
         with engine.past.watch(f"changing the columns of {source.name}"):
             journal.take(engine.executor.step(part, engine.table, Inputs(), region, mode))

@@ -22,8 +22,12 @@ def merge(engine: Engine, most: int | None) -> int:
         engine.require_stored_views()
         engine.adopt()
         journal, table, lower = engine.journal, engine.table, engine.lower
-        since, events, before = engine.since_after(lower), engine.events_after(lower, engine.journal.own), table.total
-        region = engine.region(lower, lower, since, events)
+        since, events, before = (
+            engine.times.since_after(lower),
+            engine.times.events_after(lower, engine.journal.own),
+            table.total,
+        )
+        region = engine.times.region(lower, lower, since, events)
         left, is_changed = most, False
         with journal.undoing():
             for name, shard in sorted({**table.live, **table.stored}, key=lambda key: (table.rows(key[0]), key)):

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from altneu.collections.collection import Collection
 from altneu.columnar.rows import Rows
-from altneu.engine.catalogue import check_maintained, described, refuse_events
+from altneu.engine.catalogue import described
 from altneu.engine.engine import Engine
+from altneu.engine.planning import check_maintained, refuse_events
 from altneu.errors import PlanError
 from altneu.operators.base import ArrangementState, StepMode
 from altneu.plan import ir
@@ -53,10 +54,10 @@ def redefine(engine: Engine, views: Mapping[str, Collection], joins: Joins = "au
         catalogue, nodes, choices = engine.catalogue, dict[str, ir.Node](), dict[str, Choices]()
         for name, collection in views.items():
             check_maintained(name, collection)
-            if catalogue.is_other(name, collection, joins):
+            if catalogue.planner.is_other(name, collection, joins):
                 _refuse(engine, name, collection)
                 catalogue.check_sources(collection)
-                nodes[name], choices[name] = catalogue.best(name, collection, joins)
+                nodes[name], choices[name] = catalogue.planner.best(name, collection, joins)
         if nodes:
             replan(engine, {name: views[name] for name in nodes}, nodes, choices)
         return [*nodes]
@@ -85,7 +86,7 @@ def _known(engine: Engine, name: str) -> Described:
 
 def _refuse(engine: Engine, name: str, collection: Collection) -> None:
     """Refuse what makes no changes of rows that are there."""
-    if engine.retain_events is not None:
+    if engine.times.retain_events is not None:
         refuse_events(name, collection.node)
     known = _known(engine, name)
     ports, layout = known.ports, known.layouts[known.ports.contents]
@@ -138,12 +139,14 @@ def replan(
             if missing(plan, existing):
                 label, called = ", ".join(nodes), _called(engine, nodes)
                 part, imported, anew = hydration_plan(plan, label, existing, journal.filled, called, former=former)
-                region = engine.region(journal.since, journal.lower, journal.since, journal.events)
+                region = engine.times.region(journal.since, journal.lower, journal.since, journal.events)
                 mode = StepMode(engine.shards, imported, hydrating=True, anew=anew)
                 with engine.past.watch(f"redefining {label}"):
                     journal.take(engine.executor.step(part, table, Inputs(), region, mode))
             views = {n: stored(engine, n, collections[n], nodes[n], choices[n], own[n], plan) for n in nodes}
-            sources = {s: kept for node in nodes.values() for s, kept in catalogue.retained_sources(node).items()}
+            sources = {
+                s: kept for node in nodes.values() for s, kept in catalogue.columns.retained_sources(node).items()
+            }
             names = {one.arrangement: now for now, one in former.items()}
             others = [*catalogue.waiting(), *nodes]
             states = {view: {*journal.views[view]["arrangements"]} for view in others}
@@ -153,7 +156,7 @@ def replan(
             interrupts.check()
             with interrupts.deferred():
                 for collection in collections.values():
-                    catalogue.know(collection)
+                    catalogue.columns.know(collection)
                 journal.commit_redefined(views, sources, gone, names)
                 for name, collection in collections.items():
                     catalogue.add(name, collection, nodes[name], plan)

@@ -156,7 +156,7 @@ def _difference(engine: Engine, source: ir.Source, arrangement: str, inputs: Inp
     """The rows that are given less those that are there, as rows to insert at the present time."""
     now, table = max(engine.lower - 1, 0), engine.table
     plan, layout = _plan(engine, source, arrangement)
-    region = engine.region(now, now + 1, now, engine.journal.events)
+    region = engine.times.region(now, now + 1, now, engine.journal.events)
     layouts, mark = table.layouts, table.mark()
     try:
         with engine.past.watch(f"comparing the rows of {source.name}"):

@@ -12,6 +12,8 @@ from pathlib import PurePath
 _INSTALLED = {"site-packages", "dist-packages"}
 _BY_NAME = {"altneu"}  # its own functions are compared by name: a store outlives its releases
 _FORMER = {  # where modules are, and where they were when the first stores were written: functions are known by that
+    "altneu.collections.declaring": "altneu.collection",
+    "altneu.collections.recursion": "altneu.collection",
     "altneu.collections.": "altneu.",
     "altneu.engine.history": "altneu.session",
     "altneu.engine.": "altneu.",

@@ -8,8 +8,9 @@ from typing import TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu.collections.collection import MAX_ROUNDS, Collection, OnLimit, loop
+from altneu.collections.collection import Collection
 from altneu.collections.joining import project
+from altneu.collections.loops import MAX_ROUNDS, OnLimit, loop
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import cast, has_window, parse
 from altneu.plan import ir
@@ -169,7 +170,9 @@ def _recursive(binder: QueryBinder, cte: exp.CTE) -> Relation:
         more = first.concat(_as(inside.query(step).relation, variable.schema, f"WITH RECURSIVE {cte.alias}"))
         return more.distinct() if union.args.get("distinct") else more
 
-    (collection,) = loop(lambda x: (body(x),), {cte.alias: first}, cte.meta.get(LEVELS, MAX_ROUNDS), "error")
+    (collection,) = loop(
+        Collection, lambda x: (body(x),), {cte.alias: first}, cte.meta.get(LEVELS, MAX_ROUNDS), "error"
+    )
     return Relation(collection.node, tuple(Field(cte.alias, f.name, f.column) for f in begin.shown))
 
 
@@ -255,7 +258,7 @@ def _mutual(binder: B, clause: exp.With) -> B:
         if not cache:
             initial = {n: Collection(ir.Constant((), s)) for n, s in schemas.items()}
             on_limit: OnLimit = "error" if error else "stop"
-            cache.append(loop(body, initial, MAX_ROUNDS if limit is None else limit, on_limit))
+            cache.append(loop(Collection, body, initial, MAX_ROUNDS if limit is None else limit, on_limit))
         return _reading(name, cache[0][place])()
 
     names = {n.lower(): (lambda i=i, n=n: bound_now(i, n)) for i, n in enumerate(schemas)}

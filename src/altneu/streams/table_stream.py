@@ -77,7 +77,7 @@ class TableStream(Stream):
         Raises:
             SchemaError: the message names the column and both types.
         """
-        source, versions = self.source, self.engine.catalogue.versions_of(self.source)
+        source, versions = self.source, self.engine.catalogue.columns.versions_of(self.source)
         added = [f for n, f in versions.present.by_number.items() if n not in versions.all[0].numbers and f.nullable]
         for column in added:
             if column.name in source.schema.names and column.name not in there.names:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from altneu.cdc.feed import Session, advance
-from altneu.collections.collection import Collection, source
+from altneu.collections.collection import Collection
+from altneu.collections.declaring import source
 from altneu.engine.history import Step
 from altneu.engine.reading import OnErrors, updates_table
 from altneu.errors import InputError, PlanError

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from altneu.collections.collection import Collection
 from altneu.engine.before import Before
-from altneu.engine.catalogue import check_maintained
 from altneu.engine.engine import Engine
+from altneu.engine.planning import check_maintained
 from altneu.engine.reading import ASKED, Known, Lock, OnErrors, Time
 from altneu.errors import HydrationError, PlanError
 from altneu.explain import Explained, seconds_of
@@ -126,7 +126,7 @@ def _prepared(
     """
     if errors not in ("raise", "ignore"):
         return None
-    collection = engine.catalogue.recognised(NAME, collection, "auto")
+    collection = engine.catalogue.planner.recognised(NAME, collection, "auto")
     key, remembered = (collection.node.fingerprint, first), engine.catalogue.prepared
     plan, query = remembered.get(key) or (None, None)
     if plan is not engine.plan and anew:
@@ -188,14 +188,14 @@ def _computed(
         table.layouts = plan.arranged
         existing, since = journal.existing(), journal.since
         if not missing(plan, existing):
-            since = engine.since_of_arrangements((plan.views[NAME].contents, *plan.views[NAME].errors))
+            since = engine.times.since_of_arrangements((plan.views[NAME].contents, *plan.views[NAME].errors))
         else:
             part, imported, recompute = hydration_plan(
                 plan, NAME, existing, journal.filled, engine.catalogue.called(node), [*past.values()], unlike=unlike
             )
             if is_earlier:
-                since = engine.since_of_arrangements({*imported, *part.read_layouts})
-            region = engine.region(since, upper, since, journal.events)
+                since = engine.times.since_of_arrangements({*imported, *part.read_layouts})
+            region = engine.times.region(since, upper, since, journal.events)
             mode = StepMode(engine.shards, imported, hydrating=True, anew=recompute)
             outcome = engine.executor.step(part, table, Inputs(), region, mode)
             measured.add(Ran(part, outcome.measured))
@@ -256,7 +256,7 @@ def _explained_lookup(
     check_maintained(NAME, collection)
     candidates = [(collection, None)] if in_order is None else [in_order, (collection, None)]
     for candidate, first in candidates:
-        query = prepared(engine, engine.catalogue.recognised(NAME, candidate, "auto"), first)
+        query = prepared(engine, engine.catalogue.planner.recognised(NAME, candidate, "auto"), first)
         if query is None or (first is not None and query.first is None):
             continue
         time = _known(engine, query.coordinates, engine.journal.since).readable(None)
@@ -329,9 +329,9 @@ def planned(
     """
     check_maintained(NAME, collection)
     catalogue, journal = engine.catalogue, engine.journal
-    collection = catalogue.recognised(NAME, collection, "auto")
-    node, _ = catalogue.chosen(NAME, collection, "auto")
-    nodes = [node] if (upon := catalogue.upon_views(collection)) is None else [node, upon]
+    collection = catalogue.planner.recognised(NAME, collection, "auto")
+    node, _ = catalogue.planner.chosen(NAME, collection, "auto")
+    nodes = [node] if (upon := catalogue.planner.upon_views(collection)) is None else [node, upon]
     if upon_views or any(below.is_by_arrival for below in ir.walk(node)):
         nodes.reverse()  # what a view has seen come, a rewritten plan would let come now
     for last, node in zip((*[False] * (len(nodes) - 1), True), nodes, strict=True):

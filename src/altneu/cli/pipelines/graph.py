@@ -24,7 +24,7 @@ from altneu.cli.pipelines.logs import Log
 from altneu.cli.pipelines.plans import with_names, with_paths
 from altneu.cli.pipelines.statements import stream_name, stream_of, with_streams
 from altneu.collections.collection import Collection
-from altneu.collections.collection import source as declare
+from altneu.collections.declaring import source as declare
 from altneu.errors import AltneuError, UnknownTableError
 from altneu.expressions.pyspark.connect import name_parts
 from altneu.plan import ir

@@ -13,7 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from altneu.collections.collection import Collection
-from altneu.collections.collection import source as declare
+from altneu.collections.declaring import source as declare
 from altneu.session import Session
 from altneu.types import quote_name, to_ddl
 

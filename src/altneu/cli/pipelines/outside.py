@@ -12,7 +12,7 @@ import pyarrow as pa
 from altneu.cli.pipelines.elements import Dataset
 from altneu.cli.pipelines.errors import unsupported
 from altneu.cli.written import write_csv, write_file, write_text
-from altneu.collections.collection import source as declare
+from altneu.collections.declaring import source as declare
 from altneu.errors import PipelineError
 from altneu.errors.extras import require
 from altneu.session import Session

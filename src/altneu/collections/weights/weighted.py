@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from altneu.collections.asof import refuse_maps
-from altneu.collections.collection import MAX_ROUNDS, Collection, On, OnLimit, bodies_of, check_collection, loop
+from altneu.collections.collection import Collection, check_collection
+from altneu.collections.join_keys import On
 from altneu.collections.joining import JoinKind
+from altneu.collections.loops import MAX_ROUNDS, OnLimit, bodies_of, loop
 from altneu.collections.verbs import LinearVerbs, Text, Verb, Version
 from altneu.collections.weights.carrying import carrying, weighing
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
@@ -694,7 +696,7 @@ def recursive(
     for name, first in initial.items():
         if not isinstance(first, Weighted):
             check_collection(first, f"the loop's variable {name}")
-    loops = loop(rounds, {name: _plain(one) for name, one in initial.items()}, max_rounds, on_limit, step)
+    loops = loop(Collection, rounds, {name: _plain(one) for name, one in initial.items()}, max_rounds, on_limit, step)
     return tuple(map(wrapped, initial.values(), loops))
 
 

@@ -1,4 +1,4 @@
-"""ALTER TABLE and ALTER SOURCE: the columns of a source change, in one commit with its definition."""
+"""ALTER TABLE, ALTER SOURCE and COMMENT ON: columns of a source change, in one commit with its definition."""
 
 from __future__ import annotations
 
@@ -10,25 +10,144 @@ import pyarrow as pa
 from sqlglot import exp
 
 from altneu import sql
+from altneu.collections.collection import Collection
+from altneu.engine.columns import change_columns
 from altneu.engine.engine import Engine
+from altneu.engine.redefine import alike
 from altneu.errors import AltneuError, StatementError, UnknownColumnError
 from altneu.plan.rewrite import optimise, without_indexes
 from altneu.plan.versions import Versions, read_of
-from altneu.sql.statements.defined import Defined, Definitions
+from altneu.sql.statements.binder import DefinitionBinder
+from altneu.sql.statements.defined import Defined, Definitions, columns_named, same, shown_name
 from altneu.sql.statements.origins import table_of
 from altneu.sql.statements.tree import (
     TABLES,
     AddColumn,
     Alter,
+    Change,
+    Comment,
     CreateIndex,
     CreateSource,
     DropColumn,
+    Kind,
     RenameColumn,
     WidenColumn,
 )
 from altneu.streams import Delta
-from altneu.types import parse_schema, parse_type, type_name
+from altneu.types import parse_schema, parse_type, to_ddl, type_name
 from altneu.views.peek import peek
+
+
+def alter(engine: Engine, known: Definitions, binder: DefinitionBinder, statement: Alter) -> str:
+    """Execute an ALTER statement; returns a message.
+
+    Raises:
+        StatementError: there is no such source, or what changes is read.
+    """
+    defined = known.defined(statement.name, statement.kind)
+    if defined.error is not None:
+        raise defined.error
+    done = defined.altered[defined.repeated :]
+    if done and same(done[0], statement.text):
+        defined.repeated += 1
+        return f"{defined.kind} {defined.name} is altered so already"
+    changed = altered(engine, known, defined, statement)
+    if changed is None:
+        return f"{defined.kind} {defined.name} has these columns already"
+    versions, again = changed
+    if sinks := [d.name for d in known.dependants(defined.name) if d.kind == "SINK"]:
+        raise StatementError(
+            f"{defined.kind} {defined.name} has the sink(s) {', '.join(sinks)}, whose target has its columns: DROP "
+            "SINK first, and CREATE it again into a target with the new columns"
+        )
+    before_all, was = dict(known.all), engine.catalogue.columns.versions.get(defined.name)
+    was = was or versions_of(engine, defined)
+    before = defined.columns, defined.raw, defined.collection, defined.altered, defined.told
+    defined.told = _told(defined, statement.change)
+    defined.columns = defined.raw = to_ddl(versions.present.schema)
+    defined.altered = (*defined.altered, statement.text)
+    try:
+        binder.bind(defined)
+        assert defined.collection is not None
+        views = {} if defined.view is None else {defined.view: defined.collection}
+        known.changed = {defined.name: versions}
+        for reader in again:
+            views |= _bind_wider(known, binder, reading_anew(reader, defined, was, versions))
+        told = [defined, *(known.all[reader.name.lower()] for reader in again)]
+        with engine.defining({d.name.lower(): d.to_json() for d in told if d.is_stored}):
+            change_columns(engine, defined.name, versions, views)
+    except BaseException:
+        stored = engine.definitions[defined.name.lower()]
+        if stored.get("columns") != defined.columns:
+            defined.columns, defined.raw, defined.collection, defined.altered, defined.told = before
+            known.all = before_all
+        raise
+    finally:
+        known.changed = {}
+    defined.repeated = len(defined.altered)
+    known.put(defined)
+    return f"{defined.kind} {defined.name} altered"
+
+
+def _bind_wider(known: Definitions, binder: DefinitionBinder, defined: Defined) -> dict[str, Collection]:
+    """Bind what reads a column that has a wider type; its view, if it is maintained, and what that is then.
+
+    Raises:
+        StatementError: its columns have other types then, and a sink has its rows.
+    """
+    before = known.all[defined.name.lower()].collection
+    known.all[defined.name.lower()] = defined
+    if defined.kind == "INDEX":
+        return {defined.name: binder.indexed(defined)}
+    defined.collection = binder.view(defined)
+    sinks = [d.name for d in known.dependants(defined.name) if d.kind == "SINK"]
+    if sinks and before is not None and not alike(before.schema, defined.collection.schema):
+        raise StatementError(
+            f"{defined.kind} {defined.name} would have wider columns, which the target of the sink(s) "
+            f"{', '.join(sinks)} does not have: DROP SINK first, and CREATE it again into another target"
+        )
+    return {} if defined.view is None else {defined.view: defined.collection}
+
+
+def _told(defined: Defined, change: Change) -> dict[str, str | None]:
+    """What is said of the columns of a source after a change of these."""
+    told, comments = dict(defined.told), defined.comments
+    if isinstance(change, DropColumn | RenameColumn) and change.name.lower() in comments:
+        told[change.name.lower()] = None
+        if isinstance(change, RenameColumn):
+            told[change.to.lower()] = comments[change.name.lower()]
+    return told
+
+
+def comment(engine: Engine, known: Definitions, statement: Comment) -> str:
+    """Execute a COMMENT ON statement; returns a message.
+
+    Raises:
+        StatementError: there is no such definition.
+        UnknownColumnError: it has no such column.
+    """
+    kinds: tuple[Kind, ...] = ("TABLE", "SOURCE", "VIEW", "MATERIALIZED VIEW")
+    if statement.kind is not None:
+        kinds = ("VIEW", "MATERIALIZED VIEW") if statement.kind == "VIEW" else (statement.kind,)
+    if statement.name == "":
+        raise StatementError("the schema default is not a definition, so it has no comment")
+    defined, column = known.defined(statement.name, *kinds), statement.column
+    if defined.error is not None:
+        raise defined.error
+    if column is not None:
+        assert defined.collection is not None
+        (column,) = columns_named(defined.collection, [column])
+    told = dict(defined.told) | {"" if column is None else column.lower(): statement.text_of}
+    _tell(engine, defined, told)
+    return f"COMMENT ON {shown_name(defined.name)}" + ("" if column is None else f".{column}")
+
+
+def _tell(engine: Engine, defined: Defined, told: dict[str, str | None]) -> None:
+    """Let a definition have other comments."""
+    if defined.is_stored:
+        with engine.defining({defined.name.lower(): replace(defined, told=told).to_json()}):
+            pass
+    defined.told = told
 
 
 def altered(
@@ -86,7 +205,7 @@ def _place(reader: Defined, source: Defined) -> int:
 
 def versions_of(engine: Engine, defined: Defined) -> Versions:
     """The versions of the columns of a source, with the defaults that it was created with, too."""
-    known = engine.catalogue.versions.get(defined.name) or Versions.of(parse_schema(defined.columns))
+    known = engine.catalogue.columns.versions.get(defined.name) or Versions.of(parse_schema(defined.columns))
     if defined.defaults is None:
         defined.defaults = defaults_of(engine, defined, known.all[0].schema)
     return replace(known, defaults={**defined.defaults, **known.defaults})

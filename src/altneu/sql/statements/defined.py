@@ -32,6 +32,7 @@ C = TypeVar("C", bound=Creation)
 Indexes = dict[str, list[list[str]]]
 """The columns of the indexes of a name, of each in the order in which they were made."""
 
+TEMPORARY = "#"  # views whose names begin so belong to a statement that has ended
 _AS_WRITTEN = (TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
 
 
@@ -233,6 +234,27 @@ class Definitions(Mapping[str, Collection]):
         """The definitions that read a definition directly."""
         return [d for d in self.all.values() if name.lower() in d.depends]
 
+    def with_dependants(self, first: Defined) -> list[Defined]:
+        """The definitions that read a definition, last first, then itself."""
+        reached = {first.name.lower(): first}
+        todo = [first]
+        while todo:
+            for defined in self.dependants(todo.pop().name):
+                if defined.name.lower() not in reached:
+                    reached[defined.name.lower()] = defined
+                    todo.append(defined)
+        return sorted(reached.values(), key=lambda d: -d.order)
+
+    def refuse_dependants(self, defined: Defined, what: str) -> None:
+        """Refuse what is done to a definition that others read.
+
+        Raises:
+            StatementError: naming them.
+        """
+        dependants = self.dependants(defined.name)
+        if dependants:
+            raise StatementError(read_by(f"{defined.kind} {defined.name}", what, dependants))
+
     def below(self, defined: Defined) -> list[Defined]:
         """The definitions that one reads, and those that these read."""
         found: dict[str, Defined] = {}
@@ -321,7 +343,7 @@ class Definitions(Mapping[str, Collection]):
     @property
     def versions_read(self) -> dict[str, int]:
         """Of the sources that were read since ``reading`` which of their columns, if not the first."""
-        known = {**self._engine.catalogue.versions, **self.changed}
+        known = {**self._engine.catalogue.columns.versions, **self.changed}
         read = {n: self.all[n].name for n in self.names_read if n in self.all}
         places = {n: len(known[name].all) - 1 for n, name in read.items() if name in known}
         return {name: place for name, place in places.items() if place}
@@ -329,7 +351,7 @@ class Definitions(Mapping[str, Collection]):
     def _as_of_then(self, defined: Defined, collection: Collection) -> Collection:
         """A source with the columns that count."""
         node = collection.node
-        known = self.changed.get(defined.name) or self._engine.catalogue.versions.get(defined.name)
+        known = self.changed.get(defined.name) or self._engine.catalogue.columns.versions.get(defined.name)
         if self._versions is None or known is None or not isinstance(node, ir.Source):
             return collection
         return Collection(known.as_of(known.all[self._versions.get(defined.name.lower(), 0)], node))
@@ -526,3 +548,9 @@ def same(some: str, other: str) -> bool:
 def _words(text: str) -> list[tuple[TokenType, str]]:
     tokens = SparkStatements().tokenize(text)
     return [(t.token_type, t.text if t.token_type in _AS_WRITTEN else t.text.upper()) for t in tokens]
+
+
+def read_by(name: str, what: str, readers: list[Defined]) -> str:
+    """The message of an error: what is done to this name while these definitions read it."""
+    shown = ", ".join(f"{d.kind} {d.name}" for d in readers)
+    return f"{name} {what} while it is read by {shown}; drop these first, or DROP {name} CASCADE with all of them"

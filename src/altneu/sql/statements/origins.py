@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from altneu import cdc
 from altneu.collections.collection import Collection
-from altneu.collections.collection import source as declare
+from altneu.collections.declaring import source as declare
 from altneu.collections.verbs import Logic
 from altneu.errors import StatementError
 from altneu.sql.statements.files import read_files, schema_of_files

@@ -22,11 +22,13 @@ from altneu.explain import Explained, rendered
 from altneu.expressions.construct import literal
 from altneu.expressions.literals import literal_sql
 from altneu.sql.scope import table_named
-from altneu.sql.statements.altering import versions_of
+from altneu.sql.statements.altering import alter, comment, versions_of
 from altneu.sql.statements.arguments import Arguments
 from altneu.sql.statements.assigning import assigned, set_to, with_defaults
-from altneu.sql.statements.defined import Defined, Definitions
-from altneu.sql.statements.defining import TEMPORARY, Definer
+from altneu.sql.statements.binder import DefinitionBinder
+from altneu.sql.statements.defined import TEMPORARY, Defined, Definitions
+from altneu.sql.statements.defining import Definer
+from altneu.sql.statements.dropping import Dropper
 from altneu.sql.statements.feeding import Feeds
 from altneu.sql.statements.merging import Merging, read_once
 from altneu.sql.statements.ordered import ordered
@@ -92,9 +94,11 @@ class Statements:
         self._engine, self._streams = engine, streams
         self.known = Definitions(engine)
         self.feeds = Feeds(engine, streams, self.known)
-        self.definer = Definer(engine, streams, self.known, self.feeds)
+        self.binder = DefinitionBinder(engine, self.known)
+        self.dropper = Dropper(engine, streams, self.known, self.feeds)
+        self.definer = Definer(engine, self.known, self.binder, self.dropper, self.feeds)
         self.udf = Registration(engine, self.known)
-        self.templates = Templates(engine, self.known, self.definer.shown)
+        self.templates = Templates(engine, self.known, self.binder.shown)
         self._aside: Aside | None = None  # the rows that were inserted since BEGIN, until COMMIT
         self._failed: str | None = None  # the error there, after which only ROLLBACK or COMMIT is accepted
         self._changed: dict[str, int] = {}  # tables that DELETE and UPDATE have changed there, after how many steps
@@ -170,7 +174,7 @@ class Statements:
         self._outside("a swap")
         self.restore()
         for sink in (defined for defined in self.known.all.values() if defined.kind == "SINK"):
-            view = self.definer.maintained(sink.stated(CreateSink).view, "CREATE SINK")
+            view = self.binder.maintained(sink.stated(CreateSink).view, "CREATE SINK")
             if view not in going_on:
                 raise PlanError(
                     f"the SINK {sink.name} follows view {view!r}, which the fork does not have with the same columns: "
@@ -324,7 +328,7 @@ class Statements:
 
     def _rows_of_table(self, name: str, query: exp.Expr) -> pa.Table:
         """The rows of a query, as those of a table with its columns."""
-        shown = self.definer.shown(query)
+        shown = self.binder.shown(query)
         come = shown.collection.select(*map(quote_name, shown.columns))
         return peek(self._engine, assigned(come, self._engine.source(name).schema, name))
 
@@ -336,22 +340,22 @@ class Statements:
         self.definer.check()
         self._count_pending()
         with self._engine.lock:
-            message = self.definer.alter(statement)
+            message = alter(self._engine, self.known, self.binder, statement)
             self._count_pending()  # views whose rows are others count from the next time on
         return self._message(message)
 
     def _drop(self, statement: Drop) -> Result:
         self._outside("DROP")
         with self._engine.lock:
-            streams = [d.name for d in self.definer.dropped(statement) if d.kind == "SOURCE"]
+            streams = [d.name for d in self.dropper.dropped(statement) if d.kind == "SOURCE"]
         for name in streams:
             self.feeds.stop(name)
         with self._engine.lock:
-            return self._message(self.definer.drop(statement))
+            return self._message(self.dropper.drop(statement))
 
     def _comment(self, statement: Comment) -> Result:
         self._outside("COMMENT ON")
-        return self._message(self.definer.comment(statement))
+        return self._message(comment(self._engine, self.known, statement))
 
     def _use(self, statement: Use) -> Result:
         self.known.use(statement.path)
@@ -360,10 +364,10 @@ class Statements:
     # queries --------------------------------------------------------------------------------------------------------
 
     def _bind(self, tree: exp.Expr) -> Collection:
-        return self.definer.bind(tree)
+        return self.binder.query(tree)
 
     def _rows(self, tree: exp.Expr, at: Time = None) -> pa.Table:
-        query = ordered(tree, partial(self.definer.shown, at=at))
+        query = ordered(tree, partial(self.binder.shown, at=at))
         return query.apply(peek(self._engine, query.shown.collection, at, first=query.first))
 
     def _select(self, statement: Select) -> Result:
@@ -387,7 +391,7 @@ class Statements:
         return self._table(show(statement, self._engine, self.known))
 
     def _describe(self, statement: Describe) -> Result:
-        query = None if statement.query is None else ordered(statement.query, self.definer.shown).shown
+        query = None if statement.query is None else ordered(statement.query, self.binder.shown).shown
         return self._table(describe(statement, self.known, query))
 
     def _explain(self, statement: Explain) -> Result:
@@ -397,7 +401,7 @@ class Statements:
     def _explained(self, statement: Explain) -> Explained:
         """The plan of a view that is kept, or of a query, which ANALYZE runs once."""
         if statement.query is not None:
-            query = ordered(statement.query, self.definer.shown)
+            query = ordered(statement.query, self.binder.shown)
             in_order = None if query.first is None else (query.shown.collection, query.first)
             names = {name.lower() for name in query.shown.names}
             several = len(names) < len(query.shown.names)  # of one name: a query shows them, and no view may have them
@@ -436,7 +440,7 @@ class Statements:
             defined is None or (defined.view is not None and defined.kind != "INDEX")
         )
         if named:
-            return self.definer.maintained(str(statement.name), "SUBSCRIBE"), lambda: None
+            return self.binder.maintained(str(statement.name), "SUBSCRIBE"), lambda: None
         tree = statement.query or exp.select("*").from_(table_named(str(statement.name)))
         name = f"{TEMPORARY}subscribe {next(self._subscribed)}"
         self._engine.maintain(name, self._bind(tree), contents=statement.snapshot is not False)
@@ -474,7 +478,7 @@ class Statements:
         self.settle()
         schema = self._engine.source(target.name).schema
         defaults = self._defaults(target)
-        query = self.definer.shown(with_defaults(statement.query, statement.columns or schema.names, schema, defaults))
+        query = self.binder.shown(with_defaults(statement.query, statement.columns or schema.names, schema, defaults))
         come = query.collection.select(*map(quote_name, query.columns))  # by their places: several may have one name
         come = assigned(come, schema, statement.name, query.names if statement.by_name else statement.columns, defaults)
         rows = peek(self._engine, come)
@@ -567,7 +571,7 @@ class Statements:
 
     def _merged(self, statement: Merge, target: Defined) -> Result:
         schema, defaults = self._engine.source(target.name).schema, self._defaults(target)
-        source = self.definer.shown(statement.select("*")).names
+        source = self.binder.shown(statement.select("*")).names
         merging = Merging.of(statement.with_values(lambda c, tree: set_to(tree, c, schema, defaults)), schema, source)
         if merging.counts is not None:
             pairs, updated = (self._rows(tree)["n"][0].as_py() for tree in merging.counts)
@@ -576,7 +580,7 @@ class Statements:
                     f"MERGE: several rows of {statement.source.alias_or_name} change one row of {statement.name}; ON "
                     "must find one at most, so let the source have one row for each of its keys"
                 )
-        gone = [peek(self._engine, self.definer.shown(tree).collection) for tree in merging.gone]
+        gone = [peek(self._engine, self.binder.shown(tree).collection) for tree in merging.gone]
         come = [
             [
                 peek(self._engine, assigned(self._bind(c.query), schema, statement.name, c.columns, defaults))
@@ -612,7 +616,7 @@ class Statements:
         self, name: str, where: exp.Expr | None, alias: str | None = None, common: exp.With | None = None
     ) -> pa.Table:
         target = self._changeable(name)
-        return peek(self._engine, self.definer.shown(_all_of(target.name, where, alias, common)).collection)
+        return peek(self._engine, self.binder.shown(_all_of(target.name, where, alias, common)).collection)
 
     # sources --------------------------------------------------------------------------------------------------------
 

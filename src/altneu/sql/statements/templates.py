@@ -223,7 +223,7 @@ class Templates:
             parameters, tree = _parameters(template, statements[0], self._known.within)
             shown = partial(self._shown, at=statements[0].at)
             order = ordered(tree, shown)
-            collection = self._engine.catalogue.recognised(PARAMETER, order.shown.collection, "auto")
+            collection = self._engine.catalogue.planner.recognised(PARAMETER, order.shown.collection, "auto")
             query = prepared(self._engine, collection, order.first)
             if query is None or not _stands(query, parameters):
                 if not parameters:
