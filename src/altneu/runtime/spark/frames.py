@@ -20,6 +20,7 @@ from altneu.runtime.spark.versions import (
     arrow_batches,
     arrow_schema,
     expected_bytes,
+    expected_rows_of_files,
     is_shuffled,
     partitions_of,
     spark_type,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _UNKNOWN = 1 << 60  # what Spark expects where it cannot tell
 _SMALL_BYTES = 1 << 20  # a DataFrame of which Spark expects no more is read in one go
 _BATCH_ROWS = 10_000
+_SURELY = 2  # times as many rows are expected as are asked for: then none are read to see whether there are fewer
 
 
 def asked(what: str, where: str) -> str:
@@ -178,6 +180,12 @@ def _first_rows(frame: DataFrame, most: int) -> pa.Table:
     schema = arrow_schema(frame.schema)
     read = [pa.ipc.read_record_batch(pa.py_buffer(batch), schema) for batch in batches]
     return pa.Table.from_batches(read, schema)
+
+
+def surely_more(frame: DataFrame, most: int) -> bool:
+    """Whether a DataFrame has so many more rows than ``most`` that this needs no look at any of them."""
+    expected = expected_rows_of_files(frame)
+    return expected is not None and expected > _SURELY * most
 
 
 def is_dear(frame: DataFrame) -> bool:

@@ -280,6 +280,25 @@ def expected_bytes(frame: DataFrame) -> int | None:
     return None if is_connect(frame) else int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
+def expected_rows_of_files(frame: DataFrame) -> int | None:
+    """Rows expected of a DataFrame that is some columns of files and nothing else; None if it is not, or is unknown.
+
+    What Spark expects of files is their size; texts are taken to be of the length that Spark assumes. Compressed files
+    have more rows than that, files of long texts fewer.
+    """
+    if is_connect(frame):
+        return None
+    plan: Any = frame._jdf.queryExecution().optimizedPlan()
+    while plan.nodeName() == "Project":
+        plan = plan.child()
+    if not plan.nodeName().startswith("Relation ") and plan.getClass().getSimpleName() != "LogicalRelation":
+        return None
+    relation = plan.relation()
+    if relation.getClass().getSimpleName() != "HadoopFsRelation":
+        return None
+    return int(str(relation.sizeInBytes())) // (8 + int(plan.schema().defaultSize()))
+
+
 def is_shuffled(frame: DataFrame) -> bool:
     """Whether Spark moves rows between its tasks before it has those of a DataFrame."""
     either: Any = frame
