@@ -37,6 +37,7 @@ _UNKNOWN = 1 << 60  # what Spark expects where it cannot tell
 _SMALL_BYTES = 1 << 20  # a DataFrame of which Spark expects no more is read in one go
 _BATCH_ROWS = 10_000
 _SURELY = 2  # times as many rows are expected as are asked for: then none are read to see whether there are fewer
+_DEARLY = 5  # the same where a filter may leave fewer: to see that would take as long as the work itself
 
 
 def asked(what: str, where: str) -> str:
@@ -183,9 +184,18 @@ def _first_rows(frame: DataFrame, most: int) -> pa.Table:
 
 
 def surely_more(frame: DataFrame, most: int) -> bool:
-    """Whether a DataFrame has so many more rows than ``most`` that this needs no look at any of them."""
+    """Whether a DataFrame is taken to have more rows than ``most`` without a look at any of them.
+
+    It is some columns of files that are too large for so few rows; if a filter may leave as few as that, files that are
+    read in several parts, because to see how many are left takes as long as to work on them.
+    """
     expected = expected_rows_of_files(frame)
-    return expected is not None and expected > _SURELY * most
+    if expected is None:
+        return False
+    rows, is_filtered = expected
+    if not is_filtered:
+        return rows > _SURELY * most
+    return rows > _DEARLY * most and partitions_of(frame) > 1
 
 
 def is_dear(frame: DataFrame) -> bool:
