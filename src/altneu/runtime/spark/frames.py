@@ -37,7 +37,7 @@ _UNKNOWN = 1 << 60  # what Spark expects where it cannot tell
 _SMALL_BYTES = 1 << 20  # a DataFrame of which Spark expects no more is read in one go
 _BATCH_ROWS = 10_000
 _SURELY = 2  # times as many rows are expected as are asked for: then none are read to see whether there are fewer
-_DEARLY = 5  # the same where a filter may leave fewer: to see that would take as long as the work itself
+_SCANNED_ROWS = 1_000_000  # so many rows are filtered by Spark's tasks alone: to see first how many are left is as dear
 
 
 def asked(what: str, where: str) -> str:
@@ -186,8 +186,8 @@ def _first_rows(frame: DataFrame, most: int) -> pa.Table:
 def surely_more(frame: DataFrame, most: int) -> bool:
     """Whether a DataFrame is taken to have more rows than ``most`` without a look at any of them.
 
-    It is some columns of files that are too large for so few rows; if a filter may leave as few as that, files that are
-    read in several parts, because to see how many are left takes as long as to work on them.
+    It is some columns of files that are too large for so few rows. If a filter may leave as few as that, it is large
+    files that are read in several parts: to see how many rows are left takes as long as to work on them.
     """
     expected = expected_rows_of_files(frame)
     if expected is None:
@@ -195,7 +195,7 @@ def surely_more(frame: DataFrame, most: int) -> bool:
     rows, is_filtered = expected
     if not is_filtered:
         return rows > _SURELY * most
-    return rows > _DEARLY * most and partitions_of(frame) > 1
+    return rows > _SCANNED_ROWS and partitions_of(frame) > 1
 
 
 def is_dear(frame: DataFrame) -> bool:
