@@ -84,7 +84,7 @@ class Run:
             with scanned(self.spark) as read:
                 view = session.maintain("v", sql.query(self.texts[number], data.sources()))
                 for name in session.sources:
-                    session.insert(name, self.spark.read.parquet(self._file(name)))
+                    session.insert(name, self.spark.table(name))
                 step = session.advance()
                 taken = time.perf_counter() - started
             pair.read = pair.read[0], read

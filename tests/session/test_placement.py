@@ -9,7 +9,8 @@ from pyspark.sql import functions as sf
 
 import altneu as an
 from altneu.runtime.spark import executor as spark_executor
-from altneu.runtime.spark.frames import _first_rows, few_rows, is_dear
+from altneu.runtime.spark import frames as spark_frames
+from altneu.runtime.spark.frames import _first_rows, few_rows, is_dear, surely_more
 from altneu.runtime.spark.versions import to_arrow
 from faults.stream_files import Files
 
@@ -69,6 +70,52 @@ def test_of_a_large_table_little_is_read_in_vain(session, large):
     actual = _first_rows(large.select("i"), MOST)
     assert MOST < actual.num_rows <= 2 * MOST
     assert taken(session, large.select("i")) == ("spark", [(400_000, sum(range(400_000)))])
+
+
+def test_no_row_of_a_much_larger_table_is_looked_at(session, large):
+    assert surely_more(large.select("i"), MOST)
+    assert surely_more(large, 20 * MOST)
+    assert not surely_more(large, 400 * MOST)
+    assert taken(session, large.select("i")) == ("spark", [(400_000, sum(range(400_000)))])
+    assert session.jobs.count == 1  # the step's
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json"])
+def test_nor_of_large_texts(spark, session, tmp_path, suffix):
+    path = str(tmp_path / suffix)
+    getattr(spark.range(0, 100_000, 1, 2).selectExpr("id AS i", "xxhash64(id) AS h").write, suffix)(path)
+    frame = spark.read.schema("i long, h long").format(suffix).load(path)
+    assert surely_more(frame, MOST)
+    assert taken(session, frame.select("i")) == ("spark", [(100_000, sum(range(100_000)))])
+    assert session.jobs.count == 1
+
+
+def test_a_large_table_is_filtered_once(session, large, monkeypatch):
+    """To see that a filter leaves few rows would take a scan of the files, one part after the other."""
+    monkeypatch.setattr(spark_frames, "_SCANNED_ROWS", 100_000)
+    frame = large.where("h % 4000 = 3").select("i")
+    assert surely_more(frame, MOST)
+    assert not surely_more(large.where("h % 4000 = 3").coalesce(1), MOST)
+    assert not surely_more(large.groupBy("i").count(), MOST)
+    wanted = [(frame.count(), frame.agg(sf.sum("i")).collect()[0][0])]
+    assert taken(session, frame) == ("spark", wanted)
+    assert session.jobs.count == 1
+    monkeypatch.setattr(spark_frames, "_SCANNED_ROWS", 1_000_000)
+    assert not surely_more(frame, MOST)
+
+
+def test_of_one_part_is_seen_how_many_rows_a_filter_leaves(spark, session, large, monkeypatch):
+    monkeypatch.setattr(spark_frames, "_SCANNED_ROWS", 100_000)
+    sizes = {"spark.sql.files.maxPartitionBytes": str(1 << 30), "spark.sql.files.openCostInBytes": "0"}
+    sizes["spark.sql.files.minPartitionNum"] = "1"
+    before = {key: spark.conf.get(key, None) for key in sizes}
+    try:
+        for key, value in sizes.items():
+            spark.conf.set(key, value)
+        assert taken(session, large.where("i % 4000 = 3").select("i"))[0] == "driver"
+    finally:
+        for key, value in before.items():
+            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
 def persisted(spark) -> set[int]:

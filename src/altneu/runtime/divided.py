@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from altneu.columnar.hashing import Hashes, hash_rows
@@ -36,6 +37,8 @@ from altneu.runtime.stored import StoredBatch, StoredState
 from altneu.trace.update import Updates, consolidate
 
 LEAST_ROWS = 1000  # rows of a sample from which one can tell
+_LEAST_ORDERED = 1000  # rows that are put in order before they are sent
+_ORDERED_BITS = 16
 _SHARE = 2  # a key is heavy if it alone has more than half of what a task would have on average
 
 Names = dict[str, str]
@@ -244,11 +247,29 @@ def sent_to(
     if heavy is not None and number in heavy:
         yield from _of_heavy(heavy, number, part, key, shards, upper)
         return
-    target = shard_numbers(hash_rows(part.rows, key), shards)
-    for shard in range(shards):
-        rows = part.filter(target == shard)
-        if len(rows):
-            yield shard, rows
+    hashes = hash_rows(part.rows, key)
+    target = shard_numbers(hashes, shards)
+    if len(part) < _LEAST_ORDERED or shards > 1 << _ORDERED_BITS:
+        for shard in range(shards):
+            rows = part.filter(target == shard)
+            if len(rows):
+                yield shard, rows
+        return
+    # One sort puts the rows of a shard in order of the first bits of their hashes as well, by which they are cut and
+    # sorted where they arrive: what is then gathered of many such messages lies in long runs.
+    bits = np.uint64(_ORDERED_BITS - (shards - 1).bit_length())
+    order = np.argsort(_first_bits(target.astype(np.uint64), hashes, bits), kind="stable")
+    ordered, start = part.take(order), 0
+    for shard, count in enumerate(np.bincount(target, minlength=shards).tolist()):
+        if count:
+            yield shard, ordered.slice(start, start + count)
+            start += count
+
+
+def _first_bits(targets: Hashes, hashes: Hashes, bits: np.uint64) -> npt.NDArray[np.uint16]:
+    """The numbers of shards, and after them the first bits of hashes: so narrow that NumPy sorts them by counting."""
+    first = hashes >> (np.uint64(64) - bits) if bits else np.uint64(0)
+    return ((targets << bits) | first).astype(np.uint16)
 
 
 def _of_heavy(

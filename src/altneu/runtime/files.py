@@ -51,7 +51,7 @@ def _alone(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Few rows without those beside them: of a slice Arrow writes whole words, with what is behind it."""
     if batch.num_rows > _FEW or not batch.num_columns or batch.nbytes == batch.get_total_buffer_size():
         return batch
-    return batch.take(pa.array(range(batch.num_rows)))
+    return batch.take(pa.array(range(batch.num_rows), pa.int64()))
 
 
 def from_ipc(data: bytes | memoryview) -> list[pa.RecordBatch]:

@@ -28,8 +28,9 @@ from altneu.runtime.divided import Division
 from altneu.runtime.measured import SECONDS
 from altneu.runtime.memory import give_back
 from altneu.runtime.outcome import Outcome
+from altneu.runtime.packed import Packed
 from altneu.runtime.spark.wire import whole_of
-from altneu.runtime.spill import BUCKETS, Cut, Spill, bytes_of, hashes_of
+from altneu.runtime.spill import BUCKETS, Cut, Ends, Spill, bytes_of, hashes_of, ordered
 from altneu.trace.batch import Arranged, Batch, Layout
 from altneu.trace.future import FutureUpdates
 from altneu.trace.spine import Merging, Spine
@@ -37,43 +38,79 @@ from altneu.trace.update import Updates
 
 _RUNS = 16  # runs of future updates that are more than this part of the room are kept apart
 _FLUSHES = 4  # what may wait in memory is written in so many parts once it is too much
+_TOGETHER = 1 << 16  # rows of messages that are put in order together
 Port = int | str  # a channel, a source as ``run`` numbers them, or the state whose future updates these are
 
 
 class Inbox:
-    """The messages of one stage and shard: in memory as long as they fit into ``room``, then in a temporary file."""
+    """The messages of one stage and shard: in memory as long as they fit into ``room``, then in a temporary file.
+
+    Packed messages stay as they are until they are taken. So many may fit whose updates do not: ``bytes`` are theirs,
+    and ``held`` those of what is held. ``weights`` are the updates' bytes in each bucket, of what is in order.
+    """
 
     def __init__(self, plan: Plan, room: int | None) -> None:
         self.plan, self.room = plan, room
-        self.rows: dict[Port, list[Updates]] = defaultdict(list)
+        self.rows: dict[Port, list[Updates | Packed]] = defaultdict(list)
         self.arranged: dict[int, list[Arranged]] = defaultdict(list)
-        self.bytes = 0
+        self.bytes = self.held = 0
         self.spill: Spill | None = None
+        self.is_in_order = False  # messages can be taken by ranges of buckets
+        self.weights = np.zeros(BUCKETS, np.int64)
+        self._ordered: dict[Port, list[tuple[Packed, Ends]]] = defaultdict(list)
 
-    def add(self, port: int, message: Message) -> None:
+    def add(self, port: int, message: Message | Packed) -> None:
         """A message has come."""
         if isinstance(message, Arranged):
             self.arranged[port].append(message)
         else:
             self.put(port, message)
 
-    def put(self, port: Port, updates: Updates) -> None:
+    def put(self, port: Port, updates: Updates | Packed) -> None:
         """Updates have come."""
         self.rows[port].append(updates)
         if self.room is None:
             return
-        self.bytes += bytes_of(updates)
-        if self.bytes > (self.room if self.spill is None else self.room // _FLUSHES):
+        if isinstance(updates, Packed):
+            self.bytes += updates.bytes_as_updates
+            self.held += updates.nbytes
+        else:
+            size = bytes_of(updates)
+            self.bytes, self.held = self.bytes + size, self.held + size
+        if self.held > (self.room if self.spill is None else self.room // _FLUSHES):
             self.put_away()
 
     def put_away(self) -> None:
         """Write to the file what is in memory."""
         self.spill = self.spill or Spill()
+        for port, packed, ends in self._taken_in_order():
+            self.spill.write(port, packed, ends)
+        self.held = 0
+
+    def put_in_order(self) -> None:
+        """Get ready for ``take``: a port's messages in memory, each in the order of its buckets."""
+        self.is_in_order = True
+        if self.spill is not None:
+            self.put_away()
+        for port, packed, ends in self._taken_in_order():
+            self._ordered[port].append((packed, ends))
+
+    def _taken_in_order(self) -> Iterator[tuple[Port, Packed, Ends]]:
+        """The messages in memory, each in the order of its buckets; small ones together."""
         for port, parts in self.rows.items():
-            for updates in together(parts):
-                self.spill.write(port, updates, self._hashes(port, updates))
+            while parts:
+                part = parts.pop(0)
+                packed = part if isinstance(part, Packed) else None
+                several, size = [_unpacked(part)], len(part)
+                while parts and size + len(parts[0]) <= _TOGETHER:
+                    part, packed = parts.pop(0), None
+                    several.append(_unpacked(part))
+                    size += len(part)
+                updates = Updates.concat(several, several[0].schema, len(several[0].times))
+                packed, ends = ordered(updates, self._hashes(port, updates), packed)
+                self.weights += np.diff(ends) * (packed.bytes_as_updates // max(len(packed), 1))
+                yield port, packed, ends
         self.rows.clear()
-        self.bytes = 0
 
     def _hashes(self, port: Port, updates: Updates) -> Hashes:
         """The hash by which rows lie where they are."""
@@ -82,12 +119,11 @@ class Inbox:
 
     def take(self, cut: Cut) -> tuple[dict[int, list[Message]], dict[str, list[Updates]]]:
         """The messages of a range of keys by port, and the future updates by state."""
-        assert self.spill is not None
         lower, upper = hashes_of(cut)
         messages: dict[int, list[Message]] = {}
         due: dict[str, list[Updates]] = {}
-        for port in self.spill.ports():
-            updates = list(self.spill.read(port, cut))
+        for port in self._ordered if self.spill is None else self.spill.ports():
+            updates = list(self._between(port, cut))
             if isinstance(port, str):
                 due[port] = updates
             elif updates:
@@ -98,10 +134,19 @@ class Inbox:
             messages[channel] = [part for part in new if len(part.new)]
         return messages, due
 
+    def _between(self, port: Any, cut: Cut) -> Iterator[Updates]:
+        if self.spill is not None:
+            yield from self.spill.read(port, cut)
+            return
+        for packed, ends in self._ordered[port]:
+            start, stop = int(ends[cut[0]]), int(ends[cut[1]])
+            if start < stop:
+                yield packed.slice(start, stop).updates()
+
     def all(self) -> dict[int, list[Message]]:
         """Every message."""
         result: dict[int, list[Message]] = {
-            port: [*parts] for port, parts in self.rows.items() if isinstance(port, int)
+            port: [_unpacked(part) for part in parts] for port, parts in self.rows.items() if isinstance(port, int)
         }
         for channel, parts in self.arranged.items():
             result[channel] = [*parts]
@@ -113,10 +158,8 @@ class Inbox:
             self.spill.__exit__()
 
 
-def together(parts: list[Updates]) -> Iterator[Updates]:
-    """Messages of one port as one."""
-    if parts:
-        yield Updates.concat(parts, parts[0].schema, len(parts[0].times))
+def _unpacked(part: Updates | Packed) -> Updates:
+    return part.updates() if isinstance(part, Packed) else part
 
 
 @dataclass
@@ -146,7 +189,7 @@ class StageRun:
         """Run it, in as many parts as it takes; what it sends."""
         try:
             cuts = self._cuts()
-            if len(cuts) == 1 and self.inbox.spill is None:  # what is in the file comes in parts, be it in one
+            if len(cuts) == 1 and not self.inbox.is_in_order:  # what is in order comes in parts, be it in one
                 yield from self._whole()
             else:
                 yield from self._in_parts(cuts)
@@ -198,14 +241,15 @@ class StageRun:
         room, inbox = self.batch_writer.room, self.inbox
         if room is None or not self.plan.in_parts(self.stage):
             return [(0, BUCKETS)]
-        waiting = np.zeros(BUCKETS) + (inbox.bytes + self._bytes_read()) / BUCKETS
-        if inbox.spill is not None:
-            waiting += inbox.spill.weights
-        shares = waiting / room
+        read = self._bytes_read()
+        if inbox.spill is not None or inbox.bytes + read > room:
+            inbox.put_in_order()
+        waiting = inbox.weights if inbox.is_in_order else np.full(BUCKETS, inbox.bytes / BUCKETS)
+        shares = (waiting + read / BUCKETS) / room
         if self.batch_writer.mapped is not None:
             open_at_once = sum(self._bytes_of(name) for name in self.plan.states_of((self.stage,)))
             shares += open_at_once / self.batch_writer.mapped / BUCKETS
-        if shares.sum() <= 1 and inbox.spill is None:
+        if shares.sum() <= 1 and not inbox.is_in_order:
             return [(0, BUCKETS)]
         cuts, start, taken = [], 0, 0.0
         for bucket, share in enumerate(shares.tolist()):
@@ -250,7 +294,7 @@ class StageRun:
     def _in_parts(self, cuts: list[Cut]) -> Iterator[Sending]:
         self.outcome = Outcome()
         self._take_future()
-        self.inbox.put_away()
+        self.inbox.put_in_order()
         for number, cut in enumerate(cuts):
             messages, due = self.inbox.take(cut)
             part = _Part(self, *hashes_of(cut), due)
@@ -382,8 +426,8 @@ class _Part(Snapshot):
         ):  # else it is looked up by other columns
             spine = Spine.of(layout, [batch.between(self._lower, self._upper) for batch in spine.batches])
         future = FutureUpdates(layout.schema, layout.lattice)
-        for updates in together(self._due.get(name, [])):
-            future = future.add(updates)
+        if due := self._due.get(name):
+            future = future.add(Updates.concat(due, due[0].schema, len(due[0].times)))
         return ArrangementState(spine, future)
 
     def __getitem__(self, name: str) -> ArrangementState:

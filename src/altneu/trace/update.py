@@ -71,6 +71,12 @@ class Updates:
         """Updates whose mask is true."""
         return self.take(np.flatnonzero(mask))
 
+    def slice(self, start: int, stop: int) -> Updates:
+        """Updates ``start`` to ``stop``: rows and diffs are not copied."""
+        return Updates(
+            self.rows.slice(start, stop), np.ascontiguousarray(self.times[:, start:stop]), self.diffs[start:stop]
+        )
+
     def with_rows(self, rows: Rows) -> Updates:
         """The same times and diffs on other rows (of equal count)."""
         return Updates(rows, self.times, self.diffs)

@@ -44,6 +44,7 @@ from altneu.runtime.spark.frames import (
     narrowed,
     placed,
     rows_needed,
+    surely_more,
     titled,
     widened,
 )
@@ -145,10 +146,10 @@ class SparkExecutor:
     ) -> Frames:
         """Bring DataFrames of few rows to the driver; the others.
 
-        Which they are is seen by their rows alone: one more than the driver takes is asked for. If there are more,
-        nothing of what came is used but as a sample (``seen``), and Spark's tasks read it from the beginning, so that a
-        DataFrame whose rows are others each time is taken as it was at one time. What is shuffled first is persisted
-        meanwhile.
+        Which they are is seen by their rows: one more than the driver takes is asked for, but of files that are large
+        for so few. If there are more, nothing of what came is used but as a sample (``seen``), and Spark's tasks read
+        it from the beginning, so that a DataFrame whose rows are others each time is taken as it was at one time. What
+        is shuffled first is persisted meanwhile.
         """
         room = FETCH_ROWS
         rest: dict[str, list[tuple[Any, Stamp]]] = {}
@@ -178,7 +179,7 @@ class SparkExecutor:
             if self.placement == "driver":
                 table: pa.Table | None = to_arrow(frame)
             else:
-                if most < 0:
+                if most < 0 or surely_more(frame, most):
                     return None
                 if is_dear(frame):
                     persisted.append(frame.persist())
@@ -232,7 +233,7 @@ class SparkExecutor:
         sample = {port: _some_of(parts) for port, parts in here.items()}
         for source in sorted(sources & frames.keys()):
             updates = seen.get(source, ())
-            if not updates and any(d.columns for d in possible):
+            if not updates:
                 updates = [*self._samples(plan, source, frames[source])]
             sample.setdefault(-1 - plan.sources[source], []).extend(_some_of(updates))
         try:

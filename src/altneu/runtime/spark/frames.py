@@ -20,6 +20,7 @@ from altneu.runtime.spark.versions import (
     arrow_batches,
     arrow_schema,
     expected_bytes,
+    expected_rows_of_files,
     is_shuffled,
     partitions_of,
     spark_type,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _UNKNOWN = 1 << 60  # what Spark expects where it cannot tell
 _SMALL_BYTES = 1 << 20  # a DataFrame of which Spark expects no more is read in one go
 _BATCH_ROWS = 10_000
+_SURELY = 2  # times as many rows are expected as are asked for: then none are read to see whether there are fewer
+_SCANNED_ROWS = 1_000_000  # so many rows are filtered by Spark's tasks alone: to see first how many are left is as dear
 
 
 def asked(what: str, where: str) -> str:
@@ -178,6 +181,21 @@ def _first_rows(frame: DataFrame, most: int) -> pa.Table:
     schema = arrow_schema(frame.schema)
     read = [pa.ipc.read_record_batch(pa.py_buffer(batch), schema) for batch in batches]
     return pa.Table.from_batches(read, schema)
+
+
+def surely_more(frame: DataFrame, most: int) -> bool:
+    """Whether a DataFrame is taken to have more rows than ``most`` without a look at any of them.
+
+    It is some columns of files that are too large for so few rows. If a filter may leave as few as that, it is large
+    files that are read in several parts: to see how many rows are left takes as long as to work on them.
+    """
+    expected = expected_rows_of_files(frame)
+    if expected is None:
+        return False
+    rows, is_filtered = expected
+    if not is_filtered:
+        return rows > _SURELY * most
+    return rows > _SCANNED_ROWS and partitions_of(frame) > 1
 
 
 def is_dear(frame: DataFrame) -> bool:

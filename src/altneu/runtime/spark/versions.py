@@ -280,6 +280,25 @@ def expected_bytes(frame: DataFrame) -> int | None:
     return None if is_connect(frame) else int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
+def expected_rows_of_files(frame: DataFrame) -> tuple[int, bool] | None:
+    """Rows expected of the files that a DataFrame reads, and whether a filter may leave fewer of them.
+
+    None if it does something else with them, or if that is unknown. What Spark expects of files is their size; texts
+    are taken to be of the length that Spark assumes. Compressed files have more rows than that, files of long texts
+    fewer.
+    """
+    if is_connect(frame):
+        return None
+    plan: Any = frame._jdf.queryExecution().optimizedPlan()
+    kinds = []
+    while (kind := plan.getClass().getSimpleName()) in ("Project", "Filter"):
+        kinds.append(kind)
+        plan = plan.child()
+    if kind != "LogicalRelation" or plan.relation().getClass().getSimpleName() != "HadoopFsRelation":
+        return None
+    return int(str(plan.relation().sizeInBytes())) // (8 + int(plan.schema().defaultSize())), "Filter" in kinds
+
+
 def is_shuffled(frame: DataFrame) -> bool:
     """Whether Spark moves rows between its tasks before it has those of a DataFrame."""
     either: Any = frame

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from altneu.operators.arrange.operation import ArrangeOp
@@ -22,6 +21,7 @@ from altneu.order import Antichain
 from altneu.plan.physical import Channel, Plan
 from altneu.runtime.files import Files, from_ipc, to_ipc
 from altneu.runtime.outcome import Sent
+from altneu.runtime.packed import Packed
 from altneu.runtime.spill import bytes_of
 from altneu.runtime.state import Names, WriteData, updates_from_batch, updates_to_batch
 from altneu.runtime.stored import MessageRef
@@ -50,9 +50,8 @@ def encode(shard: int, number: int, message: Message) -> Iterator[Row]:
     rows = max(_BLOB * len(message) // max(bytes_of(message), 1), 1)
     for start in range(0, max(len(message), 1), rows):
         stop = min(start + rows, len(message))
-        part = message if stop - start == len(message) else message.take(np.arange(start, stop))
-        batch = updates_to_batch(part)
-        yield shard, number, to_ipc([batch], batch.schema)
+        part = message if stop - start == len(message) else message.slice(start, stop)
+        yield shard, number, Packed.of(part).to_bytes()
 
 
 def given_to(plan: Plan, number: int, given: Collection[str]) -> bool:
@@ -63,7 +62,7 @@ def given_to(plan: Plan, number: int, given: Collection[str]) -> bool:
 
 def decode(
     plan: Plan, number: int, payload: bytes, snapshot: Snapshot, region: Region, given: Collection[str], files: Files
-) -> Message:
+) -> Arranged | Packed:
     """The message that a payload holds; an arrangement's old batches are opened from the snapshot.
 
     A given arrangement has no old batches: what there is is new. A long new batch is in a segment, which the payload
@@ -73,7 +72,7 @@ def decode(
     if given_to(plan, number, given):
         return _given(plan, channel, snapshot, region)
     if not channel.arranged:
-        return _updates(plan, channel, from_ipc(payload))
+        return Packed.from_bytes(payload, channel.schema)
     layout, state = _arrangement(plan, channel, snapshot)
     old = () if state is None else state.spine.batches
     if payload[:1] == b"{":
