@@ -30,7 +30,7 @@ from altneu.runtime.memory import give_back
 from altneu.runtime.outcome import Outcome
 from altneu.runtime.packed import Packed
 from altneu.runtime.spark.wire import whole_of
-from altneu.runtime.spill import BUCKETS, Cut, Ends, Spill, bytes_of, hashes_of, ordered
+from altneu.runtime.spill import BUCKETS, Cut, Ends, Spill, bytes_of, hashes_of, ordered, weights_of
 from altneu.trace.batch import Arranged, Batch, Layout
 from altneu.trace.future import FutureUpdates
 from altneu.trace.spine import Merging, Spine
@@ -108,7 +108,7 @@ class Inbox:
                     size += len(part)
                 updates = Updates.concat(several, several[0].schema, len(several[0].times))
                 packed, ends = ordered(updates, self._hashes(port, updates), packed)
-                self.weights += np.diff(ends) * (packed.bytes_as_updates // max(len(packed), 1))
+                self.weights += weights_of(packed, ends)
                 yield port, packed, ends
         self.rows.clear()
 

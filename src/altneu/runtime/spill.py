@@ -51,6 +51,11 @@ def ordered(updates: Updates, hashes: Hashes, packed: Packed | None = None) -> t
     return packed or Packed.of(updates), np.concatenate([[0], np.cumsum(np.bincount(bucket, minlength=BUCKETS))])
 
 
+def weights_of(packed: Packed, ends: Ends) -> npt.NDArray[np.int64]:
+    """The bytes of each bucket's updates, once they are unpacked."""
+    return np.diff(ends) * (packed.bytes_as_updates // max(len(packed), 1))
+
+
 class Spill:
     """A temporary file of updates, by port and by the first bits of their hash; it goes with the process.
 

@@ -19,7 +19,7 @@ from altneu.order import Epoch
 from altneu.runtime.batch_writer import ranges
 from altneu.runtime.inputs import whole_number
 from altneu.runtime.read import At
-from altneu.runtime.spill import BUCKETS, Spill
+from altneu.runtime.spill import BUCKETS, Spill, ordered, weights_of
 from altneu.runtime.stored import StoredBatch
 from altneu.trace.batch import Batch, Description, Layout, find_in, reaches
 from altneu.trace.update import Updates, consolidate
@@ -273,12 +273,15 @@ def _distinct(rows: Rows) -> Rows:
 
 def _by_buckets(left: _Side, right: _Side, schema: pa.Schema) -> Iterator[tuple[Rows, Ints]]:
     """Both are put away by the hash of the row, in a temporary file: some of the hashes after the others."""
+    weights = np.zeros(BUCKETS, np.int64)
     with Spill() as spill:
         for port, side in enumerate((left, right)):
             for piece in side.pieces(schema):
-                spill.write(port, piece, hash_rows(piece.rows))
-        weights = np.concatenate([[0], np.cumsum(spill.weights)])
-        cuts = np.searchsorted(weights, np.arange(0, int(weights[-1]) + ROOM, ROOM), side="right") - 1
+                packed, ends = ordered(piece, hash_rows(piece.rows))
+                spill.write(port, packed, ends)
+                weights += weights_of(packed, ends)
+        before = np.concatenate([[0], np.cumsum(weights)])
+        cuts = np.searchsorted(before, np.arange(0, int(before[-1]) + ROOM, ROOM), side="right") - 1
         for cut in pairwise(sorted({0, *np.minimum(cuts, BUCKETS).tolist(), BUCKETS})):
             one, other = (Updates.concat([*spill.read(port, cut)], schema, 1) for port in (0, 1))
             yield from _differing(one, other)
