@@ -87,3 +87,41 @@ def test_a_source_that_is_read_late_and_fails_is_named(spark, tmp_path, broken):
         session.insert(broken, frames[broken])
         session.advance()
         assert sum(n for _, n, _ in view.to_pylist()) == ROWS
+
+
+PRICES = an.source("prices", "item long, amount decimal(15,2), pieces int")
+
+
+@pytest.mark.parametrize("count", [40_000, 160_000])
+def test_a_row_takes_the_bytes_that_its_values_need(spark, count):
+    """Three numbers of 28 bytes, with a time and a diff of 16, whose ranges take 2, 3 and 4 bytes."""
+    prices = spark.range(0, count, 1, 2).selectExpr(
+        "xxhash64(id) & 65535 AS item", "CAST((xxhash64(id, 1) & 8388607) / 100 AS decimal(15,2)) AS amount",
+        "CAST(xxhash64(id, 2) & 2147483647 AS int) AS pieces",
+    )  # fmt: skip
+    read, shown = loaded(spark, PRICES.arrange_by("item"), {"prices": prices})
+    assert sum(shown.values()) == count
+    assert 8 * count < sum(read) < 12 * count
+
+
+EDGES = an.source("edges", "src long, dst long")
+TWO_HOPS = EDGES.join(EDGES, on={"dst": "src"}).select("src", via="dst", dst="`right.dst`")
+TRIANGLES = TWO_HOPS.join(EDGES, on={"src": "src", "dst": "dst"})
+
+
+def test_what_a_delta_join_has_arranged_does_not_travel(spark):
+    """Stages that look rows up get the name of what is new in an arrangement: 48 bytes a row do not come along."""
+    sizes = {}
+    for nodes in (4_000, 16_000):  # edges that do not go on
+        rows = 8 * nodes
+        edges = spark.range(0, rows, 1, 2).selectExpr(f"id % {nodes} AS src", f"{nodes} + id DIV 8 AS dst")
+        with an.Session(spark, shards=2, placement="spark") as session:
+            view = session.maintain("view", TRIANGLES, joins="delta")
+            text = session.explain("view")
+            session.insert("edges", edges)
+            with exchanged(spark) as read:
+                session.advance()
+            assert view.to_pylist() == []
+        arranged = text.count("arrange by")
+        sizes[nodes] = sum(sum(stage) for stage in read) / (rows * arranged)
+    assert max(sizes.values()) < 16, sizes

@@ -38,12 +38,12 @@ _BYTES = 8 << 20  # a record batch of messages is sent when it holds so much
 Row = tuple[int, int, bytes]
 
 
-def encode(shard: int, number: int, message: Message) -> Iterator[Row]:
-    """A message as rows, large ones cut."""
+def encode(shard: int, number: int, message: Message | MessageRef) -> Iterator[Row]:
+    """A message as rows, large ones cut; of a reference that is a new batch of an arrangement, in a segment."""
+    if isinstance(message, MessageRef):
+        yield shard, number, json.dumps(message.to_json()).encode()
+        return
     if isinstance(message, Arranged):
-        if isinstance(message.new, LazyBatch) and message.new.stored is not None:
-            yield shard, number, json.dumps(MessageRef(len(message.new), message.new.stored).to_json()).encode()
-            return
         batches = message.new.to_record_batches()
         yield shard, number, to_ipc(batches, batches[0].schema)
         return

@@ -50,9 +50,10 @@ from altneu.runtime.spark.wire import (
     written,
 )
 from altneu.runtime.spill import bytes_of
-from altneu.runtime.state import Names, StateTable, blob_names, lazy_state, state_to_json
+from altneu.runtime.state import BLOB_BYTES, Names, StateTable, blob_names, lazy_state, state_to_json
 from altneu.runtime.stored import MessageRef, StoredState
 from altneu.store import Folder
+from altneu.trace.batch import LazyBatch
 from altneu.trace.update import Updates
 
 APART, OF = "#apart", "#of"
@@ -426,7 +427,20 @@ class _Outbox:
             if given_to(plan, channel, given):
                 yield target, channel, b""  # whoever gets it reads the same state
             else:
-                yield from encode(target, channel, message)
+                yield from encode(target, channel, self._by_name(message))
+
+    def _by_name(self, message: Message) -> Message | MessageRef:
+        """An arrangement by the name of its new batch, if that is long: it is written once, for the state too.
+
+        Rows that came along would pass through every stage before the one that reads them.
+        """
+        if isinstance(message, Updates):
+            return message
+        is_stored = isinstance(message.new, LazyBatch) and message.new.stored is not None
+        if not is_stored and message.new.nbytes < BLOB_BYTES:
+            return message
+        named = self.names.of(message.new)
+        return MessageRef(named["rows"], named["data"])
 
     def _leave(self, target: int, channel: int, message: Message) -> None:
         """Messages to other segments are written together, as long as there is room."""
