@@ -128,11 +128,8 @@ class Definer:
         if kind == "FUNCTION":
             self._check_function(statement.name.removesuffix("()"))
         existing = self.known.get_defined(statement.name)
-        alike = existing is not None and (existing.path == self.known.path or not _reads_names(statement))
-        if existing is not None and existing.kind == kind and alike and same(existing.statement.text, statement.text):
-            if existing.error is not None:
-                raise existing.error
-            return f"{kind} {shown_name(existing.name)} exists already"
+        if existing is not None and (message := self._is_there(existing, kind, statement)):
+            return message
         replaced = None
         temporary = getattr(statement, "temporary", False)
         if existing is not None:
@@ -166,6 +163,21 @@ class Definer:
             return f"{kind} {defined.name} replaced"
         self._put(defined)
         return f"{kind} {shown_name(defined.name)} created"
+
+    def _is_there(self, existing: Defined, kind: Kind, statement: Creation) -> str:
+        """What is said if a definition is there already; empty if it is another one."""
+        if existing.kind != kind or (existing.path != self.known.path and _reads_names(statement)):
+            return ""
+        message = f"{kind} {shown_name(existing.name)} exists already"
+        if not same(existing.statement.text, statement.text):
+            said = _but_for_restart(statement)
+            if said is None or said != _but_for_restart(existing.statement):
+                return ""
+            existing.statement = statement  # in this session: RESTART is about one state of the store
+            message += ", and takes RESTART"
+        if existing.error is not None:
+            raise existing.error
+        return message
 
     def _set_columns(self, defined: Defined, statement: CreateSource) -> None:
         if statement.query is not None:
@@ -801,6 +813,14 @@ def _told(defined: Defined, change: Change) -> dict[str, str | None]:
         if isinstance(change, RenameColumn):
             told[change.to.lower()] = comments[change.name.lower()]
     return told
+
+
+def _but_for_restart(statement: Creation) -> Creation | None:
+    """What a statement says of a source that is followed, but for how it is restarted; None of any other."""
+    if not isinstance(statement, CreateSource) or not statement.origin.is_followed:
+        return None
+    options = {name: value for name, value in statement.options.items() if name != "RESTART"}
+    return replace(statement, text="", options=options)
 
 
 def _reads_names(statement: Creation) -> bool:
