@@ -145,9 +145,9 @@ class TableStream(Stream):
 
     def _remedy(self, record: Record) -> str:
         return (
-            f"Given to session.follow, restart={record.mark!r} makes the source what the table is now, as "
-            "session.replace does, and follows it from there; so does the same statement with WITH (RESTART = …) in "
-            f"SQL. session.unfollow({self.name!r}) forgets the table and keeps its rows"
+            f"restart={record.mark!r} makes the source what the table is now, as session.replace does, and follows it "
+            "from there: an option of session.follow, in SQL WITH (RESTART = …) of the same statement; "
+            f"session.unfollow({self.name!r}) forgets the table and keeps its rows"
         )
 
     def _begins_again(self, record: Record) -> bool:
