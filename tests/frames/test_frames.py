@@ -50,6 +50,11 @@ BY_K = Window.partitionBy("k").orderBy("x")
 MAPPED = r"mapInPandas or mapInArrow .*use map, flat_map|neither rows nor a server"  # Spark 3.5 says that
 REFUSED = [
     (lambda t: t.orders.sample(0.1), r"sample of a DataFrame; .*chance.*\[in sample, step 2 of 2"),
+    (
+        lambda t: t.orders.randomSplit([0.5, 0.5], 3)[1],
+        r"randomSplit of a DataFrame; .*chance.*\[in randomSplit, step 2",
+    ),
+    (lambda t: t.orders.selectExpr("stack(2, k, x)"), r"stack\(\): .*col0 must have one type, got bigint and int"),
     (lambda t: t.orders.filter("x > 1").summary(), r"summary of a DataFrame.*step 3 of 3"),
     (lambda t: t.orders.mapInArrow(lambda rows: rows, "k int"), MAPPED),
     (lambda t: t.orders.groupBy("k").pivot("n").count(), r"pivot\(n\): .*give the values.*in groupBy\(\)\.agg"),
@@ -96,6 +101,8 @@ def test_a_handle_has_columns_and_no_rows(session, tables):
     assert [f.dataType.simpleString() for f in joined.schema.fields] == ["bigint", "int", "string", "double"]
     with pytest.raises(PlanError, match=r"neither rows nor a server.*session\.peek"):
         joined.collect()
+    assert repr(joined) == "DataFrame[k: bigint, x: int, n: string, w: double]"
+    assert joined._repr_html_() is None  # a notebook shows the text
     with pytest.raises(PlanError, match="no source or view 'nosuch'; there are: orders, items"):
         session.frame("nosuch")
     with pytest.raises(PlanError, match="a source or a name"):

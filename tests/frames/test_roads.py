@@ -98,6 +98,35 @@ query("fields of an array")(lambda F, W, t: t.select("o", "l.*"))
 query("fields of a number")(lambda F, W, t: t.selectExpr("s.t.a.*"))
 
 
+def in_sql(name, text):
+    @query(name)
+    def written(_F, _W, t):
+        t.createOrReplaceTempView("named_rows")
+        return t.sparkSession.sql(text).filter("k > 0")
+
+
+in_sql(
+    "WITH",
+    "WITH z AS (SELECT k AS g, count(*) AS c FROM named_rows GROUP BY k) "
+    "SELECT r.k, r.o, z.c FROM named_rows r LEFT JOIN z ON z.g = r.k",
+)
+in_sql(
+    "names of WITH that are read twice, and by one another",
+    "WITH z AS (SELECT k, max(x) AS m FROM named_rows GROUP BY k), y (k, n) AS (SELECT k, m + 1 FROM z WHERE m > 0) "
+    "SELECT z.k, z.m, y.n, w.m AS again FROM z JOIN y ON z.k = y.k CROSS JOIN z AS w",
+)
+in_sql(
+    "WITH in subqueries",
+    "SELECT k, o, (WITH z AS (SELECT max(o) AS m FROM named_rows) SELECT m FROM z) AS m, "
+    "EXISTS (WITH y AS (SELECT o FROM named_rows WHERE x = 5) SELECT 1 FROM y WHERE y.o > r.o) AS e FROM named_rows r",
+)
+in_sql(
+    "WITH of which subqueries read",
+    "WITH z AS (SELECT k, o FROM named_rows WHERE x IS NOT NULL) SELECT k, o, "
+    "(SELECT count(*) FROM z WHERE z.k = r.k) AS c FROM named_rows r WHERE o IN (SELECT o FROM z) OR k = 2",
+)
+
+
 def sessions(name, *keys, by):
     @query(name)
     def written(F, _W, t):

@@ -32,6 +32,11 @@ REFUSED = {
     "select t.a from t left join lateral (select y from u where u.a = t.a) s on s.y in (select y from u)": (
         "a subquery in the ON of LEFT JOIN LATERAL"
     ),
+    "select * from t natural left semi join u": "NATURAL LEFT SEMI JOIN; name the columns, LEFT SEMI JOIN",
+    "select * from t natural anti join u": "not supported: NATURAL ANTI JOIN; name the columns, LEFT ANTI JOIN",
+    "select stack(2, a, b) from t": "stack(): the values of column col0 must have one type, got int and string",
+    "select stack(2, a, x, null, 1) from t": "column col1 must have one type, got bigint and int",
+    "select stack(2, 1, 1.5, null, 10.25) from t": "must have one type, got decimal(2,1) and decimal(4,2)",
     "select a from t limit -1": "LIMIT needs a whole number, not `-1`",
     "select a from t limit 'x'": "LIMIT needs a whole number, not `'x'`",
     "select a from t limit 1 + (select 1)": "LIMIT needs a whole number",

@@ -7,7 +7,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import altneu as an
-from altneu.errors import InputError, SinkError, StatementError
+from altneu.errors import InputError, SinkError, StatementError, StreamError
 
 
 @pytest.fixture
@@ -73,3 +73,29 @@ def test_where_it_begins_and_what_is_refused(orders, tmp_path):
             session.sql(f"CREATE SINK y FROM v INTO PARQUET '{orders}4' MODE ROWS")
         with pytest.raises(InputError, match="there is no Delta table at"):
             session.sql(f"CREATE SOURCE x FROM DELTA '{tmp_path}/nowhere'")
+
+
+def test_a_source_that_is_there_takes_restart(orders, tmp_path):
+    """The remedy that the error names: without it the versions that vacuum took could never be passed over."""
+    state, create = tmp_path / "state", f"CREATE TABLE orders USING DELTA LOCATION '{orders}'"
+    view = "CREATE MATERIALIZED VIEW total AS SELECT sum(price) AS total FROM orders"
+    with an.Session(path=state) as session:
+        session.sql(f"{create}; {view}")
+        assert session.sql("SELECT * FROM total").to_pylist() == [(12,)]
+    for price in (1, 2):
+        write_deltalake(orders, pa.table({"item": ["tea"], "price": pa.array([price], pa.int64())}), mode="overwrite")
+    DeltaTable(orders).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    with an.Session(path=state) as session:
+        with pytest.raises(StreamError, match=r"vacuum removed it.*WITH \(RESTART = …\)") as raised:
+            session.sql("SELECT * FROM total")
+        mark = str(raised.value).split("restart=")[1].split("'")[1]
+        with pytest.raises(StatementError, match="is a SOURCE with another definition"):
+            session.sql(f"{create} WITH (RESTART = '{mark}', MAX_BYTES = '1m')")
+        again = f"{create} WITH (RESTART = '{mark}')"
+        assert session.sql(again).message == "SOURCE orders exists already, and takes RESTART"
+        assert session.sql("SELECT * FROM total").to_pylist() == [(2,)]
+    write_deltalake(orders, pa.table({"item": ["jam"], "price": pa.array([4], pa.int64())}), mode="append")
+    for text in (again, create, again):  # which is of that state alone, so it may stay in a file
+        with an.Session(path=state) as session:
+            session.sql(f"{text}; {view}")
+            assert session.sql("SELECT * FROM total").to_pylist() == [(6,)]

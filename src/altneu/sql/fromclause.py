@@ -505,6 +505,8 @@ def _check_join(join: exp.Join, side: str, kind: str, method: str) -> None:
         )
     if method == "ASOF" and side in ("RIGHT", "FULL"):
         raise PlanError(f"not supported: {words}; put the side that keeps all its rows first, and write ASOF LEFT JOIN")
+    if method == "NATURAL" and kind in ("SEMI", "ANTI"):
+        raise PlanError(f"not supported: {words}; name the columns, LEFT {kind} JOIN … USING (…)")
     if method == "NATURAL" and given_clauses:
         raise PlanError(
             f"{words} does not accept {given_clauses[0].upper()}: it joins by the columns that both sides have"

@@ -13,6 +13,7 @@ from altneu.collections.joining import columns_of, project
 from altneu.collections.remembering import linear
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.expressions import Expr, parse, parse_predicate
+from altneu.expressions.pyspark.forms import OUTER
 from altneu.linear import BoundLogic, Filter
 from altneu.plan import ir
 from altneu.types import is_struct, mark_of
@@ -196,6 +197,8 @@ class Around:
         Raises:
             UnknownColumnError: nothing around has it.
         """
+        if name.name.startswith(OUTER):
+            name = exp.column(name.name.removeprefix(OUTER), quoted=True)
         column, rest = self.scope.column(name)
         if column not in self.taken:
             raise Discovered(self, column)

@@ -17,7 +17,7 @@ from altneu.expressions import cast, parse
 from altneu.plan import ir
 from altneu.sql.binding import QueryBinder
 from altneu.sql.scope import Field, Relation, Scope, bound, common_type, fresh
-from altneu.types import is_struct
+from altneu.types import NULL, is_struct, type_name
 
 _NOTHING = pa.schema([])
 _EXPLODES = {"explode": False, "explode_outer": True, "posexplode": False, "posexplode_outer": True, "unnest": False}
@@ -111,7 +111,7 @@ class Generator:
         if self.name in _SERIES:
             return self._series(scope.relation, arguments)
         if self.name in _STRUCTS:
-            rows = exp.Anonymous(this="array", expressions=self._structs(arguments))
+            rows = exp.Anonymous(this="array", expressions=self._structs(arguments, scope.relation.node.schema))
             kind = parse(rows, scope.relation.node.schema).type
             return self._inlined(scope.relation, rows, kind, outer=self.outer)
         self._expect(arguments, 1, 1)
@@ -121,7 +121,7 @@ class Generator:
             return self._inlined(scope.relation, rows, kind, outer=self.outer or _VARIANTS[self.name])
         return self._unnested(scope.relation, arguments[0])
 
-    def _structs(self, arguments: list[exp.Expr]) -> list[exp.Expr]:
+    def _structs(self, arguments: list[exp.Expr], schema: pa.Schema) -> list[exp.Expr]:
         """The rows of a function whose arguments say how many there are, each a struct."""
         if self.name == "json_tuple":
             return [exp.Anonymous(this="json_tuple", expressions=arguments)]
@@ -131,6 +131,15 @@ class Generator:
         values = arguments[1:]
         self._expect(arguments, 2, len(arguments))
         width = -(-len(values) // int(count.this))
+        for place in range(width):
+            kinds = [parse(value, schema).type for value in values[place::width]]
+            known = [kind for kind in kinds if kind != NULL]
+            other = next((kind for kind in known if kind != known[0]), None)
+            if other is not None:
+                raise PlanError(
+                    f"stack(): the values of column col{place} must have one type, got {type_name(known[0])} and "
+                    f"{type_name(other)}; CAST them"
+                )
         rows: list[exp.Expr] = []
         for start in range(0, width * int(count.this), width):
             row = values[start : start + width]

@@ -146,7 +146,8 @@ class TableStream(Stream):
     def _remedy(self, record: Record) -> str:
         return (
             f"restart={record.mark!r} makes the source what the table is now, as session.replace does, and follows it "
-            f"from there; session.unfollow({self.name!r}) forgets the table and keeps its rows"
+            "from there: an option of session.follow, in SQL WITH (RESTART = …) of the same statement; "
+            f"session.unfollow({self.name!r}) forgets the table and keeps its rows"
         )
 
     def _begins_again(self, record: Record) -> bool:

@@ -96,8 +96,9 @@ class Expressions:
         kind = class_of(expression)
         if kind == "AttributeReference":
             return self._attribute(self._number(expression) if self._item else str(expression.name()), expression)
-        if kind == "OuterReference":
-            return self._renamed(expression.e(), parts)
+        if kind == "OuterReference":  # whose number a column of the subquery may have too, if that reads a name of WITH
+            outer = expression.e()
+            return self._attribute(f"{forms.OUTER}{self._number(outer)}", outer)
         if kind in _WRAPPERS:
             return self._renamed(expression.child(), parts)
         if kind == "NamedLambdaVariable":

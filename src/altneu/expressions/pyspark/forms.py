@@ -18,6 +18,8 @@ from altneu.expressions import dialect
 from altneu.expressions.literals import literal_sql
 from altneu.expressions.nodes import FUNCTION
 
+OUTER = "^of outer "
+"""Before the name of a column that is one of the outer query, whatever columns the subquery has."""
 _BINARY: dict[str, type[exp.Expr]] = {
     "+": exp.Add,
     "-": exp.Sub,

@@ -102,6 +102,7 @@ class Analysed:
     ) -> None:
         self._frames, self._jvm, self._fetch = frames, jvm, fetch
         self._names = {name.lower(): name for name in names}
+        self._named: dict[int, exp.Select] = {}  # what WITH names, by Spark's numbers
         self._trees = Expressions(jvm, self._item, functions)
         self._made: dict[str, Callable[[Frames, _Node, Around | None], Answer]] = {
             "Project": self._project,
@@ -123,6 +124,9 @@ class Analysed:
             "SubqueryAlias": self._alias,
             "Range": self._range,
             "OneRowRelation": lambda *_: Answer(Relation(tables.one_row(), ())),
+            "WithCTE": lambda frames, node, around: frames.query(node.children[-1].item, around),
+            "CTERelationDef": lambda frames, node, around: frames.query(node.children[0].item, around),
+            "CTERelationRef": lambda frames, node, around: frames.query(self._named[int(node.plan.cteId())], around),
             **dict.fromkeys(_SAME, lambda frames, node, around: frames.query(node.children[0].item, around)),
             **dict.fromkeys(_ROWS, self._rows),
         }
@@ -147,6 +151,8 @@ class Analysed:
                 todo += node.children
         for node in reversed(order):
             node.item = self._frames.item(self._binding(node))
+            if node.kind == "CTERelationDef":
+                self._named[int(node.plan.id())] = node.children[0].item
         if eagerly:
             for node in reversed(order):
                 self._frames.query(node.item)

@@ -103,6 +103,14 @@ _ITSELF = " itself"
 """What the name of a table ends with that stands for a DataFrame as the side of a join, and not within the other."""
 
 
+def _verb(message: Any) -> str:
+    """What of a DataFrame has made a relation."""
+    kind = str(message.WhichOneof("rel_type"))
+    if kind == "sample" and message.sample.deterministic_order:
+        return "randomSplit"
+    return _VERBS.get(kind, kind.replace("_", " "))
+
+
 class Plans:
     """Relations of one DataFrame; each becomes a tree that stands for it in queries (``Frames.item``).
 
@@ -129,9 +137,7 @@ class Plans:
             if message.WhichOneof("rel_type") == "with_relations":
                 self._refer(message.with_relations)
         for step, message in enumerate(order, 1):
-            kind = str(message.WhichOneof("rel_type"))
-            title = f"{_VERBS.get(kind, kind.replace('_', ' '))}, step {step} of {len(order)}"
-            items[id(message)] = self._item(message, title)
+            items[id(message)] = self._item(message, f"{_verb(message)}, step {step} of {len(order)}")
         for message in order:  # from the leaves up, so that no long plan is a deep recursion
             self._frames.query(items[id(message)])
         return self._frames.query(items[id(root)]).relation
@@ -146,10 +152,9 @@ class Plans:
         number = message.common.plan_id if has(message, "common") and has(message.common, "plan_id") else None
         if number is not None and number in self._items:
             return self._items[number]
-        kind = message.WhichOneof("rel_type")
         if title:
             self._steps[id(message)] = title
-        title = self._steps.get(id(message)) or _VERBS.get(str(kind), str(kind).replace("_", " "))
+        title = self._steps.get(id(message)) or _verb(message)
 
         def bind(frames: Frames, around: Around | None) -> Answer:
             try:
@@ -170,7 +175,7 @@ class Plans:
         made = getattr(self, f"_{kind}", None)
         if made is None:
             raise forms.unsupported(
-                f"{_VERBS.get(str(kind), str(kind).replace('_', ' '))} of a DataFrame",
+                f"{_verb(message)} of a DataFrame",
                 _REFUSED.get(str(kind), "write it with the verbs of a collection, or in SQL"),
             )
         answer: Answer = made(frames, getattr(message, kind), around)

@@ -64,6 +64,15 @@ class _NoServer:
         """What a plan is made with, and asked."""
         return self
 
+    @property
+    def _client(self) -> _NoServer:
+        """What a DataFrame asks how it is shown."""
+        return self
+
+    def get_configs(self, *names: str) -> tuple[str, ...]:
+        """What the settings are by which a DataFrame shows its rows: it has none, and shows its columns."""
+        return tuple("false" if name.endswith(".enabled") else "0" for name in names)
+
     def _set_relation_in_plan(self, plan: Any, relation: Any) -> None:
         plan.root.CopyFrom(relation)
 

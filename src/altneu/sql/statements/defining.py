@@ -103,11 +103,8 @@ class Definer:
         if kind == "FUNCTION":
             self._check_function(statement.name.removesuffix("()"))
         existing = self.known.get_defined(statement.name)
-        alike = existing is not None and (existing.path == self.known.path or not _reads_names(statement))
-        if existing is not None and existing.kind == kind and alike and same(existing.statement.text, statement.text):
-            if existing.error is not None:
-                raise existing.error
-            return f"{kind} {shown_name(existing.name)} exists already"
+        if existing is not None and (message := self._is_there(existing, kind, statement)):
+            return message
         replaced = None
         temporary = getattr(statement, "temporary", False)
         if existing is not None:
@@ -141,6 +138,21 @@ class Definer:
             return f"{kind} {defined.name} replaced"
         self._starter.put(defined)
         return f"{kind} {shown_name(defined.name)} created"
+
+    def _is_there(self, existing: Defined, kind: Kind, statement: Creation) -> str:
+        """What is said if a definition is there already; empty if it is another one."""
+        if existing.kind != kind or (existing.path != self.known.path and _reads_names(statement)):
+            return ""
+        message = f"{kind} {shown_name(existing.name)} exists already"
+        if not same(existing.statement.text, statement.text):
+            said = _but_for_restart(statement)
+            if said is None or said != _but_for_restart(existing.statement):
+                return ""
+            existing.statement = statement  # in this session: RESTART is about one state of the store
+            message += ", and takes RESTART"
+        if existing.error is not None:
+            raise existing.error
+        return message
 
     def _set_columns(self, defined: Defined, statement: CreateSource) -> None:
         if statement.query is not None:
@@ -217,6 +229,14 @@ def _kind_of(statement: Creation) -> Kind:
             return "SCHEMA"
         case _:
             return "SINK"
+
+
+def _but_for_restart(statement: Creation) -> Creation | None:
+    """What a statement says of a source that is followed, but for how it is restarted; None of any other."""
+    if not isinstance(statement, CreateSource) or not statement.origin.is_followed:
+        return None
+    options = {name: value for name, value in statement.options.items() if name != "RESTART"}
+    return replace(statement, text="", options=options)
 
 
 def _reads_names(statement: Creation) -> bool:
