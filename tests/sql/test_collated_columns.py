@@ -197,9 +197,7 @@ def test_messages_name_the_function_that_was_written(session):
     assert "INVALID_INDEX_OF_ZERO" in str(raised.value)
     with pytest.raises(TypeMismatchError, match=r"^translate\b"):
         session.sql("SELECT translate(k, 'a') FROM c1")
-    with pytest.raises(
-        UnsupportedFunctionError, match=r"^rlike by the collation UTF8_LCASE: '\\\\p'"
-    ):
+    with pytest.raises(UnsupportedFunctionError, match=r"^rlike by the collation UTF8_LCASE: '\\\\p'"):
         session.sql("SELECT k RLIKE '\\\\pL' FROM c1")
 
 
