@@ -149,6 +149,7 @@ def test_what_the_error_says_to_do_in_python(kind, name, tmp_path):
 @pytest.mark.parametrize("kind", [Iceberg, Delta])
 def test_columns_that_no_later_version_has_are_refused(kind, tmp_path):
     table = kind(tmp_path)
-    statements(tmp_path, table.source, "SELECT * FROM t")
-    with pytest.raises((StreamError, an.errors.SchemaError), match=r"lacks column 'vv'; it has: id, v, w"):
-        statements(tmp_path, "ALTER SOURCE t RENAME COLUMN v TO vv", "SELECT * FROM t")
+    before = statements(tmp_path, table.source, "SELECT * FROM t")
+    with pytest.raises(an.errors.StatementError, match=r"still has the column 'v'.* shows v AS vv"):
+        statements(tmp_path, "ALTER SOURCE t RENAME COLUMN v TO vv")
+    assert statements(tmp_path, "SELECT * FROM t") == before

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import altneu as an
-from altneu.errors import PlanError, UnsupportedFunctionError
+from altneu.errors import PlanError, TypeMismatchError, UnsupportedFunctionError, ViewHasErrorsError
 from altneu.sql import query
 
 DDL = "k STRING COLLATE UTF8_LCASE, u STRING COLLATE UNICODE_CI, p STRING, r STRING COLLATE UTF8_BINARY_RTRIM, i INT"
@@ -64,6 +64,52 @@ ANSWERED = [
     "SELECT a.i FROM c1 a WHERE NOT EXISTS (SELECT 1 FROM c1 b WHERE a.k = b.k AND length(a.k) + a.i > b.i + 4)",
     "SELECT a.i, (SELECT count(*) FROM c1 b WHERE a.k = b.k AND a.i < b.i + 5) m FROM c1 a",
     "SELECT a.i, x.m FROM c1 a, LATERAL (SELECT max(b.k) m FROM c1 b WHERE b.k >= a.k) x",
+    "SELECT k, count(*) FROM c1 GROUP BY ROLLUP(k)",
+    "SELECT upper(k), grouping(k), count(*), sum(i) FROM c1 GROUP BY CUBE(k, p)",
+    "SELECT lower(k), grouping_id(), count(*) FROM c1 GROUP BY GROUPING SETS ((k), (k, r), ())",
+    "SELECT lower(k) FROM c1 EXCEPT SELECT lower(k) FROM c1 WHERE i < 3",
+    "SELECT lower(k), p FROM c1 EXCEPT SELECT lower(k), p FROM c1 WHERE i < 2",
+    "SELECT lower(k) FROM c1 INTERSECT SELECT lower(k) FROM c1 WHERE i = 2 OR i = 4",
+    "SELECT k FROM c1 WHERE i = 1 INTERSECT SELECT k FROM c1 WHERE i = 2",
+    "SELECT k FROM c1 EXCEPT SELECT k FROM c1",
+    "SELECT r FROM c1 WHERE i = 1 EXCEPT SELECT r FROM c1 WHERE i = 2",
+    "SELECT 'a' COLLATE UTF8_LCASE AS x EXCEPT SELECT 'A' COLLATE UTF8_LCASE",
+    "SELECT x = 'A' FROM (SELECT 'a' COLLATE UTF8_LCASE AS x)",
+    "SELECT x = 'A', collation(x) FROM (SELECT CAST('a' AS STRING COLLATE UTF8_LCASE) AS x)",
+    "SELECT collation(x), x='AB' FROM (SELECT concat('a' COLLATE UTF8_LCASE, 'b') AS x)",
+    "SELECT collation(x), x='A' FROM (SELECT if(true, 'a' COLLATE UTF8_LCASE, 'b') AS x)",
+    "SELECT collation(x), x='A' FROM (SELECT coalesce('a' COLLATE UTF8_LCASE, 'b') AS x)",
+    "SELECT collation(x), x='A' FROM (SELECT CASE WHEN 1=1 THEN 'a' COLLATE UTF8_LCASE END AS x)",
+    "SELECT collation(x), x FROM (SELECT CAST(NULL AS STRING COLLATE UTF8_LCASE) AS x)",
+    "SELECT collation(x), x FROM (SELECT NULL COLLATE UTF8_LCASE AS x)",
+    "SELECT collation(x), x='A' FROM (SELECT max('a' COLLATE UTF8_LCASE) AS x FROM c1)",
+    (
+        "SELECT collation(x), x='A' FROM (SELECT upper('a' COLLATE UTF8_LCASE) AS x UNION ALL SELECT 'b' "
+        "COLLATE UTF8_LCASE)"
+    ),
+    (
+        "SELECT count(*) FROM (SELECT DISTINCT x FROM (SELECT 'a' COLLATE UTF8_LCASE AS x UNION ALL SELECT "
+        "'A' COLLATE UTF8_LCASE))"
+    ),
+    "SELECT collation(x), x='A' FROM VALUES ('a' COLLATE UTF8_LCASE) t(x)",
+    "SELECT x='A' FROM VALUES ('a' COLLATE UTF8_LCASE), ('B' COLLATE UTF8_LCASE) t(x)",
+    "WITH q AS (SELECT 'a' COLLATE UTF8_LCASE AS x) SELECT count(*) FROM q JOIN c1 ON q.x < c1.k",
+    "SELECT collation((SELECT 'a' COLLATE UTF8_LCASE)), (SELECT 'a' COLLATE UTF8_LCASE) = 'A'",
+    "SELECT collation(x), x='B' FROM (SELECT substr('ab' COLLATE UTF8_LCASE, 2) x)",
+    "SELECT collation(first_value('a' COLLATE UTF8_LCASE) OVER ()) FROM c1",
+    "SELECT i FROM c1 WHERE k LIKE 'A%'",
+    "SELECT i FROM c1 WHERE k RLIKE '^a.C$'",
+    "SELECT i FROM c1 WHERE k NOT LIKE '%b%'",
+    "SELECT greatest(k, 'ABC'), least(k, 'ABC'), greatest(u, 'abc') FROM c1",
+    "SELECT regexp_replace(k, 'B', 'z'), collation(regexp_replace(k, 'B', 'z')) FROM c1",
+    "SELECT contains(r, 'bc '), endswith(r, 'c'), startswith(k, 'AB') FROM c1",
+    "SELECT md5(k), hash(k), encode(u, 'utf-8') FROM c1",
+    "SELECT k, i FROM c1 ORDER BY greatest(k, 'AZ'), i",
+    "SELECT date_format(to_date('2024-01-01' COLLATE UTF8_LCASE), 'yyyy' COLLATE UTF8_LCASE)",
+    "SELECT count(DISTINCT replace(k, 'B', '')), max(left(k, 1)) = 'X' FROM c1",
+    "SELECT k FROM c1 LATERAL VIEW explode(array(1, 2)) AS n WHERE k = 'ABC'",
+    "SELECT elt(1, k, 'z'), collation(elt(1, k, 'z')), nvl2(i, k, 'z') = 'X', decode(k, 'ABC', 1, 2) FROM c1",
+    "SELECT i, 'ABC' IN (SELECT k FROM c1 WHERE i < 3), k IN (SELECT k FROM c1 WHERE i = 1) FROM c1 WHERE i < 4",
 ]
 REFUSED_BY_BOTH = [
     "SELECT k = p FROM c1",
@@ -83,20 +129,26 @@ REFUSED_BY_BOTH = [
     "SELECT contains(k, p) FROM c1",
     "SELECT k FROM c1 EXCEPT SELECT 'ABC'",
     "SELECT k FROM c1 INTERSECT SELECT 'ABC'",
+    "SELECT x FROM (VALUES ('a' COLLATE UTF8_LCASE), ('b')) t(x)",
+    "SELECT translate(k, p, 'x') FROM c1",
+    "SELECT trim(p FROM k) FROM c1",
+    "SELECT greatest(k, p) FROM c1",
     "SELECT i FROM c1 WHERE k IN (SELECT p FROM c1)",
 ]
 REFUSED = [
     "SELECT concat(k, u) FROM c1",
-    "SELECT k LIKE 'a%' FROM c1",
-    "SELECT greatest(k, 'x') FROM c1",
     "SELECT array(k) FROM c1",
     "SELECT contains(u, 'BC') FROM c1",
-    "SELECT contains(r, 'bc ') FROM c1",
-    "SELECT translate(k, 'B', 'x') FROM c1",
+    "SELECT split_part(r, 'b', 1) FROM c1",
+    "SELECT trim(TRAILING 'c' FROM r) FROM c1",
+    "SELECT initcap(k) FROM c1",
+    "SELECT u LIKE 'a%' FROM c1",
+    "SELECT k RLIKE '[à-ü]' FROM c1",
+    "SELECT split(k, 'b') FROM c1",
     "SELECT collect_list(k) FROM c1",
     "SELECT mode(k) FROM c1",
-    "SELECT k, count(*) FROM c1 GROUP BY ROLLUP(k)",
-    "SELECT k FROM c1 EXCEPT SELECT k FROM c1",
+    "SELECT k FROM c1 EXCEPT ALL SELECT k FROM c1",
+    "SELECT k FROM c1 INTERSECT ALL SELECT k FROM c1",
     "SELECT CAST(array(p) AS ARRAY<STRING COLLATE UTF8_LCASE>) FROM c1",
 ]
 
@@ -137,6 +189,16 @@ def test_what_spark_refuses_is_refused(session, there, text):
 def test_what_is_not_supported_is_refused_by_name(session, text):
     with pytest.raises(PlanError, match=r"collat|COLLATE"):
         session.sql(text)
+
+
+def test_messages_name_the_function_that_was_written(session):
+    with pytest.raises(ViewHasErrorsError, match=r"`split_part\(k, 'b', i - 1\)`: parts are counted") as raised:
+        session.sql("SELECT split_part(k, 'b', i - 1) FROM c1")
+    assert "INVALID_INDEX_OF_ZERO" in str(raised.value)
+    with pytest.raises(TypeMismatchError, match=r"^translate\b"):
+        session.sql("SELECT translate(k, 'a') FROM c1")
+    with pytest.raises(UnsupportedFunctionError, match=r"^rlike by the collation UTF8_LCASE: '\\\\p'"):
+        session.sql("SELECT k RLIKE '\\\\pL' FROM c1")
 
 
 def test_descriptions_have_the_collation(session):
@@ -207,6 +269,11 @@ _VIEWS = [
     "SELECT x.i, y.i AS j FROM c1 x LEFT JOIN c1 y ON x.k = y.k AND x.i < y.i",
     "SELECT i FROM c1 a WHERE EXISTS (SELECT 1 FROM c1 b WHERE a.k = b.k AND a.i < b.i)",
     "SELECT i, rank() OVER (ORDER BY k) AS n FROM c1",
+    "SELECT k, r FROM c1 WHERE i > 1 EXCEPT SELECT k, r FROM c1 WHERE i < 3",
+    "SELECT k, i FROM c1 INTERSECT SELECT k, i FROM c1 WHERE r = 'a'",
+    "SELECT k, p, count(*) AS n, grouping_id() AS g FROM c1 GROUP BY CUBE(k, p)",
+    "SELECT i, k IN (SELECT k FROM c1 WHERE i = 2) AS x FROM c1",
+    "SELECT greatest(k, 'AB', r COLLATE UTF8_LCASE) AS g, k LIKE 'A%' AS l FROM c1",
 ]
 
 

@@ -214,9 +214,12 @@ def _without_collation(name: str, args: Sequence[Expr], *, distinct: bool) -> tu
     return tuple(map(plain, args)), None
 
 
-def shown_text(expr: Expr) -> AggregateExpr:
-    """Of a group of texts that a collation does not tell apart, the one that is shown: the least by its bytes."""
-    call = AggregateCall("min", False, (text_of(expr),), None, T.STRING)
+def shown_text(expr: Expr, among: Expr | None = None) -> AggregateExpr:
+    """Of a group of texts that a collation does not tell apart, the one that is shown: the least by its bytes.
+
+    ``among`` says which rows of the group it is taken from.
+    """
+    call = AggregateCall("min", False, (text_of(expr),), among, T.STRING)
     return AggregateExpr((call,), with_collation(Column("#0", T.STRING), collation_of(expr)))
 
 

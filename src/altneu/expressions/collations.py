@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -26,20 +26,48 @@ _SPECIFIERS = {"CI": "case", "CS": "case", "AI": "accents", "AS": "accents", "RT
 _LOCALES = {name.upper(): name for name in (*LOCALES, *OTHERS)}
 COMPARED = frozenset({"=", "<=>", "!=", "<", "<=", ">", ">=", "in", "equal_null"})
 """Functions that compare all their arguments and give none of them."""
-_ASKED = frozenset({"isnull", "isnotnull", "collate", "collated", "cast", "try_cast", "collation_key", "length"})
-"""Functions that give the same of a text whatever its collation."""
-SEARCHING = {
-    **dict.fromkeys(("contains", "startswith", "endswith", "instr", "locate", "find_in_set"), False),
-    **dict.fromkeys(("replace", "split_part", "substring_index"), True),
+_ASKED = frozenset(
+    {
+        *("isnull", "isnotnull", "collate", "collated", "cast", "try_cast", "collation_key", "length"),
+        *("octet_length", "bit_length", "ascii", "base64", "encode", "decode", "unhex", "unbase64", "to_binary"),
+        *("try_to_binary", "from_base32", "to_base32", "md5", "sha1", "sha2", "crc32", "hmac", "hash", "xxhash64"),
+        *("levenshtein", "jaro_winkler_similarity", "soundex", "luhn_check", "is_valid_utf8", "quote"),
+        *("url_encode", "url_decode", "try_url_decode", "format_string", "parse_json", "try_parse_json"),
+        *("get_json_object", "json_array_length", "json_object_keys", "from_json", "from_csv"),
+        *("to_date", "try_to_date", "to_timestamp", "try_to_timestamp", "to_timestamp_ntz", "to_timestamp_ltz"),
+        *("unix_timestamp", "to_unix_timestamp", "date_format", "trunc", "date_trunc", "next_day"),
+        *("from_utc_timestamp", "to_utc_timestamp", "to_number", "try_to_number"),
+    }
+)
+"""Functions that read the bytes of a text whatever its collation, and give no text or one without any."""
+_BOTH_ENDS = frozenset({"contains", "startswith", "endswith", "instr", "locate"})
+_SEARCHING = {
+    **dict.fromkeys((*_BOTH_ENDS, "find_in_set"), False),
+    **dict.fromkeys(("replace", "split_part", "substring_index", "translate", "btrim", "ltrim", "rtrim"), True),
 }
 """Functions that look for a text in another one, and whether they give a text: by UTF8_LCASE there is ``lcase_…``."""
+_BY_PATTERN = {
+    **dict.fromkeys(("like", "ilike", "rlike", "regexp_count", "regexp_instr"), False),
+    **dict.fromkeys(("regexp_extract", "regexp_replace", "regexp_substr"), True),
+}
+"""Functions that look for a pattern, of which only the text's collation matters, and whether they give a text."""
+_SPACED = {
+    **dict.fromkeys(_BOTH_ENDS, "all"),
+    **dict.fromkeys(("replace", "translate", "ltrim"), "none"),
+    "substring_index": "delimiter",
+}
+"""Which texts lose their spaces at the end where a function looks by a collation that ignores them."""
+BY_CASE = "lcase_"
+"""Before the name of a function that looks by UTF8_LCASE; messages have the name that was written."""
 _CASED = frozenset({"lower", "upper"})
 """Functions whose value a language decides: the upper case of i is another one in Turkish."""
 _TRIMS = frozenset({"btrim", "ltrim", "rtrim"})
+_CHOOSING = frozenset({"greatest", "least"})
 _PASSED = frozenset(
     {
         *("concat", "concat_ws", "substring", "left", "right", "repeat", "reverse", "lpad", "rpad"),
-        *("coalesce", "case", "if"),
+        *("coalesce", "case", "if", "nvl2", "conv", "overlay", "hex", "mask"),
+        *("validate_utf8", "try_validate_utf8", "make_valid_utf8"),
     }
 )
 """Functions whose value is the same by any collation, and is a text with that of their arguments, as in Spark."""
@@ -89,7 +117,7 @@ def of_icu(name: str) -> tuple[str, str] | None:
     return locale, bare.removeprefix(locale)
 
 
-_BINARY = "UTF8_BINARY"
+_BINARY, _LCASE = "UTF8_BINARY", "UTF8_LCASE"
 _EXPLICIT, _IMPLICIT, _DEFAULT = 2, 1, 0
 
 
@@ -171,21 +199,49 @@ def _values_of(name: str, args: Sequence[Expr]) -> Sequence[Expr]:
     """The arguments of a function among which its collation is chosen: not the conditions of a CASE."""
     if name == "case":
         return [a for i, a in enumerate(args) if i % 2 or i == len(args) - 1]
-    return args[1:] if name == "if" else args
+    return args[1:] if name in ("if", "nvl2") else args
 
 
-def searching(name: str, args: Sequence[Expr]) -> tuple[str, Sequence[Expr], tuple[str, bool] | None] | None:
-    """The function that looks for texts by UTF8_LCASE, its arguments, and the collation of what it gives; else None.
+class Search(NamedTuple):
+    """A function that looks for texts as a collation tells them apart.
+
+    ``trimmed`` are the arguments whose spaces at the end are ignored; ``given`` is the collation of its value, and
+    whether that is explicit, or None where the value has none.
+    """
+
+    name: str
+    args: list[Expr]
+    trimmed: range
+    given: tuple[str, bool] | None
+
+
+def searching(name: str, args: Sequence[Expr]) -> Search | None:
+    """How a function looks for texts, by the collation of its arguments; None: it does not, or by none that is known.
 
     Raises:
         TypeMismatchError: several collations.
     """
-    if name not in SEARCHING or all(collation_of(a) is None for a in args):
+    if all(collation_of(a) is None for a in args):
+        return None
+    texts = list(map(text_of, args))
+    if name in _BY_PATTERN:  # Spark asks the collation of the text alone
+        mixed = name == "regexp_replace"
+        collation = collation_among(name, args)[0] if mixed else collation_of(args[0]) or _BINARY
+        explicit = strength_of(args[0]) == _EXPLICIT
+        if collation not in (_BINARY, _LCASE):
+            return None
+        given = (collation, explicit) if _BY_PATTERN[name] and collation == _LCASE else None
+        return Search(BY_CASE * (collation == _LCASE) + name, texts, range(0), given)
+    if name not in _SEARCHING or (name in _TRIMS and len(args) == 1):
         return None
     collation, explicit = collation_among(name, args)
-    if collation != "UTF8_LCASE":
+    base, trims = collation.removesuffix("_RTRIM"), collation.endswith("_RTRIM")
+    if base not in (_BINARY, _LCASE) or (trims and name not in _SPACED):
         return None
-    return f"lcase_{name}", list(map(text_of, args)), (collation, explicit) if SEARCHING[name] else None
+    trimmed = {"all": range(len(args)), "delimiter": range(1, 2)}.get(_SPACED[name], range(0)) if trims else range(0)
+    return Search(
+        BY_CASE * (base == _LCASE) + name, texts, trimmed, (collation, explicit) if _SEARCHING[name] else None
+    )
 
 
 def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | None, tuple[str, bool] | None]:
@@ -205,7 +261,7 @@ def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | Non
         return texts, None, None
     passed = name in _PASSED or (name in _CASED and all((of_icu(n) or ("UNICODE",))[0] == "UNICODE" for n in names))
     passed = passed or (name in _TRIMS and len(args) == 1)
-    if name not in COMPARED and not passed:
+    if name not in (*COMPARED, *_CHOOSING) and not passed:
         written = next(a for a in args if collation_of(a) is not None)
         raise UnsupportedFunctionError(
             f"{name}() of `{written.text}`, which has the collation {collation_of(written)}, is not supported; "
@@ -218,6 +274,8 @@ def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | Non
     other = next((t for t in texts if t.type not in (T.STRING, T.NULL)), None)
     if other is not None:
         raise TypeMismatchError(f"{name}: `{other.text}` is {T.type_name(other.type)}, not a text; cast it")
+    if name in _CHOOSING:
+        return texts, collation, (collation, explicit)
     return texts, collation, None
 
 

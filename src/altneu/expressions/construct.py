@@ -106,10 +106,14 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     function = registry.function(name)
     found = collations.searching(function.name, args)
     if found is not None:
-        name, args, given = found
-        made = call(name, args)
-        return made if given is None else _with_strength(made, *given)
+        made = call(
+            found.name,
+            [call("rtrim", [a]) if i in found.trimmed and a.type == T.STRING else a for i, a in enumerate(found.args)],
+        )
+        return made if found.given is None else _with_strength(made, *found.given)
     args, collation, passed = collations.compared(function.name, args)
+    if collation is not None and passed is not None:
+        return _with_strength(_chosen(function.name, args, collation), *passed)
     if collation is not None:
         args = [collation_key(a, collation) for a in args]
     typing = function.typing(args)
@@ -121,6 +125,32 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     if passed is None or passed == ("UTF8_BINARY", False):
         return made
     return _with_strength(made, *passed)
+
+
+def _chosen(name: str, texts: Sequence[Expr], collation: str) -> Expr:
+    """The greatest or the least of texts by a collation: of equal ones the first, as in Spark."""
+    texts = [cast(t, T.STRING) for t in texts if t.type != T.NULL]
+    if len(texts) == 1:
+        return texts[0]
+    places = range(len(texts)) if name == "least" else range(0, -len(texts), -1)
+    numbered = [
+        call(
+            "case",
+            [
+                call("isnotnull", [text]),
+                call(
+                    "named_struct",
+                    [
+                        *(Literal("key", T.STRING), collation_key(text, collation)),
+                        *(Literal("place", T.STRING), integer(place)),
+                        *(Literal("text", T.STRING), text),
+                    ],
+                ),
+            ],
+        )
+        for place, text in zip(places, texts, strict=True)
+    ]
+    return get_field(call(name, numbered), "text")
 
 
 def _with_strength(text: Expr, collation: str, explicit: bool) -> Expr:

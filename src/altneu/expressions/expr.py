@@ -423,7 +423,7 @@ class Call(Expr):
         """The text for messages."""
         if self.implicit:
             return self.args[0].text
-        return self.function.render(self, [a.text for a in self.args])
+        return self.function.render(self, [a.text for a in self.args]).removeprefix("lcase_")  # ``collations.BY_CASE``
 
     def vector(self, scope: Scope) -> Vector:
         """Evaluate over the rows of a scope."""

@@ -132,19 +132,26 @@ _TAIL = """\
 * Texts have collations as in Spark: `s COLLATE name` explicitly, a column (`s STRING COLLATE name` in a schema, or a
   column of a query) and `CAST(s AS STRING COLLATE name)` implicitly, and a constant takes that of what it is compared
   with. Two explicit ones do not mix, nor do two implicit ones; the columns of a set operation have equal ones.
-  Comparisons, IN, joins, ORDER BY, windows, GROUP BY, DISTINCT, UNION, `count(DISTINCT …)`, `min`, `max`, `min_by`,
-  `max_by`, `any_value`, `lag`, `lead`, `first`, `last`, `nth_value` and `listagg` obey them. Of texts that a collation
-  does not tell apart Spark shows any; altneu's GROUP BY, DISTINCT, UNION and `min` show the least by its bytes, and
-  `max` the greatest. With several such columns each shows its own, so that no one row may have them all. Collations
-  pass through functions whose value none changes: `upper`, `lower`, `concat`, `concat_ws`, `substring`, `left`,
-  `right`, `repeat`, `reverse`, `lpad`, `rpad`, `trim` without characters, `coalesce`, `nullif`, `if` and CASE. By
-  UTF8_LCASE there are also `contains`, `startswith`, `endswith`, `instr`, `locate`, `find_in_set`, `replace`,
-  `split_part` and `substring_index`.
-  What is left is refused by name, such as LIKE,
-  `greatest`, arrays and structs of texts with a collation, grouping sets, EXCEPT and INTERSECT; `CAST(s AS STRING)` has
+  Comparisons, IN, joins, ORDER BY, windows, GROUP BY, grouping sets, DISTINCT, UNION, EXCEPT, INTERSECT,
+  `count(DISTINCT …)`, `min`, `max`, `min_by`, `max_by`, `any_value`, `lag`, `lead`, `first`, `last`, `nth_value` and
+  `listagg` obey them. Of texts that a collation does not tell apart Spark shows any; altneu's GROUP BY, DISTINCT, set
+  operations and `min` show the least by its bytes, and `max` the greatest. With several such columns each shows its
+  own, so that no one row may have them all. Collations pass through functions whose value none changes: `upper`,
+  `lower`, `concat`, `concat_ws`, `substring`, `left`, `right`, `repeat`, `reverse`, `lpad`, `rpad`, `trim` without
+  characters, `coalesce`, `nullif`, `if`, CASE, `overlay`, `mask`, `hex` and `conv`. Functions that read bytes, such
+  as `md5`, `hash`, `base64`, `to_date` and `from_json`, take texts with any. `greatest` and `least` obey them and
+  give the first of equal texts. By UTF8_LCASE there are also `contains`, `startswith`, `endswith`, `instr`, `locate`,
+  `find_in_set`, `replace`, `translate`, `trim` of characters, `split_part`, `substring_index`, LIKE, ILIKE, RLIKE and
+  `regexp_count`, `_extract`, `_instr`, `_replace` and `_substr`; and by `_RTRIM` of it and of UTF8_BINARY the first
+  five, `replace`, `translate`, `ltrim` and `substring_index`. What is left is refused by name, such as LIKE by
+  UNICODE, `mode`, arrays and structs of texts with a collation, EXCEPT ALL and INTERSECT ALL; `CAST(s AS STRING)` has
   no collation. In Python, the verbs that take names of columns as keys (`group_by`, `join`, `distinct`) refuse such
-  columns; expressions and orders obey their collations. A DataFrame with such a column is refused where a view reads
-  it, and in DataFrames that a view gives a column has none.
+  columns; expressions and orders obey their collations, and so do DataFrames of a session's sources and views. A
+  DataFrame that Spark has made of rows with such a column is refused where a view reads it, and in DataFrames that a
+  view gives a column has none.
+* Without case, Java and RE2 do not take the same letters for one: where a regular expression is applied by
+  UTF8_LCASE, a text with one of `İ`, U+0131, `ẞ`, U+017F and U+212A is an error row (COLLATION_UNKNOWN_CHARACTER),
+  and a pattern with one, with `\\p`, or with a range of letters outside ASCII is refused.
 * An interval has the units of Spark's type, such as `INTERVAL DAY` of a difference of dates, in its text, in `typeof`,
   in `extract` and where it moves a date. Inside arrays, maps and structs it has all of them, DAY TO SECOND, and so has
   a column of a table.

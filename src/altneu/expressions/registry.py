@@ -176,7 +176,7 @@ class Function:
         except (TooWideError, pa.ArrowException) as error:
             if scope.count != 1 or not overflows(error):
                 raise
-            failure = Failure(np.ones(1, np.bool_), VALUE_TOO_LARGE, too_large(call.name))
+            failure = Failure(np.ones(1, np.bool_), VALUE_TOO_LARGE, too_large(self.message_name))
             return null_result(call.type, 1, (failure,), False)
 
     def _evaluated(self, call: Call, scope: Scope) -> Vector:
@@ -409,7 +409,7 @@ class Group:
                 self.name,
                 usage or parsed.usage,
                 doc or " ".join((kernel.__doc__ or "").split()),
-                message_name or parsed.name,
+                message_name or parsed.name.removeprefix("lcase_"),
                 (parsed.least, parsed.most),
                 rule or parsed.rule(check),
                 kernel,

@@ -13,7 +13,7 @@ from altneu.collections.collection import Collection
 from altneu.collections.grouping import aggregate_node
 from altneu.collections.joining import project
 from altneu.errors import PlanError, SchemaError
-from altneu.expressions import Expr, cast, parse
+from altneu.expressions import Expr, cast, literal, parse, parse_aggregate
 from altneu.expressions.aggregate import shown_text
 from altneu.expressions.collations import collation_of
 from altneu.expressions.construct import in_common_units, key_of_order
@@ -25,9 +25,21 @@ from altneu.sql.fromclause import FromClause
 from altneu.sql.parentheses import FIELDS, is_parenthesised
 from altneu.sql.quantified import spelled_out
 from altneu.sql.recursion import inlined, with_recursive
-from altneu.sql.scope import Around, Field, Relation, Scope, bound, columns_in, common_type, fresh, starred
+from altneu.sql.scope import (
+    Around,
+    Field,
+    Relation,
+    Scope,
+    bound,
+    columns_in,
+    common_type,
+    filtered,
+    fresh,
+    projected,
+    starred,
+)
 from altneu.sql.spans import with_spans
-from altneu.sql.subqueries import Subqueries
+from altneu.sql.subqueries import Subqueries, distinct
 from altneu.sql.times import with_times
 from altneu.sql.trees import clocked, with_collation_keys
 from altneu.types import mark_of, type_name
@@ -101,7 +113,7 @@ class Binder:
             return _of_moments(verb, shown)
         answer = Answer(shown, stage.empties)
         if ordering.is_distinct(tree):
-            answer = replace(answer, relation=distinct(answer.relation))
+            answer = replace(answer, relation=answer.relation.with_node(distinct(answer.relation.node)))
             return self.ordered(tree, answer, Scope(answer.relation, around))
         return self.ordered(tree, answer, Scope(_with_source(relation, shown, outputs), around))
 
@@ -161,17 +173,21 @@ class Binder:
         sides = [a.relation for a in answers]
         first, second = _aligned(*_equally_carried(*sides), tree.key.upper())
         left, right = Collection(first.node), Collection(second.node)
-        if not isinstance(tree, exp.Union) and any(mark_of(f).startswith("collate") for f in left.schema):
+        collated = not isinstance(tree, exp.Union) and any(mark_of(f).startswith("collate") for f in left.schema)
+        if collated and not tree.args.get("distinct"):
             raise PlanError(
-                f"not supported: {tree.key.upper()} of texts with a collation; use a LEFT SEMI or ANTI JOIN"
+                f"not supported: {tree.key.upper()} ALL of texts with a collation, of which Spark leaves any out; use "
+                f"{tree.key.upper()}, or a LEFT SEMI or ANTI JOIN"
             )
-        if tree.args.get("distinct") and not isinstance(tree, exp.Union):
+        if tree.args.get("distinct") and not isinstance(tree, exp.Union) and not collated:
             left, right = left.distinct(), right.distinct()
         match tree:
+            case exp.Except() | exp.Intersect() if collated:
+                result = Collection(_by_keys(left.node, right.node, found=isinstance(tree, exp.Intersect)))
             case exp.Union():
                 result = left.concat(right)
                 if tree.args.get("distinct"):
-                    result = Collection(distinct(first.with_node(result.node)).node)
+                    result = Collection(distinct(result.node))
             case exp.Except():
                 result = _less(left, right)
             case _:
@@ -200,6 +216,39 @@ def _of_moments(verb: str, relation: Relation) -> Answer:
     node: ir.Node = getattr(Collection(relation.node), verb)().node
     added = [name for name in node.schema.names if name not in relation.node.schema.names]
     return Answer(replace(relation, node=node, fields=(*relation.fields, *(Field("", n, n) for n in added))))
+
+
+def _by_keys(left: ir.Node, right: ir.Node, *, found: bool) -> ir.Node:
+    """One copy of the rows of the left side that collations find on the right one, or do not find.
+
+    Of those that collations do not tell apart, each text is the least of the left side by its bytes.
+    """
+    schema = left.schema
+    columns = [(n, parse(bound(n), schema)) for n in schema.names]
+    side = fresh("^side", schema.names)
+    there = bound(side)
+    sides = [project(node, [*columns, (side, literal(is_left))]) for node, is_left in ((left, True), (right, False))]
+    keys = [(fresh(f"^key {n}", schema.names) if collation_of(e) else n, key_of_order(e)) for n, e in columns]
+    counts = [fresh(f"^{which}", schema.names) for which in ("left", "right")]
+    node = aggregate_node(
+        Collection(sides[0]).concat(Collection(sides[1])).node,
+        keys,
+        [
+            *((n, shown_text(e, parse(there, sides[0].schema))) for n, e in columns if collation_of(e)),
+            (counts[0], parse_aggregate(exp.Anonymous(this="count_if", expressions=[there]), sides[0].schema)),
+            (
+                counts[1],
+                parse_aggregate(exp.Anonymous(this="count_if", expressions=[exp.Not(this=there)]), sides[0].schema),
+            ),
+        ],
+    )
+    none = exp.Literal.number(0)
+    kept = filtered(
+        node,
+        exp.GT(this=bound(counts[0]), expression=none),
+        (exp.GT if found else exp.EQ)(this=bound(counts[1]), expression=none),
+    )
+    return projected(kept, [(n, parse(bound(n), kept.schema)) for n in schema.names])
 
 
 def _less(left: Collection, right: Collection) -> Collection:
@@ -268,18 +317,6 @@ def _with_order(
     return replace(answer, relation=answer.relation.with_node(node), order=tuple(order))
 
 
-def distinct(relation: Relation) -> Relation:
-    """One copy of every row: of those that collations do not tell apart, the least texts by their bytes."""
-    schema = relation.node.schema
-    columns = [(n, parse(bound(n), schema)) for n in schema.names]
-    if all(collation_of(e) is None for _, e in columns):
-        return relation.with_node(Collection(relation.node).distinct().node)
-    keys = [(f"^key {n}" if collation_of(e) is not None else n, key_of_order(e)) for n, e in columns]
-    texts = [(n, shown_text(e)) for n, e in columns if collation_of(e) is not None]
-    node = aggregate_node(relation.node, keys, texts)
-    return relation.with_node(projected(node, [(n, parse(bound(n), node.schema)) for n in schema.names]))
-
-
 def _equally_carried(left: Relation, right: Relation) -> tuple[Relation, Relation]:
     """Both sides with nulls among the carried columns, or neither: columns carried by an equality have none."""
     if left.plain == right.plain:
@@ -325,10 +362,4 @@ def _aligned(left: Relation, right: Relation, what: str) -> tuple[Relation, Rela
     return aligned[0], left.with_node(aligned[1].node)
 
 
-def projected(node: ir.Node, outputs: list[tuple[str, Expr]]) -> ir.Node:
-    """A projection, unless it changes nothing."""
-    plain = all(e.is_column and e.column_name == n for n, e in outputs)
-    return node if plain and [n for n, _ in outputs] == node.schema.names else project(node, outputs)
-
-
-__all__ = ["Binder", "distinct", "projected"]
+__all__ = ["Binder"]

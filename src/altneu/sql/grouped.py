@@ -329,10 +329,6 @@ class Groups:
         names = {n for n, _ in keys}
         self.compiled = [(name, parse_aggregate(tree, schema)) for tree, name in self.calls]
         texts = [(n, shown_text(e)) for n, e in keys if collation_of(e) is not None]
-        if texts and self.sets:
-            raise PlanError(
-                "not supported: ROLLUP, CUBE or GROUPING SETS of a text with a collation; group by collation_key(…)"
-            )
         keys = [(n if collation_of(e) is None else fresh(f"^key {n}", names), key_of_order(e)) for n, e in keys]
         node = aggregate_node(relation.node, keys, [*texts, *self.compiled])
         outputs = tuple(f for f in relation.fields if f.column in names) if not self.sets else tuple(fields.values())

@@ -14,12 +14,12 @@ from altneu.collections.grouping import check_names
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownTableError
 from altneu.expressions import parse
 from altneu.plan import ir
-from altneu.sql.binder import Binder, projected
+from altneu.sql.binder import Binder
 from altneu.sql.binding import Answer
 from altneu.sql.dialect import parse_query
 from altneu.sql.functions import Functions, Given, with_functions
 from altneu.sql.ordering import SHOWN
-from altneu.sql.scope import ANYWHERE, Field, Relation, Within, bound, fresh, full_name, path_of
+from altneu.sql.scope import ANYWHERE, Field, Relation, Within, bound, fresh, full_name, path_of, projected
 from altneu.types import uncompared
 from altneu.types.syntax import place_of, refuse_unread
 

@@ -409,6 +409,12 @@ def fresh(name: str, taken: Iterable[str]) -> str:
     return candidate
 
 
+def projected(node: ir.Node, outputs: list[tuple[str, Expr]]) -> ir.Node:
+    """A projection, unless it changes nothing."""
+    plain = all(e.is_column and e.column_name == n for n, e in outputs)
+    return node if plain and [n for n, _ in outputs] == node.schema.names else project(node, outputs)
+
+
 def filtered(node: ir.Node, *conditions: exp.Expr) -> ir.Node:
     """The rows on which resolved conditions are true; such as bound a row's times are temporal filters."""
     plain = [c for c in conditions if not _is_temporal(c)]

@@ -19,12 +19,15 @@ from altneu.collections.joining import project
 from altneu.columnar.rows import Rows
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, literal, parse, parse_aggregate
+from altneu.expressions.aggregate import shown_text
+from altneu.expressions.collations import collation_of
+from altneu.expressions.construct import key_of_order
 from altneu.plan import ir
 from altneu.sql.binding import Answer, QueryBinder
 from altneu.sql.joins import Part, meet, outer, partners
 from altneu.sql.parentheses import opened
 from altneu.sql.quantified import COMPARISONS, compared, open_pairs, quantified
-from altneu.sql.scope import Around, Discovered, Scope, bound, conjuncts, extended, filtered, fresh
+from altneu.sql.scope import Around, Discovered, Scope, bound, conjuncts, extended, filtered, fresh, projected
 from altneu.sql.trees import has_aggregate, is_subquery
 from altneu.types import quote_name
 
@@ -235,7 +238,7 @@ class Subqueries:
         columns = [*answer.relation.carried.values(), *(c for _, c in tests)]
         schema = answer.relation.node.schema
         outputs = [(c, parse(quote_name(c), schema)) for c in dict.fromkeys(columns)] or [("^there", literal(True))]
-        marked = Collection(project(answer.relation.node, outputs)).distinct().node
+        marked = distinct(project(answer.relation.node, outputs))
         if columns:
             marked = extended(marked, [("^there", literal(True))])
         names = {fresh(right_name(c), left.names): c for c in marked.schema.names}
@@ -305,6 +308,18 @@ def _one_row(answer: Answer, column: str, tree: exp.Expr) -> ir.Node:
     text = f"CASE WHEN `^n` > 1 THEN raise_error('a scalar subquery has more than one row: {shown}') ELSE `^v` END"
     outputs = [(n, parse(quote_name(n), grouped.schema)) for n, _ in keys]
     return project(grouped, [*outputs, (column, parse(text, grouped.schema))])
+
+
+def distinct(node: ir.Node) -> ir.Node:
+    """One copy of every row: of those that collations do not tell apart, the least texts by their bytes."""
+    schema = node.schema
+    columns = [(n, parse(bound(n), schema)) for n in schema.names]
+    if all(collation_of(e) is None for _, e in columns):
+        return Collection(node).distinct().node
+    keys = [(f"^key {n}" if collation_of(e) is not None else n, key_of_order(e)) for n, e in columns]
+    texts = [(n, shown_text(e)) for n, e in columns if collation_of(e) is not None]
+    grouped = aggregate_node(node, keys, texts)
+    return projected(grouped, [(n, parse(bound(n), grouped.schema)) for n in schema.names])
 
 
 def _conditions(pairs: Sequence[Pair]) -> list[exp.Expr]:

@@ -13,11 +13,12 @@ from altneu.collections.collection import Collection
 from altneu.columnar.python_values import python_values
 from altneu.columnar.rows import Rows
 from altneu.errors import PlanError, SchemaError
-from altneu.expressions import cast, parse
+from altneu.expressions import Expr, cast, parse
+from altneu.expressions.collations import mark_of
 from altneu.plan import ir
 from altneu.sql.binding import QueryBinder
 from altneu.sql.scope import Field, Relation, Scope, bound, common_type, fresh
-from altneu.types import NULL, is_struct, type_name
+from altneu.types import NULL, is_struct, marked, type_name
 
 _NOTHING = pa.schema([])
 _EXPLODES = {"explode": False, "explode_outer": True, "posexplode": False, "posexplode_outer": True, "unnest": False}
@@ -48,7 +49,7 @@ def values(tree: exp.Values) -> Relation:
         if len(row) != width:
             raise SchemaError(f"VALUES: row 1 has {width} columns, and row {number + 1} has {len(row)}")
     parsed = [[parse(value, _NOTHING) for value in row] for row in rows]
-    columns = []
+    columns, marks = [], []
     for place in range(width):
         kind = common_type([row[place].type for row in parsed], partial("VALUES: column {}".format, place + 1))
         one = Rows(_NOTHING, (), 1)
@@ -56,6 +57,7 @@ def values(tree: exp.Values) -> Relation:
         failed = next((i for i, result in enumerate(results) if result.failed is not None), None)
         if failed is not None:
             raise PlanError(f"VALUES: row {failed + 1}, column {place + 1}: {results[failed].error(0)[1]}")
+        marks.append(_mark_of_all([row[place] for row in parsed], place + 1))
         columns.append((kind, [python_values(result.values)[0] for result in results]))
     alias = tree.args.get("alias")
     aliases = [c.name for c in alias.columns] if alias and alias.columns else []
@@ -65,10 +67,21 @@ def values(tree: exp.Values) -> Relation:
     called: list[str] = []
     for name in names:
         called.append(fresh(name, called))
-    schema = pa.schema([pa.field(n, kind, None in data) for n, (kind, data) in zip(called, columns, strict=True)])
+    fields = [pa.field(n, kind, None in data) for n, (kind, data) in zip(called, columns, strict=True)]
+    schema = pa.schema([marked(field, mark) for field, mark in zip(fields, marks, strict=True)])
     node = ir.Constant(tuple(zip(*(data for _, data in columns), strict=True)), schema)
     table = alias.name if alias else ""
     return Relation(node, tuple(Field(table, n, c) for n, c in zip(names, called, strict=True)))
+
+
+def _mark_of_all(column: Sequence[Expr], number: int) -> str:
+    """What the declaration of a column of constants says beside its type: the collation that all of them have."""
+    collations = {mark_of(value) for value in column if value.type != NULL}
+    if len(collations) > 1:
+        raise SchemaError(
+            f"VALUES: column {number} has texts of several collations; write COLLATE behind each, or behind none"
+        )
+    return "".join(collations)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +11,12 @@ from pyarrow import types as pt
 from altneu import types as T
 from altneu.errors import TypeMismatchError
 from altneu.expressions import nested
-from altneu.expressions.coercion import INTEGRAL
+from altneu.expressions.calendar import civil_from_days, days_from_civil, month_length
+from altneu.expressions.coercion import INTEGRAL, common_type
+from altneu.expressions.each import RowFailure, each
 from altneu.expressions.functions.arrays import array_distinct
 from altneu.expressions.functions.nested import scalar
-from altneu.expressions.limits import counted, row_bytes
+from altneu.expressions.limits import COLLECTION_SIZE_LIMIT_EXCEEDED, claim, counted, row_bytes
 from altneu.expressions.lists import Lists, any_per_row, concat_arrays, explode, first_of_each, implode, keep
 from altneu.expressions.registry import Out
 from altneu.expressions.rules import Arguments, Typing
@@ -135,16 +137,39 @@ def array_repeat(call: Call, count: int, value: Vector, times: Vector) -> Out:
     return Out(Vector(call.type, arrow=implode(lengths, elements, times.valid), constant=constant), [failed])
 
 
+_MOMENTS = (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
+_DAY = 86_400_000_000
+
+
 def _sequence_rule(args: Arguments) -> Typing:
+    if args[0].type in _MOMENTS:
+        kind = common_type((a.type for a in args[:2]), args.name)
+        if len(args) > 2 and args[2].type not in (T.DAY_TIME, T.YEAR_MONTH):
+            raise TypeMismatchError(f"sequence of moments: the step is an interval, not {T.type_name(args[2].type)}")
+        return Typing([kind, kind, *(a.type for a in args[2:])], T.list_type(kind))
     result = args.common()
     if result not in INTEGRAL:
-        raise TypeMismatchError(f"sequence takes whole numbers, not {T.type_name(result)}")
+        raise TypeMismatchError(f"sequence takes whole numbers, dates or timestamps, not {T.type_name(result)}")
     return Typing([result] * len(args), T.list_type(result))
 
 
 @scalar("sequence(from, to[, step])", rule=_sequence_rule, fails=True)
 def sequence(call: Call, start: pa.Array, stop: pa.Array, step: pa.Array | None = None) -> Out:
-    """Whole numbers from one to another, both included."""
+    """Whole numbers, dates or timestamps from one to another, both included; the step of moments is an interval."""
+    if start.type in _MOMENTS:
+        given = () if step is None else (step,)
+        made = [0]
+
+        def moments(*values: Any) -> list[int]:
+            count = _count_of_moments(call, start.type, *values)
+            made[0] += count
+            bad, _ = counted(call.text, np.array([count]), 8)
+            if bad[0]:
+                raise RowFailure(COLLECTION_SIZE_LIMIT_EXCEEDED, f"`{call.text}` would have {count:,} elements")
+            claim(8.0 * made[0], len(start))
+            return _moments(start.type, count, *values)
+
+        return each(call, moments, start, stop, *given)
     valid = both_valid(validity(start), validity(stop))
     a, b = (np.asarray(v.fill_null(0)).astype(np.int64) for v in (start, stop))
     by = np.where(a <= b, 1, -1) if step is None else np.asarray(step.fill_null(1)).astype(np.int64)
@@ -164,6 +189,47 @@ def sequence(call: Call, start: pa.Array, stop: pa.Array, step: pa.Array | None 
         implode(lengths, elements, valid),
         ((wrong, "ILLEGAL_SEQUENCE_BOUNDARIES", f"`{call.text}`: the step leads away from the end"), failed),
     )
+
+
+def _step_of_moments(start: int, stop: int, step: Any) -> tuple[int, int]:
+    """The microseconds and the months of a step; without one it is a day towards the end."""
+    if step is None:
+        return (_DAY if start <= stop else -_DAY), 0
+    return (step, 0) if isinstance(step, int) else (0, step[0])
+
+
+def _count_of_moments(call: Call, kind: pa.DataType, start: int, stop: int, step: Any = None) -> int:
+    """How many moments there are at most.
+
+    Raises:
+        RowFailure: the step does not lead from one to the other.
+    """
+    by, months = _step_of_moments(start, stop, step)
+    way = (stop - start) * (_DAY if kind == T.DATE else 1)
+    if kind == T.DATE and not months and abs(by) < _DAY:
+        raise RowFailure("ILLEGAL_SEQUENCE_BOUNDARIES", f"`{call.text}`: the step between dates is less than a day")
+    size = by + months * 28 * _DAY
+    if (size > 0 and way < 0) or (size < 0 and way > 0) or (size == 0 and way != 0):
+        raise RowFailure("ILLEGAL_SEQUENCE_BOUNDARIES", f"`{call.text}`: the step leads away from the end")
+    return abs(way) // abs(size) + 1 if size else 1
+
+
+def _moments(kind: pa.DataType, count: int, start: int, stop: int, step: Any = None) -> list[int]:
+    """Moments as whole numbers; with a step of months each is so many months behind the start."""
+    by, months = _step_of_moments(start, stop, step)
+    unit = _DAY if kind == T.DATE else 1
+    begin, end = start * unit, stop * unit
+    places = np.arange(count, dtype=np.int64)
+    values = begin + by * places
+    if months:
+        day, rest = divmod(begin, _DAY)
+        year, month, of_month = civil_from_days(np.array([day]))
+        total = year * 12 + month - 1 + months * places
+        years, in_year = total // 12, total % 12 + 1
+        days = days_from_civil(years, in_year, np.minimum(of_month, month_length(years, in_year)))
+        values = days * _DAY + rest
+        values = values[values <= end] if months > 0 else values[values >= end]
+    return [int(v) for v in values // unit]
 
 
 def _steps(a: Values, b: Values, by: Values) -> Values:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from altneu import types as T
-from altneu.errors import TypeMismatchError
+from altneu.errors import TypeMismatchError, UnsupportedFunctionError
 from altneu.expressions.collations import name_of, of_icu
 from altneu.expressions.each import RowFailure, each
-from altneu.expressions.functions.strings import scalar
+from altneu.expressions.functions.patterns import (
+    checked_pattern,
+    like_pattern,
+    regexp_count,
+    regexp_extract,
+    regexp_instr,
+    regexp_replace,
+    regexp_substr,
+    rlike,
+)
+from altneu.expressions.functions.strings import case, scalar
 from altneu.expressions.icu import sort_keys
 from altneu.expressions.registry import Out
 from altneu.expressions.rules import Arguments
@@ -112,6 +124,14 @@ class _Lowered:
         """The letter that begins at a character in lower case; None inside of one."""
         return at if self.starts is None else self.starts.get(at)
 
+    def starts_with(self, part: str) -> bool:
+        """Whether the text begins with a part in lower case."""
+        return self.lower.startswith(part) and self.place(len(part)) is not None
+
+    def ends(self, part: str) -> bool:
+        """Whether the text ends with a part in lower case."""
+        return self.lower.endswith(part) and self.place(len(self.lower) - len(part)) is not None
+
     def find(self, part: str, first: int = 0) -> tuple[int, int] | None:
         """Where a part in lower case is found first, from a letter on: its beginning and its end, in letters."""
         at = -1
@@ -152,8 +172,7 @@ def lcase_startswith(call: Call, s: pa.Array, part: pa.Array) -> Out:
     """What startswith gives by the collation UTF8_LCASE."""
 
     def starts(text: str, p: str) -> bool:
-        given, low = _Lowered(text), _lower(p)
-        return given.lower.startswith(low) and given.place(len(low)) is not None
+        return _Lowered(text).starts_with(_lower(p))
 
     return each(call, starts, s, part)
 
@@ -163,8 +182,7 @@ def lcase_endswith(call: Call, s: pa.Array, part: pa.Array) -> Out:
     """What endswith gives by the collation UTF8_LCASE."""
 
     def ends(text: str, p: str) -> bool:
-        given, low = _Lowered(text), _lower(p)
-        return given.lower.endswith(low) and given.place(len(given.lower) - len(low)) is not None
+        return _Lowered(text).ends(_lower(p))
 
     return each(call, ends, s, part)
 
@@ -241,3 +259,178 @@ def lcase_substring_index(call: Call, s: pa.Array, delimiter: pa.Array, n: int) 
         return text[ends[-n - 1][1] :] if -n <= len(ends) else text
 
     return each(call, before, s, delimiter)
+
+
+_DOTTED = "i\u0307"  # an i with a dot above it, the lower case of İ
+
+
+def _units(text: str, known: Container[str]) -> list[tuple[str, str]]:
+    """The characters of a text, each behind what UTF8_LCASE compares; i and a dot are one only where İ is ``known``."""
+    units: list[tuple[str, str]] = []
+    for char in text:
+        if char == "\u0307" and _DOTTED in known and units and units[-1][1] == "i":
+            units[-1] = (_DOTTED, _DOTTED)
+        else:
+            units.append((_lower(char), char))
+    return units
+
+
+@scalar("lcase_translate(s string, from string, to string) -> string", grows=True)
+def lcase_translate(call: Call, s: pa.Array, source: str, target: str) -> Out:
+    """What translate gives by the collation UTF8_LCASE."""
+    pairs: dict[str, str] = {}
+    for i, char in enumerate(source):
+        pairs.setdefault(_lower(char), target[i] if i < len(target) else "")
+    return each(call, lambda text: "".join(pairs.get(low, char) for low, char in _units(text, pairs)), s)
+
+
+def _trim(*, start: bool, end: bool) -> Callable[..., Out]:
+    def trimmed(call: Call, s: pa.Array, characters: str) -> Out:
+        dropped = set(map(_lower, characters))
+
+        def trim(text: str) -> str:
+            units = _units(text, dropped)
+            first, last = 0, len(units)
+            while start and first < last and units[first][0] in dropped:
+                first += 1
+            while end and last > first and units[last - 1][0] in dropped:
+                last -= 1
+            return "".join(char for _, char in units[first:last])
+
+        return each(call, trim, s)
+
+    return trimmed
+
+
+for _name, _start, _end in (("btrim", True, True), ("ltrim", True, False), ("rtrim", False, True)):
+    scalar(f"lcase_{_name}(s string, characters string) -> string", doc=f"What {_name} gives by UTF8_LCASE.")(
+        _trim(start=_start, end=_end)
+    )
+
+
+_SHARP = "\ufdd0"
+"""In place of ẞ, which is ß without case only for some patterns: a character that no text has, by Unicode."""
+
+
+def _folded(text: pa.Array) -> pa.Array:
+    """Each character in upper case and then in lower case, as Java's regular expressions compare without case."""
+    return pc.utf8_lower(pc.utf8_upper(pc.replace_substring(text, "ẞ", _SHARP)))
+
+
+def _folded_pattern(pattern: str, escape: str) -> str:
+    """The regular expression of a LIKE pattern for folded texts.
+
+    Java takes ẞ for ß, but not where ß stands between two wildcards.
+
+    Raises:
+        ValueError: the escape character stands before something that needs no escape.
+    """
+    parts = re.split(r"(\.\*|(?<!\\)\.)", like_pattern(pattern, escape).removeprefix("^(?s:").removesuffix(")$"))
+    for i, part in enumerate(parts):
+        if i % 2 == 0 and not part.isascii():
+            low = str(_folded(pa.array([part]))[0].as_py()).replace(_SHARP, f"[ß{_SHARP}]")
+            parts[i] = low if low == "ß" else re.sub(r"(?<!\[)ß", f"[ß{_SHARP}]", low)
+        elif i % 2 == 0:
+            parts[i] = part.lower()
+    return f"^(?s:{''.join(parts)})$"
+
+
+_PLAIN = re.compile(r"(%?)([^_%]*)(?:(%)([^_%]*))?", re.DOTALL)
+
+
+def _like_by_comparing(s: pa.Array, pattern: str, escape: str, call: Call) -> Out | None:
+    """LIKE of a constant pattern with texts at its ends alone, which Spark looks for by their collation."""
+    form = _PLAIN.fullmatch(pattern)
+    if form is None or escape in pattern:
+        return None
+    first, begin, percent, end = form.group(1), form.group(2), form.group(3), form.group(4) or ""
+    if first and (not begin or end):
+        return None
+    low, low_end = _lower(begin), _lower(end)
+
+    def fits(text: str) -> bool:
+        given = _Lowered(text)
+        if first:
+            return given.find(low) is not None if percent else given.ends(low)
+        if percent:
+            return len(text) >= len(begin) + len(end) and given.starts_with(low) and given.ends(low_end)
+        return given.lower == low
+
+    return each(call, fits, s) if begin or not percent else None
+
+
+def _like(call: Call, s: pa.Array, pattern: str, escape: str = "\\") -> Out:
+    compared = call.args[1].is_literal and not call.args[0].is_literal
+    if compared and (result := _like_by_comparing(s, pattern, escape, call)) is not None:
+        return result
+    try:
+        regex = _folded_pattern(pattern, escape)
+    except ValueError:
+        text = f"`{call.text}`: {escape!r} stands before something that needs no escape, or at the end"
+        return Out(pa.nulls(len(s), T.BOOLEAN), ((np.ones(len(s), np.bool_), "INVALID_FORMAT", text),))
+    return Out(pc.match_substring_regex(_folded(s), regex))
+
+
+@scalar("lcase_like(s string, pattern string[, escape string]) -> boolean", fails=True)
+def lcase_like(call: Call, s: pa.Array, pattern: str, escape: str = "\\") -> Out:
+    """What LIKE gives by the collation UTF8_LCASE."""
+    return _like(call, s, pattern, escape)
+
+
+@scalar("lcase_ilike(s string, pattern string[, escape string]) -> boolean", fails=True)
+def lcase_ilike(call: Call, s: pa.Array, pattern: str, escape: str = "\\") -> Out:
+    """What ILIKE gives by the collation UTF8_LCASE."""
+    return _like(call, case(s, upper=False), case(pa.array([pattern]), upper=False)[0].as_py(), escape)
+
+
+_OTHERS = "İıẞſ\u212a"
+"""Characters that Java and RE2 do not take for the same ones without case."""
+_CLASSES = re.compile(r"\\[pP]|\[:|\[[^\]]*([^\x00-\x7f]-|-[^\x00-\x7f])")
+"""Classes of which RE2 and Java may have other characters without case."""
+
+
+def _check_without_case(args: Arguments) -> None:
+    pattern = getattr(args[1], "value", None)
+    if isinstance(pattern, str):
+        if why := _unknown_without_case(pattern):
+            raise UnsupportedFunctionError(f"{args.name} by the collation UTF8_LCASE: {why}")
+        checked_pattern(pattern)
+
+
+def _unknown_without_case(pattern: str) -> str:
+    """Why it is not known what a regular expression means without case; an empty text if it is."""
+    classes = _CLASSES.search(pattern)
+    what = next((c for c in _OTHERS if c in pattern), "") or (classes.group() if classes else "")
+    return what and f"{what!r} in the regular expression {pattern!r} is not supported"
+
+
+def _without_case(kernel: Callable[..., Any]) -> Callable[..., Out]:
+    def insensitive(call: Call, s: pa.Array, pattern: str, *more: Any) -> Out:
+        if why := _unknown_without_case(pattern):
+            failure = (np.ones(len(s), np.bool_), "INVALID_PARAMETER_VALUE", f"`{call.text}`: {why}")
+            return Out(pa.nulls(len(s), call.type), (failure,))
+        result = kernel(call, s, f"(?i){pattern}", *more)
+        values, failures = (result.values, tuple(result.failures)) if isinstance(result, Out) else (result, ())
+        odd = np.asarray(pc.match_substring_regex(s, f"[{_OTHERS}]").fill_null(False))
+        text = f"`{call.text}`: a text with one of {', '.join(_OTHERS)} is not matched by UTF8_LCASE"
+        return Out(values, (*failures, (odd, _UNKNOWN, text)))
+
+    insensitive.__annotations__ = {"call": "Call", **kernel.__annotations__, "return": "Out"}
+    return insensitive
+
+
+for _kernel, _signature in (
+    (rlike, "rlike(s string, pattern string) -> boolean"),
+    (regexp_count, "regexp_count(s string, pattern string) -> int"),
+    (regexp_instr, "regexp_instr(s string, pattern string[, group int]) -> int"),
+    (regexp_extract, "regexp_extract(s string, pattern string[, group int]) -> string"),
+    (regexp_substr, "regexp_substr(s string, pattern string) -> string"),
+    (regexp_replace, "regexp_replace(s string, pattern string, by string) -> string"),
+):
+    scalar(
+        f"lcase_{_signature}",
+        check=_check_without_case,
+        fails=True,
+        grows=_kernel is regexp_replace,
+        doc=f"What {_kernel.__name__} gives by the collation UTF8_LCASE.",
+    )(_without_case(_kernel))

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from altneu import types as T
 from altneu.errors import UnsupportedFunctionError
+from altneu.expressions.functions.strings import case
 from altneu.expressions.limits import overflows, whole
 from altneu.expressions.lists import concat_arrays, explode, implode, keep
 from altneu.expressions.registry import Group, Out
@@ -63,7 +64,8 @@ def _like(ignore_case: bool) -> Callable[..., Any]:
             text = f"`{call.text}`: {escape!r} stands before something that needs no escape, or at the end"
             return Out(pa.nulls(len(s), T.BOOLEAN), ((bad, "INVALID_FORMAT", text),))
         if ignore_case:
-            return pc.match_substring_regex(pc.utf8_lower(s), like_pattern(pattern.lower(), escape))
+            lower = case(pa.array([pattern]), upper=False)[0].as_py()
+            return pc.match_substring_regex(case(s, upper=False), like_pattern(lower, escape))
         inner = pattern.strip("%")
         if not set(inner) & {"%", "_", escape}:
             return _plain_like(s, pattern, inner)
@@ -280,9 +282,10 @@ def regexp_instr(s: pa.Array, pattern: str, group: int = 0) -> pa.Array:  # noqa
 @scalar("regexp_substr(s string, pattern string) -> string", check=_check_pattern, fails=_varies)
 @_per_row
 def regexp_substr(s: pa.Array, pattern: str) -> pa.Array:
-    """The first match; NULL if there is none."""
+    """The first match; NULL if there is none, or if it is empty."""
     result = pc.extract_regex(s, named_groups(pattern)[0])
-    return pc.if_else(pc.is_valid(result), pc.struct_field(result, "g0"), None)
+    text = pc.struct_field(result, "g0")
+    return pc.if_else(pc.and_kleene(pc.is_valid(result), pc.not_equal(text, "")), text, None)
 
 
 @scalar("split(s string, pattern string[, limit int]) -> array<string>", check=_check_pattern, fails=_varies)

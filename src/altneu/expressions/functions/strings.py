@@ -43,7 +43,7 @@ def _is_ascii(array: pa.Array) -> bool:
     return bool(pc.all(pc.string_is_ascii(array), skip_nulls=True).as_py() is not False)
 
 
-def _case(array: pa.Array, *, upper: bool) -> pa.Array:
+def case(array: pa.Array, *, upper: bool) -> pa.Array:
     """Arrow maps character to character; ``ß`` to ``SS`` and its like take the full mapping."""
     if _is_ascii(array):
         return pc.ascii_upper(array) if upper else pc.ascii_lower(array)
@@ -54,13 +54,13 @@ def _case(array: pa.Array, *, upper: bool) -> pa.Array:
 @scalar("upper(s string) -> string", "ucase")
 def upper(s: pa.Array) -> pa.Array:
     """The text in upper case."""
-    return _case(s, upper=True)
+    return case(s, upper=True)
 
 
 @scalar("lower(s string) -> string", "lcase")
 def lower(s: pa.Array) -> pa.Array:
     """The text in lower case."""
-    return _case(s, upper=False)
+    return case(s, upper=False)
 
 
 @scalar("initcap(s string) -> string")
@@ -70,7 +70,7 @@ def initcap(s: pa.Array) -> pa.Array:
     flat = words.flatten()
     first = pc.utf8_slice_codeunits(flat, 0, 1).dictionary_encode()
     capitals = pa.array([letter.title() for letter in first.dictionary.to_pylist()], TEXT).take(first.indices)
-    flat = pc.binary_join_element_wise(capitals, _case(pc.utf8_slice_codeunits(flat, 1), upper=False), "")
+    flat = pc.binary_join_element_wise(capitals, case(pc.utf8_slice_codeunits(flat, 1), upper=False), "")
     offsets = pa.array(
         np.concatenate([[0], np.cumsum(np.asarray(pc.list_value_length(words).fill_null(0)))]), pa.int32()
     )

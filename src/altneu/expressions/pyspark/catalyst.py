@@ -283,6 +283,12 @@ class Expressions:
 
     # values
 
+    def _Collate(self, expression: Any) -> exp.Expr:  # noqa: N802
+        name = str(expression.collation().dataType().sql()).partition(" COLLATE ")[2].strip("'`")
+        return exp.Anonymous(
+            this="collate", expressions=[self._tree(expression.child()), exp.Literal.string(name or "UTF8_BINARY")]
+        )
+
     def _Literal(self, expression: Any) -> exp.Expr | None:  # noqa: N802
         """A moment, whose SQL depends on the time zone of the session; None for others."""
         kind, value = str(expression.dataType().simpleString()), expression.value()

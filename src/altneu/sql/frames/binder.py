@@ -19,17 +19,20 @@ from sqlglot import exp
 from altneu.collections.collection import Collection
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.expressions import Expr, has_window, parse
+from altneu.expressions.collations import collation_of
+from altneu.expressions.construct import key_of_order
 from altneu.expressions.pyspark import forms
 from altneu.expressions.pyspark.connect import REGEX, STAR, TAG, name_parts
 from altneu.expressions.pyspark.names import name_of, shown
 from altneu.sql import tables
-from altneu.sql.binder import Binder, projected
+from altneu.sql.binder import Binder
 from altneu.sql.binding import Answer
 from altneu.sql.fromclause import FromClause
 from altneu.sql.grouped import Stage
 from altneu.sql.quantified import spelled_out
-from altneu.sql.scope import Around, Field, Relation, Scope, bound, fresh, is_bound
+from altneu.sql.scope import Around, Field, Relation, Scope, bound, extended, fresh, is_bound, projected
 from altneu.sql.spans import with_spans
+from altneu.sql.subqueries import distinct
 from altneu.sql.times import with_times
 from altneu.sql.trees import has_aggregate, has_subquery, with_collation_keys
 from altneu.types import is_struct, uncompared
@@ -174,7 +177,12 @@ class Frames(Binder):
                 raise TypeMismatchError(f"dropDuplicates({f.name!r}): {what} cannot be compared; use map_entries of it")
         keys = [*_order(relation), *_by_all(relation)]
         per = list(dict.fromkeys((*relation.carried.values(), *(f.column for f in chosen))))
-        return Answer(relation.with_node(Collection(relation.node).top_k(1, keys, per).node))  # type: ignore[arg-type]
+        schema = relation.node.schema
+        texts = [(c, e) for c in per if collation_of(e := parse(bound(c), schema)) is not None]
+        named = {c: fresh(f"^key {c}", schema.names) for c, _ in texts}
+        keyed = Collection(extended(relation.node, [(named[c], key_of_order(e)) for c, e in texts]))
+        first = keyed.top_k(1, keys, [named.get(c, c) for c in per]).node  # type: ignore[arg-type]
+        return Answer(relation.with_node(projected(first, [(n, parse(bound(n), first.schema)) for n in schema.names])))
 
     def distinct(self, item: exp.Select, around: Around | None) -> Answer:
         """One copy of every row.
@@ -184,7 +192,7 @@ class Frames(Binder):
         """
         relation = narrowed(self._answer(item, around).relation)
         _compared(relation, "distinct")
-        return Answer(relation.with_node(Collection(relation.node).distinct().node))
+        return Answer(relation.with_node(distinct(relation.node)))
 
     def set_operation_of(
         self, kind: type[exp.SetOperation], sides: Sequence[exp.Select], *, all_: bool, around: Around | None

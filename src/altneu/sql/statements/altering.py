@@ -264,11 +264,14 @@ def _changed(engine: Engine, defined: Defined, versions: Versions, statement: Al
             if change.if_exists or versions.had(change.name):
                 return None
             raise UnknownColumnError(change.name, present.names)
+        _refuse_before_the_table(defined, name)
         return versions.dropped(name)
     if isinstance(change, RenameColumn):
         to, name = _named(present, change.to), _named(present, change.name)
         if to == change.to and versions.was(to, change.name) and name is None:
             return None
+        if name is not None:
+            _refuse_before_the_table(defined, name, change.to)
         return versions.renamed(name or change.name, change.to)
     assert isinstance(change, WidenColumn)
     name, kind = _named(present, change.name) or change.name, parse_type(change.type)
@@ -330,6 +333,26 @@ def _refuse_left_out(engine: Engine, defined: Defined, columns: pa.Schema, chang
             "were taken, and their values are not known: CREATE another SOURCE with that column, and CREATE OR "
             "REPLACE the views over it"
         )
+
+
+def _refuse_before_the_table(defined: Defined, name: str, to: str | None = None) -> None:
+    """Refuse to leave out or rename a column that a followed table still has: no row of it could be taken then.
+
+    Raises:
+        StatementError: it has.
+    """
+    statement = defined.stated(CreateSource)
+    if statement.origin.kind not in TABLES:
+        return
+    there = table_of(statement).schema()
+    chosen = to is None and statement.columns is not None  # of these columns it goes on with fewer
+    if chosen or _named(there, name) is None or (to is not None and _named(there, to) is not None):
+        return
+    raise StatementError(
+        f"the table that SOURCE {defined.name} follows still has the column {name!r}, and its rows would not fit: "
+        "change the table first, or leave the source as it is and CREATE a VIEW over it that "
+        + ("has no such column" if to is None else f"shows {name} AS {to}")
+    )
 
 
 def _named(schema: pa.Schema, name: str) -> str | None:
