@@ -375,7 +375,8 @@ class Engine(Parts):
 
     def make_ready(self) -> None:
         """Ensure what a step needs: that all views of the store are maintained, and the requested number of shards."""
-        self.require_stored_views()
+        if self.catalogue.waiting():
+            self.require_stored_views()
         if not self.adopted:
             self.adopt()
         if self.catalogue.unowned:

@@ -96,10 +96,11 @@ class Times:
         ``compacted`` is the least that is retained after it, if that is another.
         """
         at = self.at
-        retained = at(since)
+        first = at(lower)
+        retained = first if since == lower else at(since)
         final = retained if compacted is None or compacted == since else at(compacted)
         after = since if compacted is None else compacted
-        return Region(at(lower), at(upper), retained, compacted=final, events=events, kept=self._kept(after, upper))
+        return Region(first, at(upper), retained, compacted=final, events=events, kept=self._kept(after, upper))
 
     def _kept(self, since: int, upper: int) -> dict[str, int] | None:
         """The arrangements of contents and errors that views retain longer than the session, and from when on."""
@@ -118,13 +119,14 @@ class Times:
 
     def since_after(self, upper: int) -> int:
         """The least time that is retained after a step, for ``retain`` and for readers."""
+        known = self._journal.since
         if self.retain == "all":
-            return self._journal.since
+            return known
         since = upper - 1 - (self.retain or 0)
         for requested in (least_since(self._journal.store.leases()), self._subscribers.since):
             if requested is not None and requested < since:
                 since = requested
-        return max(self._journal.since, since)
+        return since if since > known else known
 
     def events_after(self, upper: int, own: tuple[int, ...]) -> int:
         """The least event time that is retained after a step, for ``retain_events``.
