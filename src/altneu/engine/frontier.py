@@ -126,7 +126,7 @@ class Times:
         for requested in (least_since(self._journal.store.leases()), self._subscribers.since):
             if requested is not None and requested < since:
                 since = requested
-        return since if since > known else known
+        return max(known, since)
 
     def events_after(self, upper: int, own: tuple[int, ...]) -> int:
         """The least event time that is retained after a step, for ``retain_events``.
