@@ -1,4 +1,4 @@
-"""The views of a session as plans: what there is by name, and the one plan of all of it."""
+"""A session's views and sources by name, and the one plan that computes all of them."""
 
 from __future__ import annotations
 

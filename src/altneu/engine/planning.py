@@ -226,7 +226,7 @@ def check_maintained(name: object, collection: object) -> None:
 
 
 def refuse_events(name: str, node: ir.Node) -> None:
-    """Refuse to compact event times where rows have several, or where these are delayed of what comes from state.
+    """Refuse to compact event times if rows have several, or if a view delays the event times of stored rows.
 
     An event time before those retained counts as the first of them, and a delay of that is another than its own delay:
     a row would be retracted at another event time than it was inserted at. Rows of sources have their own.

@@ -47,7 +47,7 @@ class Packed:
     def of(cls, updates: Updates) -> Packed:
         """Pack updates.
 
-        Cost:   a pass for the least and the greatest number of each column, and one that writes what is kept.
+        Cost:   one pass over each column to find its least and greatest number, and one to write its codes.
         """
         count = len(updates)
         parts = [_packed(f.name, column) for f, column in zip(updates.schema, updates.rows.columns, strict=True)]

@@ -146,10 +146,10 @@ class SparkExecutor:
     ) -> Frames:
         """Bring DataFrames of few rows to the driver; the others.
 
-        Which they are is seen by their rows: one more than the driver takes is asked for, but of files that are large
-        for so few. If there are more, nothing of what came is used but as a sample (``seen``), and Spark's tasks read
-        it from the beginning, so that a DataFrame whose rows are others each time is taken as it was at one time. What
-        is shuffled first is persisted meanwhile.
+        At most one row more is fetched than the driver takes; none of files that are surely larger (``surely_more``).
+        If a DataFrame has more rows, those fetched serve as a sample only (``seen``), and Spark's tasks read it from
+        the beginning: so its rows are those of one reading, even if each reading gives others. What Spark shuffles
+        first is persisted meanwhile.
         """
         room = FETCH_ROWS
         rest: dict[str, list[tuple[Any, Stamp]]] = {}

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 _UNKNOWN = 1 << 60  # what Spark expects where it cannot tell
 _SMALL_BYTES = 1 << 20  # a DataFrame of which Spark expects no more is read in one go
 _BATCH_ROWS = 10_000
-_SURELY = 2  # times as many rows are expected as are asked for: then none are read to see whether there are fewer
-_SCANNED_ROWS = 1_000_000  # so many rows are filtered by Spark's tasks alone: to see first how many are left is as dear
+_SURELY = 2  # files that should have this many times the rows that the driver takes are not fetched from at all
+_SCANNED_ROWS = 1_000_000  # files with more rows are filtered by Spark's tasks, without a scan that counts what is left
 
 
 def asked(what: str, where: str) -> str:
@@ -186,8 +186,9 @@ def _first_rows(frame: DataFrame, most: int) -> pa.Table:
 def surely_more(frame: DataFrame, most: int) -> bool:
     """Whether a DataFrame is taken to have more rows than ``most`` without a look at any of them.
 
-    It is some columns of files that are too large for so few rows. If a filter may leave as few as that, it is large
-    files that are read in several parts: to see how many rows are left takes as long as to work on them.
+    True if it reads columns of files, and the size of the files suggests over twice that many rows. Below a filter, the
+    files must have over a million rows in several partitions: there a scan that counts the rows left takes as long as
+    the step itself.
     """
     expected = expected_rows_of_files(frame)
     if expected is None:

@@ -39,7 +39,7 @@ Row = tuple[int, int, bytes]
 
 
 def encode(shard: int, number: int, message: Message | MessageRef) -> Iterator[Row]:
-    """A message as rows, large ones cut; of a reference that is a new batch of an arrangement, in a segment."""
+    """A message as rows, large ones cut. A reference names the segment that holds an arrangement's new batch."""
     if isinstance(message, MessageRef):
         yield shard, number, json.dumps(message.to_json()).encode()
         return

@@ -430,9 +430,9 @@ class _Outbox:
                 yield from encode(target, channel, self._by_name(message))
 
     def _by_name(self, message: Message) -> Message | MessageRef:
-        """An arrangement by the name of its new batch, if that is long: it is written once, for the state too.
+        """Replace an arrangement whose new batch is long by the name of its segment, which the state names too.
 
-        Rows that came along would pass through every stage before the one that reads them.
+        Sent as rows, the batch would pass through every stage before the one that reads it.
         """
         if isinstance(message, Updates):
             return message

@@ -42,7 +42,7 @@ def alter(engine: Engine, known: Definitions, binder: DefinitionBinder, statemen
     """Execute an ALTER statement; returns a message.
 
     Raises:
-        StatementError: there is no such source, or what changes is read.
+        StatementError: there is no source of that name, or a view reads a column that would change.
     """
     defined = known.defined(statement.name, statement.kind)
     if defined.error is not None:
@@ -123,7 +123,7 @@ def comment(engine: Engine, known: Definitions, statement: Comment) -> str:
     """Execute a COMMENT ON statement; returns a message.
 
     Raises:
-        StatementError: there is no such definition.
+        StatementError: the store has no definition of that name.
         UnknownColumnError: it has no such column.
     """
     kinds: tuple[Kind, ...] = ("TABLE", "SOURCE", "VIEW", "MATERIALIZED VIEW")

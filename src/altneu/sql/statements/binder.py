@@ -126,7 +126,7 @@ class DefinitionBinder:
         """The maintained view that a name stands for.
 
         Raises:
-            StatementError: there is no such view.
+            StatementError: the store has no view of that name.
         """
         defined = self._known.get_defined(name)
         if defined is None:

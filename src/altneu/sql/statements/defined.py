@@ -204,7 +204,7 @@ class Definitions(Mapping[str, Collection]):
         """A definition by name, of one of some kinds.
 
         Raises:
-            StatementError: there is no such definition.
+            StatementError: the store has no definition of that name.
         """
         defined = self.get_defined(name)
         if defined is None or (kinds and defined.kind not in kinds):
