@@ -34,6 +34,7 @@ from altneu.trace.batch import (
     hit_blocks,
 )
 from altneu.trace.merging import merge
+from altneu.trace.records import batch_of_records, packed_records, records_of
 from altneu.trace.update import Updates
 from tests.laws.histories import (
     DOMAINS,
@@ -285,11 +286,12 @@ def test_batches_survive_a_mapped_file_without_being_copied(data: st.DataObject,
     with pytest.MonkeyPatch.context() as patch, history.hashing():
         small_blocks(patch, data.draw(st.sampled_from([3, 65536])))
         batch = build(history)
-        again = Batch.from_record_batches(layout, batch.description, batch.to_record_batches())
+        again = batch_of_records(layout, batch.description, records_of(batch))
+        narrow = batch_of_records(layout, batch.description, packed_records(batch))
         shipped = pickle.loads(pickle.dumps(batch))  # noqa: S301 -- written the line before
         probes = draw_probes(data, layout)
         expected = find_in([batch], hash_rows(probes), probes)
-        for other in (again, shipped):
+        for other in (again, narrow, shipped):
             assert sort_columns(other) == sort_columns(batch)
             assert listed(other.updates(), layout.lattice) == listed(batch.updates(), layout.lattice)
             assert [b.collision_free for b in other.blocks] == [b.collision_free for b in batch.blocks]
@@ -303,14 +305,14 @@ def test_a_block_of_a_mapped_file_is_a_view_of_it(tmp_path: Path, lattice: Any) 
     updates = [((i % 7, str(i)), times[i % 2], 1) for i in range(1000)]
     batch = Batch.build(updates_of(updates, layout.schema, lattice), layout, whole(layout))
     path = str(tmp_path / "batch.arrow")
-    records = batch.to_record_batches()
+    records = records_of(batch)
     with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, records[0].schema) as writer:
         for record in records:
             writer.write_batch(record)
     with pa.memory_map(path) as source:
         base = source.read_buffer(source.size())
         reader = pa.ipc.open_file(base)
-        mapped = Batch.from_record_batches(
+        mapped = batch_of_records(
             layout, batch.description, [reader.get_batch(i) for i in range(reader.num_record_batches)]
         )
         block = mapped.blocks[0]
@@ -326,10 +328,10 @@ def test_a_block_of_a_mapped_file_is_a_view_of_it(tmp_path: Path, lattice: Any) 
 
 
 def test_a_stored_batch_of_another_arrangement_is_refused() -> None:
-    records = pairs([((1, "a"), 0, 1)]).to_record_batches()
+    records = records_of(pairs([((1, "a"), 0, 1)]))
     other = Layout(pa.schema([("k", pa.int64()), ("w", pa.string())]), ("k",), Epoch())
     with pytest.raises(StoreCorruptError, match="restore the store"):
-        Batch.from_record_batches(other, whole(other), records)
+        batch_of_records(other, whole(other), records)
 
 
 def test_a_block_of_strings_that_cannot_be_gathered_in_one_is_cut() -> None:

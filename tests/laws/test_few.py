@@ -102,7 +102,7 @@ def test_columns_of_pairs_are_chosen_from_narrow_and_other_columns() -> None:
     wide = Rows(schema, (pa.array([-5, 1 << 60, 0]), pa.array([4, 5, 6], pa.int32()).cast(pa.date32())), 3)
     numbers = pa.array([1, 2], pa.int16())
     mine = few.places_of([numbers])
-    theirs = np.array([few.stored_places(stored_columns(rows)) for rows in (narrow, wide)])
+    theirs = np.array([few.stored_places(stored_columns(rows), schema.types) for rows in (narrow, wide)])
     at, ends = np.array([[1, 0, 1], [1, 1, 0]]), np.array([[0, 1], [1, 3]])
     choice = np.array([[0, 0], [1, 0], [1, 1]])
     types = [pa.int16(), pa.int64(), pa.date32()]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from datetime import datetime
+from decimal import Context, Decimal
 from unittest.mock import patch
 
 import numpy as np
@@ -11,22 +13,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from altneu.columnar import few
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.lookup import first_word, word_stretch
-from altneu.columnar.narrow import NarrowRows, narrow_rows, narrowed, narrowed_words, whole
+from altneu.columnar.narrow import NarrowRows, narrow_rows, narrowed, narrowed_words, stored_columns, whole
 from altneu.columnar.ranking import order_text, order_words
 from altneu.columnar.rows import Rows
+from altneu.errors import StoreCorruptError
 from altneu.order import Antichain, Epoch, Rounds
+from altneu.runtime.files import from_ipc, to_ipc
 from altneu.trace import batch as batches
 from altneu.trace.batch import Batch, Description, Layout, PackedBlock, find_in
 from altneu.trace.merging import merge
+from altneu.trace.records import batch_of_records, packed_records, packed_schema, records_of, rows_schema
 from altneu.trace.update import Updates
 
 WIDE = st.integers(-(2**63), 2**63 - 1)
 SOME = st.one_of(st.integers(0, 3), st.integers(-200, 200), st.integers(2**40, 2**40 + 70_000), WIDE)
-TYPES = (pa.int64(), pa.int64(), pa.string(), pa.int16())
-SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.timestamp("us")), ("c", pa.string()), ("d", pa.int16())])
+DECIMAL = pa.decimal128(18, 2)
+TYPES = (pa.int64(), pa.int64(), pa.string(), pa.int16(), DECIMAL)
+SCHEMA = pa.schema(
+    [("a", pa.int64()), ("b", pa.timestamp("us")), ("c", pa.string()), ("d", pa.int16()), ("e", DECIMAL)]
+)
+CENTS = st.one_of(st.integers(-(10**18) + 1, 10**18 - 1), st.integers(-(2**33), 2**33), st.integers(-300, 300)).map(
+    lambda cents: Decimal(cents).scaleb(-2, Context(prec=18))
+)
 
 
 @given(st.lists(SOME, min_size=1, max_size=20), st.data())
@@ -66,7 +78,9 @@ def test_narrow_words_are_found_where_they_are(numbers, descending, low, high):
 
 
 @given(
-    st.lists(st.tuples(SOME, st.one_of(st.none(), SOME), st.sampled_from(["x", None]), st.integers(0, 9)), min_size=1)
+    st.lists(
+        st.tuples(SOME, st.one_of(st.none(), SOME), st.sampled_from(["x", None]), st.integers(0, 9), CENTS), min_size=1
+    )
 )
 def test_narrow_rows_are_what_they_were(rows):
     columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), TYPES, strict=True)]
@@ -123,9 +137,13 @@ def test_a_packed_batch_is_what_it_was(layout):
         assert packed.packed() is packed
         same(packed, whole)
         same(pickle.loads(pickle.dumps(packed)), whole)  # noqa: S301 -- what was dumped here
-        record = Batch.from_record_batches(layout, whole.description, packed.to_record_batches())
+        record = batch_of_records(layout, whole.description, records_of(packed))
         same(record, whole)
-        assert packed.to_record_batches() == whole.to_record_batches()
+        assert [r.num_rows for r in records_of(packed)] == [1] * len(packed.blocks)
+        assert records_of(packed) == packed_records(whole)
+        plain = batch_of_records(layout, whole.description, records_of(whole))
+        assert not any(isinstance(b, PackedBlock) for b in plain.blocks)
+        same(plain, whole)
         some = slice(7, 1900)
         for name in ("key_hash", "value_hash", "diffs"):
             for block, other in zip(packed.blocks, whole.blocks, strict=True):
@@ -139,6 +157,65 @@ def test_a_packed_batch_is_what_it_was(layout):
             assert (a.value_hash == b.value_hash).all()
             assert (a.times == b.times).all()
             assert (a.diffs == b.diffs).all()
+
+
+MIXED = pa.schema(
+    [
+        ("k", pa.int64()),
+        ("short", pa.decimal128(12, 2)),
+        ("long", pa.decimal128(30, 2)),
+        ("text", pa.string()),
+        ("nothing", pa.null()),
+        ("flag", pa.bool_()),
+        ("nested", pa.list_(pa.struct([("x", pa.int64()), ("y", pa.string())]))),
+        ("at", pa.timestamp("us")),
+        ("real", pa.float64()),
+    ]
+)
+MIXED_VALUE = st.tuples(
+    st.integers(0, 5),
+    st.one_of(st.none(), st.integers(-(10**11), 10**11).map(lambda cents: Decimal(cents).scaleb(-2))),
+    st.one_of(st.none(), st.integers(-(10**20), 10**20).map(lambda cents: Decimal(cents).scaleb(-2))),
+    st.one_of(st.none(), st.text(max_size=3)),
+    st.none(),
+    st.booleans(),
+    st.one_of(st.none(), st.lists(st.fixed_dictionaries({"x": st.integers(0, 9), "y": st.just("z")}), max_size=2)),
+    st.datetimes(datetime(1970, 1, 1), datetime(2030, 1, 1)),  # noqa: DTZ001 -- without a zone, as the column
+    st.sampled_from([0.0, 1.5, -2.25]),
+)
+
+
+@given(st.lists(MIXED_VALUE, min_size=1, max_size=12), st.sampled_from([(), (("at", True, True),)]), st.booleans())
+def test_packed_records_hold_every_type(rows, order, nullable):
+    rows = rows if nullable else [row for row in rows if None not in (*row[1:4], row[6])]
+    layout = Layout(MIXED, ("k",), Epoch(), order)
+    times, diffs = np.arange(len(rows)).reshape(1, -1) % 3, np.ones(len(rows), np.int64)
+    columns = [pa.array([row[i] for row in rows], dtype) for i, dtype in enumerate(MIXED.types)]
+    batch = Batch.build(
+        Updates(Rows(MIXED, tuple(columns), len(rows)), times, diffs), layout, Description.interval(Epoch(), 0, 3)
+    )
+    records = packed_records(batch)
+    assert all(record.schema == packed_schema(layout) for record in records)
+    assert rows_schema(packed_schema(layout)) == MIXED
+    (data,) = {to_ipc(packed_records(batch), packed_schema(layout)) for _ in range(2)}  # the same bytes
+    again = batch_of_records(layout, batch.description, from_ipc(data))
+    assert all(isinstance(block, PackedBlock) for block in again.blocks)
+    same(again, batch)
+    assert packed_records(again) == records
+    for block in again.blocks:
+        assert few.stored_places((*stored_columns(block.keys), *stored_columns(block.values)), MIXED.types) is None
+        assert block.take(np.arange(len(block))).values.to_pylist() == block.values.to_pylist()
+    merged = merge([again, batch.described(Description.interval(Epoch(), 3, 4))], Antichain.of(Epoch(), 3))
+    assert merged.updates().diffs.sum() == 2 * len(rows)
+
+
+def test_codes_that_do_not_fit_their_rows_are_refused():
+    batch = random_batch(LAYOUTS[0], 1, 0).packed()
+    (record,) = records_of(batch)
+    at = record.schema.get_field_index("#codes2")
+    broken = record.set_column(at, record.schema.field(at), pa.array([b"123"]))
+    with pytest.raises(StoreCorruptError, match="3 bytes of codes for"):
+        batch_of_records(batch.layout, batch.description, [broken])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda la: f"{la.key} {la.lattice} {order_text(la.order)}")

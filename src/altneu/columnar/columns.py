@@ -157,6 +157,16 @@ def load_narrow(address: int, width: int, least: int, position: int) -> int:
     return least + int(code)
 
 
+@compiled(inline="always")
+def _load_halves(table: Ints, part: int, position: int) -> tuple[int, int]:
+    """The low and the high half of a number of sixteen bytes, which may be narrow."""
+    if table[part, 4] == 16:
+        at = table[part, 0] + 16 * position
+        return load_int64(at), load_int64(at + 8)
+    word = load_narrow(table[part, 0], table[part, 4], table[part, 5], position)
+    return word, word >> 63
+
+
 @compiled(nogil=True)
 def _equal_fixed(table: Ints, starts: Ints, width: int, left: Ints, right: Ints, mask: Mask) -> None:
     for k in range(len(left)):
@@ -175,7 +185,8 @@ def _equal_fixed(table: Ints, starts: Ints, width: int, left: Ints, right: Ints,
             if width == 4:
                 mask[k] = load32(p) == load32(q)
             elif width == 16:
-                mask[k] = load64(p) == load64(q) and load64(p + 8) == load64(q + 8)
+                low, high = _load_halves(table, a, i)
+                mask[k] = (low, high) == _load_halves(table, b, j)
             else:
                 for byte in range(width):
                     if load8(p + byte) != load8(q + byte):
@@ -237,8 +248,8 @@ def _gather_fixed(table: Ints, starts: Ints, width: int, index: Ints, out: npt.N
         elif width == 4:
             out[k] = load32(p)
         elif width == 16:
-            out[2 * k] = load64(p)
-            out[2 * k + 1] = load64(p + 8)
+            low, high = _load_halves(table, a, i)
+            out[2 * k], out[2 * k + 1] = low, high
         elif width == 2:
             out[k] = load_int16(p)
         else:

@@ -27,7 +27,7 @@ from altneu.columnar.columns import (
     load_narrow,
 )
 from altneu.columnar.hashing import EMPTY_HASH, NULL_HASH, SETTING, WORDS, Hashes, combine, hash_at, xxh64
-from altneu.columnar.narrow import Narrow
+from altneu.columnar.narrow import Narrow, is_word
 from altneu.columnar.rows import Ints
 from altneu.columnar.sorting import SMALL, merge_runs
 from altneu.compiled import compiled
@@ -129,13 +129,16 @@ def _part_of(starts: Ints, row: int) -> int:
     return part
 
 
-def stored_places(columns: Sequence[pa.Array | Narrow]) -> Ints | None:
-    """As ``places_of``, of columns that may be narrow, for ``gathered`` and ``chosen`` alone."""
+def stored_places(columns: Sequence[pa.Array | Narrow], types: Sequence[pa.DataType]) -> Ints | None:
+    """As ``places_of``, of columns of some types that may be narrow, for ``gathered`` and ``chosen`` alone."""
     lines: list[Any] = []
-    for column in columns:
+    for column, dtype in zip(columns, types, strict=True):
         if column.__class__ is Narrow:
             address, width, least = column.line
-            lines += (np.array(((address, 0, least, 0, width, _NARROW),)),)
+            if is_word(dtype):
+                lines += (np.array(((address, 0, least, 0, width, _NARROW),)),)
+            else:  # a decimal, which these do not make
+                lines += (np.array(((address, 0, least, 0, dtype.bit_width >> 3, 0),)),)
         elif (place := places_of((column,))) is None:
             return None
         else:

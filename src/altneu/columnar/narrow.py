@@ -19,6 +19,7 @@ from altneu.columnar.rows import Ints, Rows, taken
 
 WORD = 8  # bytes of what can be kept in fewer
 _SIGN = np.int64(-(2**63))
+_DIGITS = 18  # of a decimal whose number is surely one of eight bytes
 _CODES = ((0, None), (0xFF, np.uint8), (0xFFFF, np.uint16), (0xFFFF_FFFF, np.uint32))
 
 
@@ -174,21 +175,41 @@ class NarrowRows(Rows):
 
 
 def _built(column: Narrow | pa.Array, dtype: pa.DataType) -> pa.Array:
-    return _of_words(column.words(), dtype) if isinstance(column, Narrow) else column
+    return of_words(column.words(), dtype) if isinstance(column, Narrow) else column
 
 
-def _of_words(words: Ints, dtype: pa.DataType) -> pa.Array:
-    return pa.Array.from_buffers(dtype, len(words), [None, pa.py_buffer(words)], 0)
+def of_words(words: Ints, dtype: pa.DataType) -> pa.Array:
+    """A column without nulls of a type that ``words_of`` takes."""
+    own: npt.NDArray[Any] = words
+    if not is_word(dtype):
+        own = np.empty((len(words), 2), np.int64)
+        own[:, 0], own[:, 1] = words, words >> 63
+    return pa.Array.from_buffers(dtype, len(words), [None, pa.py_buffer(own)], 0)
+
+
+def words_of(column: pa.Array) -> Ints | None:
+    """A column's values as whole numbers of eight bytes; None where a value is none, or null.
+
+    Of a decimal of at most 18 digits it is the number without its point.
+    """
+    dtype = column.type
+    if column.null_count or column.buffers()[-1] is None:
+        return None
+    if is_word(dtype):
+        return np.frombuffer(column.buffers()[1], np.int64, len(column), WORD * column.offset)
+    if pa.types.is_decimal128(dtype) and dtype.precision <= _DIGITS:
+        return np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 2 * WORD * column.offset)[::2]
+    return None
 
 
 def _taken(column: Narrow | pa.Array, positions: pa.Array, dtype: pa.DataType) -> pa.Array:
     if isinstance(column, Narrow):
-        return _of_words(column.at(positions.to_numpy()).words(), dtype)
+        return of_words(column.at(positions.to_numpy()).words(), dtype)
     return taken(column, positions)
 
 
 def narrow_rows(rows: Rows) -> Rows:
-    """Rows with those columns narrow that can be: whole numbers, dates and times of eight bytes, without nulls."""
+    """Rows with those columns narrow that can be: numbers and times of eight bytes, short decimals, without nulls."""
     if isinstance(rows, NarrowRows):
         return rows
     stored = tuple([_narrow_column(column) for column in rows.columns])
@@ -198,11 +219,8 @@ def narrow_rows(rows: Rows) -> Rows:
 
 
 def _narrow_column(column: pa.Array) -> Narrow | pa.Array:
-    if not is_word(column.type) or column.null_count:
-        return column
-    start = column.offset
-    words = np.frombuffer(column.buffers()[1], np.int64, len(column), WORD * start)
-    return narrowed(words) or column
+    words = words_of(column)
+    return column if words is None else narrowed(words) or column
 
 
 _TIME = pa.time64("us")

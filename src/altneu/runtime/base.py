@@ -559,7 +559,7 @@ def _compacted(new: Batch, since: Antichain, merging: Merging) -> Batch:
 
     Its readers in this step see it as it was.
     """
-    if all(_is_compacted(new.between(*part), since) for part in ranges(new.nbytes, _LOOK_BYTES)):
+    if all(_is_compacted(new.between(*part), since) for part in ranges(new.bytes_as_rows, _LOOK_BYTES)):
         return new
     return merging((new,), since)
 
@@ -569,7 +569,7 @@ def _uncompacted(new: Batch, since: Antichain, merging: Merging) -> Batch:
     start = uncompacted_from(since)
     if not reaches(new.description.upper.elements, start):
         return Batch.empty(new.layout, new.description)
-    parts = (new.between(*part) for part in ranges(new.nbytes, _LOOK_BYTES))
+    parts = (new.between(*part) for part in ranges(new.bytes_as_rows, _LOOK_BYTES))
     if all(int(block.times[0].min()) >= start for part in parts for block in part.blocks):
         return new
     return merging((new,), since)

@@ -59,7 +59,7 @@ class BatchWriter:
 
     def merged(self, batches: Sequence[Batch], since: Antichain) -> Batch:
         """Batches that follow each other in time as one, times advanced to ``since``, some keys after the others."""
-        parts = ranges(sum(batch.nbytes for batch in batches), self.room)
+        parts = ranges(sum(batch.bytes_as_rows for batch in batches), self.room)
         if len(parts) == 1:
             return merge(batches, since)
         description = batches[0].description

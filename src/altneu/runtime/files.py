@@ -11,7 +11,8 @@ import pyarrow as pa
 from altneu.order import Antichain, Lattice
 from altneu.runtime.stored import Data, Frontier, StoredBatch
 from altneu.store import Folder, SegmentRef, open_segment, read_between, read_blocks
-from altneu.trace.batch import Block, Description, Layout, LazyBatch, blocks_from, cut_blocks
+from altneu.trace.batch import Block, Description, Layout, LazyBatch, cut_blocks
+from altneu.trace.records import blocks_of_records
 
 _KEY_HASH = "#key_hash"
 
@@ -109,4 +110,4 @@ class Files:
         else:
             numbers = numbers or range(1 << 62)
             first, result = numbers.start, self.open(data)[numbers.start : numbers.stop]
-        return cut_blocks(blocks_from(layout, result, first), lower, upper)
+        return cut_blocks(blocks_of_records(layout, result, first), lower, upper)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from altneu.columnar.narrow import Narrow, is_word, narrowed
+from altneu.columnar.narrow import Narrow, narrowed, of_words, words_of
 from altneu.columnar.rows import Ints, Rows
 from altneu.runtime.files import from_ipc, to_ipc
 from altneu.trace.update import Updates
 
 _LEAST_ROWS = 64  # of fewer, numbers stay as they are
-_DIGITS = 18  # of a decimal whose unscaled value is surely a number of eight bytes
 _LEAST = b"#least"
 _CODES = {0: pa.null(), 1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32()}
 
@@ -103,20 +100,8 @@ class Packed:
 
 
 def _packed(name: str, column: pa.Array) -> tuple[pa.Field, pa.Array | None]:
-    dtype = column.type
-    if not column.null_count and column.buffers()[-1] is not None:
-        if is_word(dtype):
-            return _packed_words(
-                name, np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset), column
-            )
-        if _is_short_decimal(dtype):
-            halves = np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset)
-            return _packed_words(name, halves[::2], column)
-    return pa.field(name, dtype), column
-
-
-def _is_short_decimal(dtype: pa.DataType) -> bool:
-    return pa.types.is_decimal128(dtype) and dtype.precision <= _DIGITS
+    words = words_of(column)
+    return (pa.field(name, column.type), column) if words is None else _packed_words(name, words, column)
 
 
 def _packed_words(name: str, words: Ints, column: pa.Array | None) -> tuple[pa.Field, pa.Array | None]:
@@ -134,9 +119,4 @@ def _unpacked(column: pa.Array, field: pa.Field, dtype: pa.DataType) -> pa.Array
     if least is None:
         return column
     codes = None if pa.types.is_null(column.type) else np.asarray(column)
-    words = Narrow(int(least), codes, len(column)).words()
-    if not pa.types.is_decimal128(dtype):
-        return pa.Array.from_buffers(dtype, len(words), [None, pa.py_buffer(words)], 0)
-    halves: npt.NDArray[Any] = np.empty((len(words), 2), np.int64)
-    halves[:, 0], halves[:, 1] = words, words >> 63
-    return pa.Array.from_buffers(dtype, len(words), [None, pa.py_buffer(halves)], 0)
+    return of_words(Narrow(int(least), codes, len(column)).words(), dtype)

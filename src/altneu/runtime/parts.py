@@ -264,12 +264,12 @@ class StageRun:
         read = {o.arrangement for o in self._operations if isinstance(o, ReadOp)}
         arranged = {o.arrangement for o in self._operations if isinstance(o, ArrangeOp)}
         read |= arranged & self.mode.given
-        passed = sum(part.new.nbytes for parts in self.inbox.arranged.values() for part in parts)
+        passed = sum(part.new.bytes_as_rows for parts in self.inbox.arranged.values() for part in parts)
         return passed + sum(self._bytes_of(name) for name in read)
 
     def _bytes_of(self, name: str) -> int:
         state = self.snapshot.get(name)
-        return 0 if state is None else sum(batch.nbytes for batch in state.spine.batches)
+        return 0 if state is None else sum(batch.bytes_as_rows for batch in state.spine.batches)
 
     # all at once ----------------------------------------------------------------------------------------------------
 

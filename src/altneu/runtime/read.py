@@ -58,7 +58,7 @@ def summed(batches: Sequence[Batch], layout: Layout, at: At) -> Updates:
 def parts_of(state: ArrangementState, room: int) -> Iterator[ArrangementState]:
     """A state in parts, by ranges of its key, each of about ``room`` bytes; nothing of what it holds."""
     layout, batches = state.spine.layout, state.spine.batches
-    for lower, upper in ranges(sum(batch.nbytes for batch in batches), room):
+    for lower, upper in ranges(sum(batch.bytes_as_rows for batch in batches), room):
         part = [batch.between(lower, upper) for batch in batches]
         yield ArrangementState(Spine.of(layout, part), FutureUpdates(layout.schema, layout.lattice))
 

@@ -92,7 +92,7 @@ def parted_state(
 
 def _parted_batch(batch: Batch, key: tuple[str, ...], parting: Parting, batch_writer: BatchWriter) -> list[Batch]:
     results = [batch_writer.growing(batch.layout, batch.description) for _ in range(parting.times)]
-    for lower, upper in ranges(batch.nbytes, batch_writer.room):
+    for lower, upper in ranges(batch.bytes_as_rows, batch_writer.room):
         for block in batch.between(lower, upper).blocks:
             _part_block(block, batch, key, parting, results)
     return [pieces.finish(ordered=True) for pieces in results]

@@ -15,8 +15,9 @@ from altneu.runtime.files import Files, to_ipc
 from altneu.runtime.state import BLOB_BYTES, lazy_run, run_to_json
 from altneu.runtime.stored import Data, in_segment
 from altneu.store import Folder, SegmentRef, SegmentWriter, write_segment
-from altneu.trace.batch import Batch, Block, Description, Layout, LazyBatch, stored_schema
+from altneu.trace.batch import Batch, Block, Description, Layout, LazyBatch
 from altneu.trace.future import Run
+from altneu.trace.records import packed_records, packed_schema
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class GrowingSegment(Growing):
 
     batch_writer: SegmentBatchWriter
     bytes: int = 0
+    rows: int = 0
     written: list[tuple[int, int, int]] = field(default_factory=list)  # of each part: blocks, first and last key hash
-    colliding: list[int] = field(default_factory=list)
     segment: SegmentWriter | None = None
 
     def add(self, part: Batch) -> None:
@@ -73,13 +74,12 @@ class GrowingSegment(Growing):
             self._put_away()
 
     def _put_away(self) -> None:
-        schema = stored_schema(self.layout)
+        schema = packed_schema(self.layout)
         self.segment = self.segment or self.batch_writer.writer.opened(schema)
         for part in self.parts:
-            start = sum(blocks for blocks, *_ in self.written)
-            self.colliding += [start + i for i, block in enumerate(part.blocks) if not block.collision_free]
-            for batch in part.to_record_batches():
-                self.segment.write(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+            for batch in packed_records(part):
+                self.segment.write(batch)
+            self.rows += len(part)
             self.written.append((len(part.blocks), part.first_hash, part.last_hash))
         self.parts, self.bytes = [], 0
 
@@ -92,14 +92,8 @@ class GrowingSegment(Growing):
             ref = segment.finish()
         files = self.batch_writer.files
         data: Data = in_segment(ref)
-        if self.colliding:  # which is known only now, and is told at the beginning of a segment
-            schema = stored_schema(self.layout, self.colliding)
-            again = (files.open_part(data, i) for i in range(sum(blocks for blocks, *_ in self.written)))
-            data = self.batch_writer.writer.segment(
-                (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in again), schema
-            )
         if ordered or all(a < b for (*_, a), (_, b, _) in pairwise(self.written)):
-            return files.lazy(self.layout, self.description, ref.rows, data)
+            return files.lazy(self.layout, self.description, self.rows, data)
         return self.batch_writer.merged(self._parts_of(data), Antichain.minimum(self.layout.lattice))
 
     def _parts_of(self, data: Data) -> list[Batch]:

@@ -24,6 +24,7 @@ from altneu.runtime.stored import Data, StoredBatch, StoredFuture, StoredRun, St
 from altneu.store import Admitted, Store
 from altneu.trace.batch import Batch, Description, Layout, LazyBatch, reaches, uncompacted_from
 from altneu.trace.future import FutureUpdates, LazyRun, Rounds, Run
+from altneu.trace.records import batch_of_records, records_of, rows_schema
 from altneu.trace.spine import Spine
 from altneu.trace.update import Updates
 
@@ -41,7 +42,7 @@ def batch_to_json(batch: Batch, write: WriteData) -> StoredBatch:
     """Name a batch; its data is written by ``write``."""
     data = batch.stored if isinstance(batch, LazyBatch) else None
     if data is None:
-        batches = batch.to_record_batches()
+        batches = records_of(batch)
         data = write(batches, batches[0].schema)
     return {
         "lower": frontier_to_json(batch.description.lower),
@@ -54,7 +55,7 @@ def batch_to_json(batch: Batch, write: WriteData) -> StoredBatch:
 
 def batch_from_json(layout: Layout, value: StoredBatch, open_data: OpenData) -> Batch:
     """Open the batch that ``batch_to_json`` named."""
-    return Batch.from_record_batches(layout, description_from_json(layout, value), open_data(value["data"]))
+    return batch_of_records(layout, description_from_json(layout, value), open_data(value["data"]))
 
 
 def updates_to_batch(updates: Updates) -> pa.RecordBatch:
@@ -427,7 +428,7 @@ class StateTable:
             parts = (*(batch["data"] for batch in value["batches"]), *(run["run"]["data"] for run in value["hold"]))
             for data in parts:
                 for batch in self.open_data(data):
-                    return pa.schema([f for f in batch.schema if not f.name.startswith("#")])
+                    return rows_schema(batch.schema)
         return None
 
     def rows(self, name: str) -> int:

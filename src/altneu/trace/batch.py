@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar import few
-from altneu.columnar.columns import FEW, Stack
+from altneu.columnar.columns import FEW, Stack, kind_of
 from altneu.columnar.gathered import Gathered
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective, is_number
 from altneu.columnar.immutable import immutable, lazy
@@ -31,7 +31,7 @@ from altneu.columnar.ranking import Order, order_words
 from altneu.columnar.rows import Ints, Rows
 from altneu.columnar.sorting import SMALL, Sorted, Unsorted, settle
 from altneu.columnar.threads import LEAST
-from altneu.errors import StoreCorruptError, TooWideError, TypeMismatchError
+from altneu.errors import TooWideError, TypeMismatchError
 from altneu.order import Antichain, Lattice
 from altneu.trace.update import Updates
 
@@ -39,7 +39,6 @@ BLOCK_ROWS = 1 << 16
 BUILT_ROWS = 1 << 20  # that are sorted together
 PACKED_ROWS = 1 << 10  # shorter blocks stay as they are: they do not last
 CONTROL = "#"  # control columns beside the payload begin with it; no column of a user may
-_COLLISIONS = b"altneu.collisions"
 _LARGEST_SUM = 1 << 62
 LARGEST_HASH = (1 << 64) - 1
 _LARGEST_COUNTED = 1 << 32  # a diff; there may be 2^31 rows
@@ -104,6 +103,11 @@ class Layout:
     def value_schema(self) -> pa.Schema:
         """The value columns, in schema order."""
         return pa.schema([self.schema.field(name) for name in self.values])
+
+    @lazy
+    def fixed_bytes(self) -> int:
+        """Bytes of an update's values of fixed widths, the two hashes, the times and the diff among them."""
+        return WORD * (3 + self.lattice.width) + sum(kind_of(dtype)[1] for dtype in self.schema.types)
 
     @lazy
     def only_value(self) -> np.dtype[Any] | None:
@@ -249,7 +253,8 @@ class Block:
     @lazy
     def places(self) -> Ints | None:
         """Where the columns of the key are, and behind them those of the value: see ``few.stored_places``."""
-        return few.stored_places((*stored_columns(self.keys), *stored_columns(self.values)))
+        types = (*self.layout.key_schema.types, *self.layout.value_schema.types)
+        return few.stored_places((*stored_columns(self.keys), *stored_columns(self.values)), types)
 
     @lazy
     def total(self) -> tuple[int | None, Ints]:
@@ -410,12 +415,12 @@ class PackedBlock(Block):
         return PackedBlock(self.layout, rows, lines, collision_free=self.collision_free)
 
 
-def packed(block: Block) -> Block:
-    """A block in fewer bytes, where it is large enough for that to matter.
+def packed(block: Block, least: int | None = None) -> Block:
+    """A block in fewer bytes, where it has at least so many rows (None: ``PACKED_ROWS``); of fewer it would not matter.
 
     Law:    every row, hash, time and diff is what it was (tests/laws/test_narrow.py).
     """
-    if isinstance(block, PackedBlock) or len(block) < PACKED_ROWS:
+    if isinstance(block, PackedBlock) or len(block) < (PACKED_ROWS if least is None else least):
         return block
     layout, values = block.layout, narrow_rows(block.values)
     words: Narrow | None = None
@@ -558,6 +563,11 @@ class Batch:
         """The greatest key hash of a batch that has any."""
         return int(self.blocks[-1].table[0, 3].view(np.uint64))
 
+    @property
+    def bytes_as_rows(self) -> int:
+        """About how many bytes it takes up where all of its columns are built, as a merge does."""
+        return max(self.nbytes, self.rows_at_most * self.layout.fixed_bytes)
+
     @lazy
     def rows_at_most(self) -> int:
         """No fewer than its updates; known without touching them."""
@@ -616,24 +626,6 @@ class Batch:
             return self.blocks[0].key_hash, self.blocks[0].keys
         hashes = np.concatenate([b.key_hash for b in self.blocks])
         return hashes[starts], Stack([b.keys for b in self.blocks], self.layout.key_schema).take(starts)
-
-    def to_record_batches(self) -> list[pa.RecordBatch]:
-        """One record batch per block, under one schema: payload columns, then control columns; nothing is copied.
-
-        The control columns are ``#key_hash``, ``#value_hash`` (uint64), ``#time0`` ... and ``#diff`` (int64). The
-        schema's metadata names the blocks that hold colliding keys.
-        """
-        schema = stored_schema(self.layout, [i for i, b in enumerate(self.blocks) if not b.collision_free])
-        return [_record_batch(block, schema) for block in self.blocks]
-
-    @classmethod
-    def from_record_batches(cls, layout: Layout, description: Description, batches: Iterable[pa.RecordBatch]) -> Batch:
-        """The batch that ``to_record_batches`` was called on; arrays are views of the record batches' buffers.
-
-        Raises:
-            StoreCorruptError: the columns are not those of the layout.
-        """
-        return cls(layout, description, blocks_from(layout, batches))
 
 
 class LazyBatch(Batch):
@@ -1037,75 +1029,3 @@ def blocks_of(done: Sorted, rows_in: Unsorted, layout: Layout) -> tuple[Block, .
         blocks.append(Block(layout, keys, values, *control, done.collision_free))
         start = cut.stop
     return tuple(blocks)
-
-
-def blocks_from(layout: Layout, batches: Iterable[pa.RecordBatch], first: int = 0) -> tuple[Block, ...]:
-    """The blocks that record batches hold, of which the ``first`` so many are left out.
-
-    Raises:
-        StoreCorruptError: the columns are not those of the layout.
-    """
-    blocks = [_block(i, batch, layout) for i, batch in enumerate(batches, first)]
-    return tuple(b for b in blocks if len(b))
-
-
-def stored_schema(layout: Layout, colliding: Sequence[int] = ()) -> pa.Schema:
-    """The schema of ``to_record_batches``; its metadata names the blocks that hold colliding keys."""
-    hashes = [pa.field(CONTROL + name, pa.uint64(), nullable=False) for name in ("key_hash", "value_hash")]
-    names = [f"time{i}" for i in range(layout.lattice.width)] + ["diff"]
-    words = [pa.field(CONTROL + name, pa.int64(), nullable=False) for name in names]
-    collisions = ",".join(map(str, colliding))
-    return pa.schema([*layout.schema, *hashes, *words], {_COLLISIONS: collisions.encode()})
-
-
-def _record_batch(block: Block, schema: pa.Schema) -> pa.RecordBatch:
-    payload = block.layout.join(block.keys, block.values).columns
-    words = [block.key_hash, block.value_hash, *block.times, block.diffs]
-    types = [pa.uint64()] * 2 + [pa.int64()] * (len(words) - 2)
-    buffers = [pa.py_buffer(np.ascontiguousarray(w)) for w in words]
-    control = [pa.Array.from_buffers(t, len(block), [None, b]) for t, b in zip(types, buffers, strict=True)]
-    return pa.RecordBatch.from_arrays([*payload, *control], schema=schema)
-
-
-def _block(index: int, batch: pa.RecordBatch, layout: Layout) -> Block:
-    payload = len(layout.schema)
-    if batch.schema.names != stored_schema(layout).names:
-        raise StoreCorruptError(
-            f"a stored batch has the columns {batch.schema.names}, not those of its arrangement "
-            f"({stored_schema(layout).names}); restore the store from a copy, or build it again from its sources"
-        )
-    keys, values = layout.split(Rows(layout.schema, tuple(batch.columns[:payload]), batch.num_rows))
-    words = [_words(column) for column in batch.columns[payload:]]
-    colliding = (batch.schema.metadata or {}).get(_COLLISIONS, b"").decode().split(",")
-    control = (words[0], words[1], _stack_times(words[2:-1]), words[-1])
-    return Block(layout, keys, values, *control, str(index) not in colliding)
-
-
-class _Words:
-    """The words of a column without nulls as NumPy's array interface describes them."""
-
-    def __init__(self, column: pa.Array) -> None:
-        self.column = column  # which owns the memory
-        array = column.to_numpy(zero_copy_only=True)
-        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
-
-
-def _words(column: pa.Array) -> Any:
-    """A view of the words of a stored column.
-
-    Nothing writes to the words of a block, and those in a file cannot be written to. Numba has another type for arrays
-    that say so, and would compile each kernel once for blocks in memory and once for those in files.
-    """
-    return np.asarray(_Words(column))
-
-
-def _stack_times(lines: list[Ints]) -> Ints:
-    """Lines of times as one (width, n) array, a view where they lie evenly apart, as in an IPC file."""
-    if len(lines) == 1:
-        return lines[0].reshape(1, -1)
-    places = [line.ctypes.data for line in lines]
-    step = places[1] - places[0]
-    if step > 0 and all(place == places[0] + i * step for i, place in enumerate(places)):
-        shape, strides = (len(lines), len(lines[0])), (step, 8)
-        return np.lib.stride_tricks.as_strided(lines[0], shape, strides)
-    return np.stack(lines)

@@ -27,6 +27,7 @@ from altneu.runtime.state import Names, WriteData, updates_from_batch, updates_t
 from altneu.runtime.stored import MessageRef
 from altneu.trace.batch import Arranged, Batch, Block, Description, Layout, LazyBatch
 from altneu.trace.merging import merge
+from altneu.trace.records import batch_of_records, records_of
 from altneu.trace.update import Updates
 
 META, SEED = -1, -2
@@ -44,7 +45,7 @@ def encode(shard: int, number: int, message: Message | MessageRef) -> Iterator[R
         yield shard, number, json.dumps(message.to_json()).encode()
         return
     if isinstance(message, Arranged):
-        batches = message.new.to_record_batches()
+        batches = records_of(message.new)
         yield shard, number, to_ipc(batches, batches[0].schema)
         return
     rows = max(_BLOB * len(message) // max(bytes_of(message), 1), 1)
@@ -102,7 +103,7 @@ def whole_of(state: ArrangementState, since: Antichain) -> Batch:
     descriptions = [batch.description for batch in batches]
     for description in descriptions:
         since = since.join(description.since)
-    rows, size = sum(map(len, batches)), sum(batch.nbytes for batch in batches)
+    rows, size = sum(map(len, batches)), sum(batch.bytes_as_rows for batch in batches)
 
     def part(lower: int, upper: int) -> tuple[Block, ...]:
         return merge([batch.between(lower, upper) for batch in batches], since).blocks
@@ -117,7 +118,7 @@ def _updates(plan: Plan, channel: Channel, batches: Iterable[pa.RecordBatch]) ->
 
 
 def _new(layout: Layout, region: Region, batches: Iterable[pa.RecordBatch]) -> Batch:
-    return Batch.from_record_batches(layout, region.inside(layout.lattice), batches)
+    return batch_of_records(layout, region.inside(layout.lattice), batches)
 
 
 def written(
