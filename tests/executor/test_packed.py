@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import altneu as an
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Rows
 from altneu.operators.base import StepMode
@@ -91,6 +92,31 @@ def test_bytes_are_those_that_a_range_takes():
     assert packed.bytes_as_updates == 1000 * (8 + 16 + 8 + 8 + 8)
     text = _updates(1000, names=("texts", "missing"))
     assert Packed.of(text).bytes_as_updates >= sum(c.nbytes for c in text.rows.columns) + 16 * 1000
+
+
+LINES = pa.schema([("part", pa.int64()), ("supplier", pa.int64()), ("price", pa.decimal128(12, 2))])
+PARTS = pa.schema([("part", pa.int64()), ("size", pa.int64())])
+
+
+@pytest.mark.parametrize("count", [20_000, 200_000])
+def test_a_stored_row_takes_the_bytes_that_its_values_need(tmp_path, count):
+    """Two hashes of eight bytes, and numbers of one to four: not 16 for a price, 8 for a time and 8 for a diff."""
+    lines, parts = an.source("lines", LINES), an.source("parts", PARTS)
+    draw = np.random.default_rng(1)
+    numbers = [draw.integers(0, count // share, count) for share in (10, 100)]
+    prices = [Decimal(cents).scaleb(-2) for cents in draw.integers(100, 10_000_000, count).tolist()]
+    with an.Session(path=tmp_path) as session:
+        view = session.maintain("sized", lines.join(parts, on="part"))
+        session.insert("lines", pa.table([*map(pa.array, numbers), pa.array(prices, LINES.types[2])], schema=LINES))
+        session.insert("parts", [(part, part % 50) for part in range(count // 10)])
+        session.advance()
+        expected = sorted(view.to_pylist())
+    sizes = [path.stat().st_size / count for path in (tmp_path / "segments").iterdir()]
+    assert all(size < most for size, most in zip(sorted(sizes), (2.5, 24.5, 25.5), strict=True))
+    with an.Session(path=tmp_path) as session:  # what was written is what is read
+        view = session.maintain("sized", lines.join(parts, on="part"))
+        assert sorted(view.to_pylist()) == expected
+        assert len(expected) == count
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 200, 70_000])
