@@ -15,7 +15,7 @@ from altneu.columnar.rows import Rows
 from altneu.operators.base import StepMode
 from altneu.order import Antichain, Epoch
 from altneu.runtime.divided import sent_to
-from altneu.runtime.packed import Packed
+from altneu.runtime.packed import Packed, unpacked
 from altneu.trace.update import Updates
 
 _DECIMAL, _LONG_DECIMAL = pa.decimal128(15, 2), pa.decimal128(38, 0)
@@ -123,7 +123,8 @@ def test_a_stored_row_takes_the_bytes_that_its_values_need(tmp_path, count):
 def test_rows_are_sent_in_the_order_of_their_buckets(shards):
     updates = _updates(5000, names=("words", "texts"))
     wanted, seen = hash_rows(updates.rows, ("words",)), []
-    for shard, part in sent_to(0, updates, ("words",), StepMode(shards), Antichain.of(Epoch(), 1)):
+    for shard, sent in sent_to(0, updates, ("words",), StepMode(shards), Antichain.of(Epoch(), 1)):
+        part = unpacked(sent)
         hashes = hash_rows(part.rows, ("words",))
         assert (hashes % np.uint64(shards) == shard).all()
         buckets = hashes >> np.uint64(56)

@@ -180,11 +180,16 @@ def _built(column: Narrow | pa.Array, dtype: pa.DataType) -> pa.Array:
 
 def of_words(words: Ints, dtype: pa.DataType) -> pa.Array:
     """A column without nulls of a type that ``words_of`` takes."""
-    own: npt.NDArray[Any] = words
-    if not is_word(dtype):
-        own = np.empty((len(words), 2), np.int64)
-        own[:, 0], own[:, 1] = words, words >> 63
+    own = words if is_word(dtype) else in_two_halves(words)
     return pa.Array.from_buffers(dtype, len(words), [None, pa.py_buffer(own)], 0)
+
+
+def in_two_halves(words: Ints) -> Ints:
+    """Whole numbers of eight bytes in sixteen, as a decimal has them, the low half first: (n, 2)."""
+    halves = np.empty((len(words), 2), np.int64)
+    halves[:, 0] = words
+    np.right_shift(words, 63, out=halves[:, 1])
+    return halves
 
 
 def words_of(column: pa.Array) -> Ints | None:

@@ -38,6 +38,7 @@ from altneu.runtime.batch_writer import ranges
 from altneu.runtime.divided import sent_to
 from altneu.runtime.memory import give_back
 from altneu.runtime.outcome import Outcome
+from altneu.runtime.packed import Packed
 from altneu.trace.batch import Arranged, Batch, Description, Layout, reaches, uncompacted_from
 from altneu.trace.spine import Merging, Spine, merge
 from altneu.trace.update import Updates, consolidate
@@ -48,7 +49,7 @@ COMPACT_ROWS = 1024  # new batches of fewer updates are compacted as the spine m
 _LOOK_BYTES = 16 << 20  # of a batch that is somewhere else, so much is looked at at once
 
 
-Sending = tuple[int, int, Message]
+Sending = tuple[int, int, Message | Packed]
 """A shard, a channel, and the message that a running stage sends there."""
 
 

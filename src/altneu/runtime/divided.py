@@ -28,11 +28,13 @@ from altneu.linear.asked import in_one_look
 from altneu.linear.called import functions_of
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.arrange.retention import EVERY_UPDATE, NOTHING
-from altneu.operators.base import Heavy, Message, Operation, StepMode
+from altneu.operators.base import Heavy, Operation, StepMode
 from altneu.operators.join.operation import JoinOp
 from altneu.operators.reduce.operation import ExplodeOp
 from altneu.order import Antichain
 from altneu.plan.physical import Plan, Port
+from altneu.runtime.outcome import Sent
+from altneu.runtime.packed import Packed
 from altneu.runtime.stored import StoredBatch, StoredState
 from altneu.trace.update import Updates, consolidate
 
@@ -204,7 +206,7 @@ def _through(logic: BoundLogic, schema: pa.Schema, names: Names) -> Names:
 
 
 def heavy_keys(
-    found: Collection[Division], sent: Iterable[tuple[int, int, Message]], plan: Plan, shards: int
+    found: Collection[Division], sent: Iterable[Sent], plan: Plan, shards: int
 ) -> tuple[Heavy | None, dict[int, Division]]:
     """The keys that are heavy in a sample of the messages of stage 0, and by stage how these are divided.
 
@@ -241,8 +243,11 @@ def _heaviest(hashes: Hashes, shards: int) -> tuple[int, Hashes]:
 
 def sent_to(
     number: int, part: Updates, key: tuple[str, ...], mode: StepMode, upper: Antichain
-) -> Iterator[tuple[int, Updates]]:
-    """Where the rows of a channel go by their key: the numbers of shards, and of slices of them, each with its rows."""
+) -> Iterator[tuple[int, Updates | Packed]]:
+    """Where the rows of a channel go by their key: the numbers of shards, and of slices of them, each with its rows.
+
+    Many rows come packed: their codes are put in order, not what these stand for.
+    """
     shards, heavy = mode.shards, mode.heavy
     if heavy is not None and number in heavy:
         yield from _of_heavy(heavy, number, part, key, shards, upper)
@@ -259,7 +264,7 @@ def sent_to(
     # sorted where they arrive: what is then gathered of many such messages lies in long runs.
     bits = np.uint64(_ORDERED_BITS - (shards - 1).bit_length())
     order = np.argsort(_first_bits(target.astype(np.uint64), hashes, bits), kind="stable")
-    ordered, start = part.take(order), 0
+    ordered, start = Packed.of(part).take(order), 0
     for shard, count in enumerate(np.bincount(target, minlength=shards).tolist()):
         if count:
             yield shard, ordered.slice(start, start + count)

@@ -17,6 +17,7 @@ from altneu.runtime.execution import no_spark
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.memory import shares
 from altneu.runtime.outcome import Outcome, Sent
+from altneu.runtime.packed import Packed
 from altneu.runtime.parts import Inbox, StageRun, apart, put_in
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting, parted_states
@@ -149,7 +150,7 @@ def _taken(step: Run, shard: int, name: str, state: ArrangementState) -> None:
     step.states.put(name, shard, state)
 
 
-def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[tuple[int, Message]]:
+def _opened(step: Run, region: Region, shard: int, inbox: Waiting) -> Iterator[tuple[int, Message | Packed]]:
     """The messages that wait for a stage, one after the other."""
     snapshot: Snapshot = ShardView(step.states, shard)
     for channel, parts in inbox.items():

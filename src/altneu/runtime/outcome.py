@@ -8,12 +8,13 @@ from typing import TypeAlias, cast
 
 from altneu.operators.base import ArrangementState, Message
 from altneu.runtime.measured import Counted
+from altneu.runtime.packed import Packed
 from altneu.runtime.state import Names, state_to_json, updates_to_batch
 from altneu.runtime.stored import Data, MessageRef, StoredBatch, StoredMessage, StoredOutcome, StoredState
 from altneu.trace.batch import Batch
 from altneu.trace.update import Updates
 
-Sent: TypeAlias = tuple[int, int, Message | MessageRef]
+Sent: TypeAlias = tuple[int, int, Message | MessageRef | Packed]
 """A shard, a channel, and the message that goes there."""
 StateKey: TypeAlias = tuple[str, int]
 """The name of a state, and a shard."""
@@ -128,7 +129,7 @@ def _named(batch: Batch | StoredBatch, names: Names) -> StoredBatch:
     return names.of(batch) if isinstance(batch, Batch) else batch
 
 
-def _ref(message: Message | MessageRef) -> StoredMessage:
+def _ref(message: Message | MessageRef | Packed) -> StoredMessage:
     assert isinstance(message, MessageRef)
     return message.to_json()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import overload
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.narrow import Narrow, narrowed, of_words, words_of
 from altneu.columnar.rows import Ints, Rows
+from altneu.operators.base import Message
 from altneu.runtime.files import from_ipc, to_ipc
 from altneu.trace.update import Updates
 
@@ -75,6 +77,10 @@ class Packed:
         """Updates ``start`` to ``stop`` without copying."""
         return Packed(self.batch.slice(start, stop - start), self.schema)
 
+    def take(self, index: Ints) -> Packed:
+        """Updates at some positions."""
+        return Packed(self.batch.take(pa.array(index)), self.schema)
+
     def updates(self) -> Updates:
         """What was packed."""
         n = len(self.schema)
@@ -97,6 +103,15 @@ class Packed:
         """What ``to_bytes`` wrote, of updates whose rows have a schema; nothing is copied."""
         (batch,) = from_ipc(data)
         return cls(batch, schema)
+
+
+@overload
+def unpacked(message: Updates | Packed) -> Updates: ...
+@overload
+def unpacked(message: Message | Packed) -> Message: ...
+def unpacked(message: Message | Packed) -> Message:
+    """A message as what an operator takes."""
+    return message.updates() if isinstance(message, Packed) else message
 
 
 def _packed(name: str, column: pa.Array) -> tuple[pa.Field, pa.Array | None]:

@@ -28,7 +28,7 @@ from altneu.runtime.divided import Division
 from altneu.runtime.measured import SECONDS
 from altneu.runtime.memory import give_back
 from altneu.runtime.outcome import Outcome
-from altneu.runtime.packed import Packed
+from altneu.runtime.packed import Packed, unpacked
 from altneu.runtime.spark.wire import whole_of
 from altneu.runtime.spill import BUCKETS, Cut, Ends, Spill, bytes_of, hashes_of, ordered, weights_of
 from altneu.trace.batch import Arranged, Batch, Layout
@@ -101,10 +101,10 @@ class Inbox:
             while parts:
                 part = parts.pop(0)
                 packed = part if isinstance(part, Packed) else None
-                several, size = [_unpacked(part)], len(part)
+                several, size = [unpacked(part)], len(part)
                 while parts and size + len(parts[0]) <= _TOGETHER:
                     part, packed = parts.pop(0), None
-                    several.append(_unpacked(part))
+                    several.append(unpacked(part))
                     size += len(part)
                 updates = Updates.concat(several, several[0].schema, len(several[0].times))
                 packed, ends = ordered(updates, self._hashes(port, updates), packed)
@@ -146,7 +146,7 @@ class Inbox:
     def all(self) -> dict[int, list[Message]]:
         """Every message."""
         result: dict[int, list[Message]] = {
-            port: [_unpacked(part) for part in parts] for port, parts in self.rows.items() if isinstance(port, int)
+            port: [unpacked(part) for part in parts] for port, parts in self.rows.items() if isinstance(port, int)
         }
         for channel, parts in self.arranged.items():
             result[channel] = [*parts]
@@ -156,10 +156,6 @@ class Inbox:
         """Remove the file."""
         if self.spill is not None:
             self.spill.__exit__()
-
-
-def _unpacked(part: Updates | Packed) -> Updates:
-    return part.updates() if isinstance(part, Packed) else part
 
 
 @dataclass

@@ -18,6 +18,7 @@ from altneu.order import epochs
 from altneu.plan.physical import LoopUnit, Plan, Schedule, Stages
 from altneu.runtime.outcome import Outcome, Sent
 from altneu.runtime.overlay import Overlay
+from altneu.runtime.packed import Packed
 from altneu.runtime.progress import watch
 from altneu.runtime.spark.wire import rows_in
 from altneu.runtime.state import FutureSummary, StateTable
@@ -34,7 +35,7 @@ _STILL_CHANGES = (
 )
 _logger = logging.getLogger("altneu")
 
-Inbox = Mapping[int, list[Message | MessageRef]]
+Inbox = Mapping[int, list[Message | MessageRef | Packed]]
 
 
 @immutable(frozen=True)
@@ -56,7 +57,7 @@ class Run:
         self.plan, self.region, self.mode = plan, region, mode
         self.states = Overlay(table, plan, mode.anew)
         self.outcome = Outcome()
-        self._inbox: dict[tuple[int, int], dict[int, list[Message | MessageRef]]] = {}
+        self._inbox: dict[tuple[int, int], dict[int, list[Message | MessageRef | Packed]]] = {}
         self._growth: dict[Stages, float] = {}  # what the last large round made of a row
 
     def insert(self, inputs: Mapping[str, list[Updates]]) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.narrow import in_two_halves
 from altneu.columnar.rows import as_array
 from altneu.runtime.spark.versions import can_unscale, unscaled
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DIGITS = 18  # so many a number of eight bytes has room for
-_WORD = pa.decimal128(19)  # every whole number of eight bytes is one of these
 
 
 def as_numbers(frame: DataFrame) -> tuple[DataFrame, dict[int, pa.DataType]]:
@@ -52,7 +53,9 @@ def as_decimals(table: pa.Table, there: Mapping[int, pa.DataType]) -> pa.Table:
     [Decimal('12.50'), Decimal('-0.01'), None]
     """
     for place, kind in there.items():
-        whole = as_array(table.column(place)).cast(_WORD)
-        decimals = pa.Array.from_buffers(kind, len(whole), whole.buffers(), whole.null_count, whole.offset)
+        whole = as_array(table.column(place))
+        valid, data = whole.buffers()
+        halves = pa.py_buffer(in_two_halves(np.frombuffer(data, np.int64, whole.offset + len(whole))))
+        decimals = pa.Array.from_buffers(kind, len(whole), [valid, halves], whole.null_count, whole.offset)
         table = table.set_column(place, table.field(place).with_type(kind), decimals)
     return table

@@ -34,6 +34,7 @@ from altneu.runtime.inputs import Inputs, Stamp
 from altneu.runtime.local import reshard_here, run_here
 from altneu.runtime.memory import shares
 from altneu.runtime.outcome import Outcome
+from altneu.runtime.packed import unpacked
 from altneu.runtime.read import At
 from altneu.runtime.reshard import Parting
 from altneu.runtime.schedule import Run, Segment
@@ -196,7 +197,10 @@ class SparkExecutor:
         task = task_of(step, segment, self.memory)
         rows: list[Row] = [(shard, SEED, b"") for shard in range(self.shards)]
         matches = step.inbox(segment).get((0, 0), {})
-        here = {port: [m for m in messages if not isinstance(m, MessageRef)] for port, messages in matches.items()}
+        here = {
+            port: [unpacked(message) for message in messages if not isinstance(message, MessageRef)]
+            for port, messages in matches.items()
+        }
         task = self._divided(step, task, here, frames, seen)
         if here:
             mode = StepMode(self.shards, heavy=task.mode.heavy)

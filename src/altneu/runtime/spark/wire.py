@@ -21,7 +21,7 @@ from altneu.order import Antichain
 from altneu.plan.physical import Channel, Plan
 from altneu.runtime.files import Files, from_ipc, to_ipc
 from altneu.runtime.outcome import Sent
-from altneu.runtime.packed import Packed
+from altneu.runtime.packed import Packed, unpacked
 from altneu.runtime.spill import bytes_of
 from altneu.runtime.state import Names, WriteData, updates_from_batch, updates_to_batch
 from altneu.runtime.stored import MessageRef
@@ -39,7 +39,7 @@ _BYTES = 8 << 20  # a record batch of messages is sent when it holds so much
 Row = tuple[int, int, bytes]
 
 
-def encode(shard: int, number: int, message: Message | MessageRef) -> Iterator[Row]:
+def encode(shard: int, number: int, message: Message | MessageRef | Packed) -> Iterator[Row]:
     """A message as rows, large ones cut. A reference names the segment that holds an arrangement's new batch."""
     if isinstance(message, MessageRef):
         yield shard, number, json.dumps(message.to_json()).encode()
@@ -48,11 +48,12 @@ def encode(shard: int, number: int, message: Message | MessageRef) -> Iterator[R
         batches = records_of(message.new)
         yield shard, number, to_ipc(batches, batches[0].schema)
         return
-    rows = max(_BLOB * len(message) // max(bytes_of(message), 1), 1)
+    size = message.nbytes if isinstance(message, Packed) else bytes_of(message)
+    rows = max(_BLOB * len(message) // max(size, 1), 1)
     for start in range(0, max(len(message), 1), rows):
         stop = min(start + rows, len(message))
         part = message if stop - start == len(message) else message.slice(start, stop)
-        yield shard, number, Packed.of(part).to_bytes()
+        yield shard, number, (part if isinstance(part, Packed) else Packed.of(part)).to_bytes()
 
 
 def given_to(plan: Plan, number: int, given: Collection[str]) -> bool:
@@ -129,8 +130,8 @@ def written(
     for shard, number, message in sent:
         if isinstance(message, MessageRef):
             yield shard, number, message
-        elif isinstance(message, Updates):
-            together[number].append((shard, message))
+        elif isinstance(message, Updates | Packed):
+            together[number].append((shard, unpacked(message)))
         elif given_to(plan, number, given):
             yield shard, number, MessageRef(rows_in(message))
         else:
@@ -156,7 +157,7 @@ def open_message(plan: Plan, number: int, ref: MessageRef, snapshot: Snapshot, r
     return Arranged(layout, old, files.lazy(layout, region.inside(layout.lattice), ref.rows, ref.data))
 
 
-def rows_in(message: Message | MessageRef) -> int:
+def rows_in(message: Message | MessageRef | Packed) -> int:
     """Updates that a message brings."""
     if isinstance(message, MessageRef):
         return message.rows

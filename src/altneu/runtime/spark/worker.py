@@ -31,6 +31,7 @@ from altneu.runtime.inputs import Stamp
 from altneu.runtime.measured import Counted, Counts
 from altneu.runtime.memory import shares
 from altneu.runtime.outcome import Outcome, Sent
+from altneu.runtime.packed import Packed, unpacked
 from altneu.runtime.parts import Inbox, StageRun
 from altneu.runtime.reshard import Parting, parted_states
 from altneu.runtime.segments import Place, SegmentBatchWriter, Writer
@@ -53,7 +54,7 @@ from altneu.runtime.spill import bytes_of
 from altneu.runtime.state import BLOB_BYTES, Names, StateTable, blob_names, lazy_state, state_to_json
 from altneu.runtime.stored import MessageRef, StoredState
 from altneu.store import Folder
-from altneu.trace.batch import LazyBatch
+from altneu.trace.batch import Arranged, LazyBatch
 from altneu.trace.update import Updates
 
 APART, OF = "#apart", "#of"
@@ -421,7 +422,7 @@ class _Outbox:
         for target, channel, message in messages:
             assert not isinstance(message, MessageRef)
             if plan.channels[channel].stage not in self.task.stages:
-                self._leave(target, channel, message)
+                self._leave(target, channel, unpacked(message))
                 continue
             self.passed += rows_in(message)
             if given_to(plan, channel, given):
@@ -429,12 +430,12 @@ class _Outbox:
             else:
                 yield from encode(target, channel, self._by_name(message))
 
-    def _by_name(self, message: Message) -> Message | MessageRef:
+    def _by_name(self, message: Message | Packed) -> Message | MessageRef | Packed:
         """Replace an arrangement whose new batch is long by the name of its segment, which the state names too.
 
         Sent as rows, the batch would pass through every stage before the one that reads it.
         """
-        if isinstance(message, Updates):
+        if not isinstance(message, Arranged):
             return message
         is_stored = isinstance(message.new, LazyBatch) and message.new.stored is not None
         if not is_stored and message.new.nbytes < BLOB_BYTES:
