@@ -24,7 +24,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
 
-from altneu.columnar.narrow import Narrow, NarrowRows
+from altneu.columnar.narrow import WORD, Narrow, NarrowRows
 from altneu.columnar.rows import Ints, Rows, positions_of, taken
 from altneu.columnar.threads import in_parts
 from altneu.compiled import compiled
@@ -336,7 +336,10 @@ def _line(rows: Rows, column: int, kind: Kind, width: int) -> tuple[int, ...]:
 
 
 def _lines(rows: Rows, widths: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The same of all columns of one part, whose values are fixed and have these widths; kept with the part."""
+    """The same of all columns of one part, whose values are fixed and have these widths; kept with the part.
+
+    A part is read in many steps, and by several operations in each.
+    """
     try:
         return rows.places
     except AttributeError:
@@ -377,7 +380,7 @@ class Stack:
         if self._fixed is None:
             lines = [_lines(part, widths) for part in self.parts]
             fixed = self._fixed = np.array([*zip(*lines, strict=True)], np.int64)
-            nullable = np.any(fixed[:, :, 1], axis=1).tolist()
+            nullable = np.logical_or.reduce(fixed[:, :, 1], axis=1).tolist()
             self._tables = {c: (Kind.FIXED, width, fixed[c], nullable[c]) for c, width in enumerate(widths)}
         return self._fixed
 
@@ -385,9 +388,13 @@ class Stack:
         entry = self._tables.get(column)
         if entry is None:
             kind, width = kind_of(self.schema.field(column).type)
-            flat = kind is not Kind.NESTED and kind is not Kind.NULL
-            lines = [_line(p, column, kind, width) for p in self.parts] if flat else [(0, 0, 0, 0, 0, 0)]
-            entry = self._tables[column] = kind, width, np.array(lines, np.int64), any(line[1] for line in lines)
+            lines: Sequence[tuple[int, ...]] = [(0, 0, 0, 0, 0, 0)]
+            if (widths := _widths_of(self.schema)) is not None:
+                lines = [_lines(p, widths)[column] for p in self.parts]
+            elif kind is not Kind.NESTED and kind is not Kind.NULL:
+                lines = [_line(p, column, kind, width) for p in self.parts]
+            nullable = any([line[1] for line in lines])  # noqa: C419  # a generator takes longer
+            entry = self._tables[column] = kind, width, np.array(lines, np.int64), nullable
         return entry
 
     def _stacked(self, column: int) -> pa.Array:
@@ -437,7 +444,7 @@ class Stack:
     def take_words(self, index: Ints) -> list[pa.Array] | None:
         """All columns of few rows at once; None where one is not of whole words, or may have nulls."""
         widths = _widths_of(self.schema) if index.size <= FEW and self.total > FEW else None
-        if widths is None or max(widths) > 8:
+        if widths is None or max(widths) > WORD:
             return None
         lines = self._lines(widths)
         words = np.empty((len(widths), index.size), np.int64)

@@ -57,14 +57,14 @@ def around_of(around: Around, new: NewRows, old: OldRows) -> InPart:
     Law:    a function of near rows changes of these as of the whole groups (tests/operators/test_around.py).
     """
     located, count = old.located, new.keys.count
-    take = np.full(count, around.units + 1)
+    take = np.array([around.units + 1] * count)
     whole = old.whole_up_to(_MORE * np.bincount(new.number, minlength=count) * take)
+    if whole.all():
+        return InPart(old.all())
     points = _Points.of(new, old.layout)
     far = farthest(around.bounds, new, old) if around.bounds else None
-    spans = np.empty((0, 4), np.int64)
-    if not whole.all():
-        spans = located.spans_of(points.owner, new.words[points.at], new.values.take(points.at), old.layout)
-    while not whole.all():
+    spans = located.spans_of(points.owner, new.words[points.at], new.values.take(points.at), old.layout)
+    while True:
         runs, cuts = _cut_around(located.hits, located.batch, spans, points.owner, take, whole)
         runs, cuts = old.with_whole(runs, whole), by_columns(cuts, 2)
         ranked = Ranked.of(old.read(runs), new, old.layout)
@@ -75,7 +75,8 @@ def around_of(around: Around, new: NewRows, old: OldRows) -> InPart:
             return InPart(*ranked.chosen_in_order(needed))
         take = np.where(short, _MORE * take, take)
         whole |= take >= old.size
-    return InPart(old.all())
+        if whole.all():
+            return InPart(old.all())
 
 
 @dataclass(frozen=True)

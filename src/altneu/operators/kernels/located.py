@@ -151,8 +151,8 @@ class OldRows:
         """
         is_new = keys is given.new.distinct_keys()[1]
         located = Located.of_new(given) if is_new else Located.of(given.old, hashes, keys)
-        size = _sizes(located.hits, keys.count)
-        if size.max(initial=0) <= SMALL:
+        size, most = _sizes(located.hits, keys.count)
+        if most <= SMALL:
             return cls(given, located, size, np.ones(keys.count, np.bool_))
         return cls(given, located, size, _has_below_zero(negative, hashes, keys))
 
@@ -239,8 +239,8 @@ def _has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
     result = np.zeros(keys.count, np.int64)
     lattice = negative.layout.lattice
     for batches, is_new in ((negative.old, False), ((negative.new,) if lattice.is_total else (), True)):
-        if any([batch.count for batch in batches]):  # noqa: C419  # a generator takes longer
-            matches = find_in(batches, hashes, keys)
+        if some := [batch for batch in batches if batch.blocks]:
+            matches = find_in(some, hashes, keys)
             diffs = matches.diffs
             if isinstance(lattice, Rounds):
                 diffs = np.where(matches.times[0] < start_of(negative), diffs, 0)
@@ -365,12 +365,13 @@ def _chosen(wanted: Mask, old: Ints, ranks: Ints, count: int) -> tuple[Ints, Int
 
 
 @compiled()
-def _sizes(hits: Ints, count: int) -> Ints:
-    """How many rows each key has in runs."""
-    sizes = np.zeros(count, np.int64)
+def _sizes(hits: Ints, count: int) -> tuple[Ints, int]:
+    """How many rows each key has in runs, and the most that one has."""
+    sizes, most = np.zeros(count, np.int64), 0
     for h in range(len(hits)):
         sizes[hits[h, 0]] += hits[h, 3] - hits[h, 2]
-    return sizes
+        most = max(most, sizes[hits[h, 0]])
+    return sizes, most
 
 
 @compiled()

@@ -73,12 +73,12 @@ class WindowSpec(ReduceSpec):
         """The input's columns, then one column a call."""
         return pa.schema([*self.input, *(pa.field(f"#w{i}", type_of(c, self.input)) for i, c in enumerate(self.calls))])
 
-    @property
+    @cached_property
     def computed(self) -> tuple[WindowCall, ...]:
         """The calls, and what numbers the first rows."""
         return self.calls if self.first is None else tuple(dict.fromkeys((*self.calls, self.first.number)))
 
-    @property
+    @cached_property
     def orders(self) -> list[tuple[Order, ...]]:
         """The distinct orders of the calls."""
         return [*dict.fromkeys(c.order for c in self.computed)]

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from altneu.columnar.rows import Ints
+from altneu.columnar.rows import Ints, taken
 from altneu.operators.reduce.accumulate import Mask, valid_of
 from altneu.operators.reduce.aggregates import column_of, result_type
 from altneu.operators.reduce.calls import Frame, WindowCall
@@ -114,7 +114,7 @@ class Picked:
     @property
     def array(self) -> pa.Array:
         """The results as a column."""
-        return self.values.take(pa.array(self.position, mask=self.position < 0))
+        return taken(self.values, pa.array(self.position, mask=self.position < 0))
 
 
 Results = Words | Picked
