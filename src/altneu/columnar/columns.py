@@ -343,7 +343,10 @@ def _lines(rows: Rows, widths: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     try:
         return rows.places
     except AttributeError:
-        places = tuple([_line(rows, c, Kind.FIXED, width) for c, width in enumerate(widths)])
+        if isinstance(rows, NarrowRows):
+            places = tuple([_line(rows, c, Kind.FIXED, width) for c, width in enumerate(widths)])
+        else:
+            places = tuple([(*raw(c, Kind.FIXED), width, 0) for c, width in zip(rows.columns, widths, strict=True)])
         object.__setattr__(rows, "places", places)
         return places
 
@@ -401,6 +404,20 @@ class Stack:
         arrays = [p.columns[column] for p in self.parts]
         return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
+    def _nested(self, column: int, index: Ints) -> pa.Array:
+        """A nested column of the rows at ``index``; where they are few of all, nothing else is copied."""
+        if 2 * index.size >= self.total or not self.parts[1:]:
+            return taken(self._stacked(column), positions_of(index))
+        order = index.argsort(kind="stable")
+        ascending = index[order]
+        cuts = ascending.searchsorted(self.starts).tolist()
+        arrays = [
+            taken(rows.columns[column], positions_of(ascending[start:stop] - before))
+            for rows, before, start, stop in zip(self.parts, self.starts.tolist(), cuts, cuts[1:], strict=False)
+            if start < stop
+        ]
+        return taken(pa.concat_arrays(arrays), positions_of(order.argsort()))
+
     def equal(self, left: Ints, right: Ints) -> Mask:
         """Whether row ``left[k]`` equals row ``right[k]``, for each k; null equals null."""
         widths = _widths_of(self.schema) if left.size <= FEW else None
@@ -411,7 +428,9 @@ class Stack:
         for column in range(len(self.schema)):
             kind, width, table, _ = self._table(column)
             if kind is Kind.NESTED:
-                mask &= equal_values(self._stacked(column), left, right)
+                places = np.arange(len(left))
+                both = self._nested(column, np.concatenate([left, right]))
+                mask &= equal_values(both, places, places + len(left))
             elif kind is not Kind.NULL:
                 in_parts(len(left), partial(_equal_part, (kind, width, table), self.starts, left, right, mask))
         return mask
@@ -432,7 +451,7 @@ class Stack:
         if kind is Kind.NULL:
             return pa.nulls(len(index))
         if kind is Kind.NESTED:
-            return self._stacked(column).take(pa.array(index))
+            return self._nested(column, index)
         return _gather((kind, width, table, nullable), self.starts, index, dtype)
 
     def take_column(self, column: int, index: Ints) -> pa.Array:

@@ -16,7 +16,6 @@ import pyarrow as pa
 from altneu.columnar.columns import Mask, Stack
 from altneu.columnar.rows import Ints, Rows, positions_of, taken
 
-
 _AT_ONCE = 64  # rows of which one column takes as long as all, if these are words
 
 

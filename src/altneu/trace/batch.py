@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -805,6 +806,9 @@ def probe(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> Probed:
     return Probed(*runs_of(batches, key_hash, keys))
 
 
+_blocks_of = attrgetter("blocks")
+
+
 class _Blocks:
     """The blocks of several batches, numbered through."""
 
@@ -813,7 +817,7 @@ class _Blocks:
 
     @lazy
     def _starts(self) -> list[int]:
-        return list(accumulate([len(b.blocks) for b in self._batches], initial=0))
+        return list(accumulate(map(len, map(_blocks_of, self._batches)), initial=0))
 
     def __getitem__(self, index: int) -> Block:
         batch = bisect_right(self._starts, index) - 1

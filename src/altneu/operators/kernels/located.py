@@ -312,7 +312,7 @@ class Ranked:
 def null_ends(located: Located, hits: Ints, column: str) -> Ints:
     """Where, in each run, the rows end that have a null in the first column of the order."""
     start, ends = hits[:, 2].copy(), _first_words(hits, located.words)
-    for h in np.flatnonzero(ends > start).tolist():  # a value may have the word of nulls
+    for h in (ends > start).nonzero()[0].tolist():  # a value may have the word of nulls
         values = located.used[hits[h, 1]].values
         start[h] += values.column_slice(column, int(start[h]), int(ends[h])).null_count
     return start
@@ -321,7 +321,7 @@ def null_ends(located: Located, hits: Ints, column: str) -> Ints:
 def null_starts(located: Located, hits: Ints, column: str) -> Ints:
     """Where, in each run, the rows begin that have a null in the first column of an order in which nulls are last."""
     stop, starts = hits[:, 3].copy(), _last_words(hits, located.words)
-    for h in np.flatnonzero(starts < stop).tolist():
+    for h in (starts < stop).nonzero()[0].tolist():
         values = located.used[hits[h, 1]].values
         stop[h] -= values.column_slice(column, int(starts[h]), int(stop[h])).null_count
     return stop

@@ -60,7 +60,7 @@ def quantiles_of(wanted: Quantiles, new: NewRows, old: OldRows) -> Matches:
     whole = old.whole_up_to(np.minimum(_MORE * needed, 2.0**62).astype(np.int64))
     if whole.all():
         return old.all()
-    some = np.flatnonzero(~whole[new.number])
+    some = (~whole[new.number]).nonzero()[0]
     touched = np.stack([new.number[some], new.words[some].view(np.int64)], axis=1)
     behind = null_ends(located, located.hits, old.layout.order[0][0])
     found = _stretches(

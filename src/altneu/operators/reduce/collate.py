@@ -36,7 +36,7 @@ from altneu.operators.reduce.needed import old_rows
 from altneu.operators.reduce.node import Ends, Quantiles
 from altneu.operators.reduce.seen import Seen
 from altneu.operators.reduce.spec import ReduceSpec
-from altneu.trace.batch import Arranged, Matches, find_in
+from altneu.trace.batch import Arranged, Matches, matches_of, runs_of
 from altneu.trace.update import Updates
 
 
@@ -52,7 +52,7 @@ class Touched:
     def of(cls, given: Sequence[Arranged]) -> tuple[Touched, list[Ints]]:
         """The keys of several arrangements by the same columns, and which of them those of each arrangement are."""
         parts = [one.new.distinct_keys() for one in given]
-        before = min([int(block.times.min()) for one in given for block in one.new.blocks]) - 1
+        before = min([int(np.minimum.reduce(block.times, axis=None)) for one in given for block in one.new.blocks]) - 1
         some = [i for i, (hashes, _) in enumerate(parts) if hashes.size]
         if len(some) == 1:  # as where nothing is below zero
             numbers = [np.arange(hashes.size) for hashes, _ in parts]
@@ -84,7 +84,7 @@ class _Input:
     @classmethod
     def of(cls, given: Arranged, touched: Touched, numbers: Ints) -> _Input:
         """What is new; ``numbers`` are those of the distinct keys among the touched ones."""
-        if not len(given.new):
+        if not given.new.blocks:
             nothing = no_matches(given.layout)
             new = NewRows(
                 touched.hashes, touched.keys, nothing.probe, nothing.values, nothing.value_hash, nothing.diffs
@@ -92,14 +92,18 @@ class _Input:
             return cls(given, touched, new, nothing.times[0])
         values, words, times, diffs = given.new.updates_by_key()
         number = numbers[number_new(given)]
-        at = np.argsort(number, kind="stable")
+        if touched.keys.count == 1:
+            return cls(given, touched, NewRows(touched.hashes, touched.keys, number, values, words, diffs), times[0])
+        at = number.argsort(kind="stable")
         new = NewRows(touched.hashes, touched.keys, number[at], values.take(at), words[at], diffs[at])
         return cls(given, touched, new, times[0, at])
 
     def old(self) -> Matches:
         """All old updates of the touched keys."""
-        batches = [batch for batch in self.given.old if len(batch)]
-        return find_in(batches, self.touched.hashes, self.touched.keys) if batches else no_matches(self.given.layout)
+        batches, layout = [batch for batch in self.given.old if batch.blocks], self.given.layout
+        if not batches:
+            return no_matches(layout)
+        return matches_of(*runs_of(batches, self.touched.hashes, self.touched.keys), layout, as_read=True)
 
     def all(self) -> Groups | None:
         """The groups with all of their old updates; None if they have no updates at all."""
@@ -109,16 +113,17 @@ class _Input:
     def groups(self, old: Matches) -> Groups:
         """The groups as if these old updates were new, at a time before all others."""
         layout, touched = self.given.layout, self.touched
-        group = np.concatenate([old.probe, self.new.number])
-        order = np.argsort(group, kind="stable")
-        values = Gathered.both(old.values, self.new.values).take(order)
-        when = np.concatenate([np.full(len(old), touched.before), self.times])[order]
-        counts = np.concatenate([old.diffs, self.new.diffs])[order]
-        if not layout.order:
-            return AllNew(layout, touched.keys, group[order], values, when, counts)
-        words = np.concatenate([old.value_hash, self.new.words])[order]
-        new = group[order], values, words, when, counts
-        return GroupsInOrder(layout, touched.keys, new, InPart(no_matches(layout)))
+        group, counts = np.concatenate([old.probe, self.new.number]), np.concatenate([old.diffs, self.new.diffs])
+        when = np.concatenate([np.array([touched.before] * old.diffs.size, np.int64), self.times])
+        values = Gathered.both(old.values, self.new.values)
+        words = np.concatenate([old.value_hash, self.new.words]) if layout.order else None
+        if touched.keys.count > 1:
+            order = group.argsort(kind="stable")
+            group, values, when, counts = group[order], values.at(order), when[order], counts[order]
+            words = None if words is None else words[order]
+        if words is None:
+            return AllNew(layout, touched.keys, group, values, when, counts)
+        return GroupsInOrder(layout, touched.keys, (group, values, words, when, counts), InPart(no_matches(layout)))
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,8 @@ class Ordered:
         ((order, descending, nulls_first),) = self.order
         bounds = self.column(name)
         both = pa.concat_arrays([self.column(order).cast(bounds.type), bounds])
-        code = dense(sort_lines(both, descending=descending, nulls_first=nulls_first), len(both))
+        lines = sort_lines(both, descending=descending, nulls_first=nulls_first)
+        code = dense(lines, len(both)) if lines[1:] else lines[0]
         count = len(bounds)
         return _bounded(code[:count][self.row], self.starts, self.held.group, code[count:], after)
 

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar.columns import column_of_words
 from altneu.columnar.rows import Ints, taken
 from altneu.operators.reduce.accumulate import Mask, valid_of
 from altneu.operators.reduce.aggregates import column_of, result_type
@@ -23,9 +24,9 @@ def frame_of(frame: Frame, places: Places) -> tuple[Ints, Ints]:
     low, high = places.start, places.end
     if frame.rows:
         if frame.start is not None:
-            low = np.clip(places.at + _near(frame.start), places.start, places.end)
+            low = np.minimum(np.maximum(places.at + _near(frame.start), places.start), places.end)
         if frame.end is not None:
-            high = np.clip(places.at + _near(frame.end) + 1, places.start, places.end)
+            high = np.minimum(np.maximum(places.at + _near(frame.end) + 1, places.start), places.end)
     else:
         if isinstance(frame.start, str):
             low = places.first_at(places.ordered.bound(frame.start, after=False)[places.row])
@@ -76,6 +77,8 @@ class Words:
     @property
     def array(self) -> pa.Array:
         """The results as a column."""
+        if self.valid is None and self.high is None and self.type.bit_width in (32, 64):
+            return column_of_words(self.type, self.low)
         valid = np.ones(len(self.low), np.bool_) if self.valid is None else self.valid
         if pa.types.is_int32(self.type) or pa.types.is_boolean(self.type):
             return pa.array(self.low.astype(self.type.to_pandas_dtype()), mask=~valid)
