@@ -336,19 +336,13 @@ def _line(rows: Rows, column: int, kind: Kind, width: int) -> tuple[int, ...]:
 
 
 def _lines(rows: Rows, widths: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The same of all columns of one part, whose values are fixed and have these widths; kept with the part.
-
-    A part is read in many steps, and by several operations in each.
-    """
-    try:
-        return rows.places
-    except AttributeError:
-        if isinstance(rows, NarrowRows):
-            places = tuple([_line(rows, c, Kind.FIXED, width) for c, width in enumerate(widths)])
-        else:
-            places = tuple([(*raw(c, Kind.FIXED), width, 0) for c, width in zip(rows.columns, widths, strict=True)])
-        object.__setattr__(rows, "places", places)
-        return places
+    """The same of all columns of one part, whose values are fixed and have these widths; the part keeps it."""
+    if isinstance(rows, NarrowRows):
+        places = tuple([_line(rows, c, Kind.FIXED, width) for c, width in enumerate(widths)])
+    else:
+        places = tuple([(*raw(c, Kind.FIXED), width, 0) for c, width in zip(rows.columns, widths, strict=True)])
+    object.__setattr__(rows, "places", places)
+    return places
 
 
 # How a column lies, its width, a line of addresses for each part, whether any part may hold nulls.
@@ -381,11 +375,22 @@ class Stack:
     def _lines(self, widths: Sequence[int]) -> Ints:
         """Where all columns are, whose values are fixed and have these widths: (columns, parts, 6)."""
         if self._fixed is None:
-            lines = [_lines(part, widths) for part in self.parts]
-            fixed = self._fixed = np.array([*zip(*lines, strict=True)], np.int64)
-            nullable = np.logical_or.reduce(fixed[:, :, 1], axis=1).tolist()
-            self._tables = {c: (Kind.FIXED, width, fixed[c], nullable[c]) for c, width in enumerate(widths)}
+            lines = self._places(widths)
+            self._fixed = np.array([*zip(*lines, strict=True)], np.int64)
         return self._fixed
+
+    def _places(self, widths: Sequence[int]) -> list[tuple[tuple[int, ...], ...]]:
+        """Where the columns of each part are, whose values are fixed and have these widths; kept with the part.
+
+        A part is read in many steps, and by several operations in each.
+        """
+        result: list[tuple[tuple[int, ...], ...]] = []
+        for part in self.parts:
+            try:
+                result += (part.places,)
+            except AttributeError:
+                result += (_lines(part, widths),)
+        return result
 
     def _table(self, column: int) -> _Table:
         entry = self._tables.get(column)
@@ -393,7 +398,7 @@ class Stack:
             kind, width = kind_of(self.schema.field(column).type)
             lines: Sequence[tuple[int, ...]] = [(0, 0, 0, 0, 0, 0)]
             if (widths := _widths_of(self.schema)) is not None:
-                lines = [_lines(p, widths)[column] for p in self.parts]
+                lines = [places[column] for places in self._places(widths)]
             elif kind is not Kind.NESTED and kind is not Kind.NULL:
                 lines = [_line(p, column, kind, width) for p in self.parts]
             nullable = any([line[1] for line in lines])  # noqa: C419  # a generator takes longer

@@ -20,6 +20,7 @@ Order = tuple[str, bool, bool]  # column, descending, nulls first
 _LOW_BITS = np.int64(2**63 - 1)
 SIGN = np.uint64(1 << 63)
 _WHOLE = frozenset(getattr(pa.lib, f"Type_{sign}INT{bits}") for sign in ("", "U") for bits in (8, 16, 32, 64))
+_NUMBERS = _WHOLE | {pa.lib.Type_FLOAT, pa.lib.Type_DOUBLE}  # of which codes are words, but for a bit
 
 
 def codes(column: pa.Array) -> Ints:
@@ -63,10 +64,8 @@ def dense(lines: Sequence[Ints], count: int) -> Ints:
     """Ranks of positions by several lines of keys, the first line weighing most; equal keys share a rank."""
     if not lines:
         return np.zeros(count, np.int64)
-    order = np.lexsort(lines[::-1])
-    ranks = np.empty(count, np.int64)
-    differs = np.logical_or.reduce([line[order][1:] != line[order][:-1] for line in lines])
-    ranks[order] = np.concatenate([np.zeros(min(count, 1), np.int64), np.cumsum(differs)])
+    order, ranks = np.lexsort(lines[::-1]), np.zeros(count, np.int64)
+    ranks[order[1:]] = np.logical_or.reduce([line[order[1:]] != line[order[:-1]] for line in lines]).cumsum()
     return ranks
 
 
@@ -143,7 +142,7 @@ def order_words(column: pa.Array, *, descending: bool = False, nulls_first: bool
 def _words(column: pa.Array) -> Words:
     """Words of values in ascending order; what stands at a null means nothing."""
     type_ = column.type
-    if type_.id in _WHOLE:
+    if type_.id in _NUMBERS:
         return codes(column).view(np.uint64) ^ SIGN
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return _leading_bytes(*raw(column, Kind.BYTES), len(column))

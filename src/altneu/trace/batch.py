@@ -16,7 +16,7 @@ from altneu.columnar.columns import FEW, Stack
 from altneu.columnar.gathered import Gathered
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective, is_number
 from altneu.columnar.immutable import immutable, lazy
-from altneu.columnar.lookup import by_probe, expand, find_few, gather_words, locate, locate_all, renumber, rows_of_hits
+from altneu.columnar.lookup import by_probe, expand, find_few, gather_runs, locate, locate_all, renumber, rows_of_hits
 from altneu.columnar.narrow import (
     WORD,
     Narrow,
@@ -755,12 +755,12 @@ def matches_of(hits: Ints, used: Sequence[Block], layout: Layout, *, as_read: bo
     if len(hits) < len(used):  # of a long run few rows may be wanted, and a block costs more than its rows
         hits = hits.copy()
         used = [used[i] for i in renumber(hits, len(used)).tolist()]
+    if not used:
+        nothing = np.empty((2 + layout.lattice.width, 0), np.int64)
+        empty = Rows.empty(layout.value_schema)
+        return Matches(nothing[0], empty, nothing[0].view(np.uint64), nothing[2:], nothing[1])
     stack = Stack([b.values for b in used], layout.value_schema)
-    probes, rows = expand(hits, stack.starts)
-    if not len(rows):
-        nothing = np.empty((layout.lattice.width, 0), np.int64)
-        return Matches(probes, Rows.empty(layout.value_schema), np.empty(0, np.uint64), nothing, rows)
-    control = gather_words(np.array([b.addresses for b in used]), stack.starts, rows)
+    probes, rows, control = gather_runs(hits, stack.starts, np.array([b.addresses for b in used]))
     values = Gathered(stack, rows) if as_read else stack.take(rows)
     return Matches(probes, values, control[0].view(np.uint64), control[2:], control[1])
 
@@ -865,19 +865,16 @@ class Chains:
     which: Ints
     of: int
 
-    @lazy
     def batch(self) -> Ints:
         """The number of the batch that each is of."""
         return self.blocks.batches_of(self.which, self.of)
 
-    @lazy
     def words(self) -> Ints:
         """Where the words of each are, (blocks, 3), as ``Block.addresses``."""
         if self.blocks.are_few(self.which, self.of):
             return np.array([self.blocks[i].addresses[0] for i in self.which.tolist()], np.int64).reshape(-1, 3)
         return self.blocks.addresses()[self.which, 0]
 
-    @lazy
     def counted(self) -> Ints:
         """What each counts, (blocks, 2), as ``Block.counted``."""
         if not self.which.size:

@@ -61,15 +61,15 @@ def around_of(around: Around, new: NewRows, old: OldRows) -> InPart:
     whole = old.whole_up_to(_MORE * np.bincount(new.number, minlength=count) * take)
     if whole.all():
         return InPart(old.all())
-    points = _Points.of(new, old.layout)
+    layout, points = old.layout, _Points.of(new, old.layout)
     far = farthest(around.bounds, new, old) if around.bounds else None
-    spans = located.spans_of(points.owner, new.words[points.at], new.values.take(points.at), old.layout)
+    spans = located.spans_of(points.owner, new.words[points.at], new.values.take(points.at), layout)
     while True:
         runs, cuts = _cut_around(located.hits, located.batch, spans, points.owner, take, whole)
         runs, cuts = old.with_whole(runs, whole), by_columns(cuts, 2)
-        ranked = Ranked.of(old.read(runs), new, old.layout)
+        ranked = Ranked.of(old.read(runs), new, layout)
         left = cuts, places_in(runs, cuts, 2)
-        seen = _seen(around, ranked, old.layout, far)
+        seen = _seen(around, ranked, layout, far)
         some, short, needed = _around(_read(ranked), points.of_ranks(ranked), left, seen, whole)
         if not some:
             return InPart(*ranked.chosen_in_order(needed))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.columns import Mask, Stack
 from altneu.columnar.gathered import Gathered
+from altneu.columnar.immutable import lazy
 from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_stretch
 from altneu.columnar.ranking import Order, Words, sort_lines, whole_order
 from altneu.columnar.rows import Ints, Rows
@@ -68,23 +69,23 @@ class Located:
         """The keys that have something new, in the old batches; remembered, as several operations may look them up."""
         known: Located | None = given.__dict__.get(_LOCATED)
         if known is None:
-            known = given.__dict__[_LOCATED] = cls.of(given.old, *given.new.distinct_keys())
+            known = given.__dict__[_LOCATED] = cls(*chains_of(given.old, *given.new.distinct_keys()))
         return known
 
-    @property
+    @lazy
     def batch(self) -> Ints:
         """The number of the batch that each block is of."""
-        return self.chains.batch
+        return self.chains.batch()
 
-    @property
+    @lazy
     def words(self) -> Ints:
         """Of each block, (blocks, 3), as ``Block.addresses``."""
-        return self.chains.words
+        return self.chains.words()
 
-    @property
+    @lazy
     def counted(self) -> Ints:
         """Of each block, (blocks, 2), as ``Block.counted``."""
-        return self.chains.counted
+        return self.chains.counted()
 
     def words_of(self, block: int, start: int, stop: int) -> list[int]:
         """The words of some rows of a block."""
@@ -171,7 +172,7 @@ class OldRows:
 
     def and_whole(self, groups: Mask) -> OldRows:
         """The same, of which some more groups are read whole."""
-        return replace(self, whole=self.whole | groups)
+        return OldRows(self.given, self.located, self.size, self.whole | groups)
 
     def whole_up_to(self, sizes: Ints | int = 0) -> Mask:
         """Which groups are read whole if those are that have no more updates than this, or few."""

@@ -330,17 +330,18 @@ def _put_together(
 ) -> Updates:
     """The rows of groups, of what each part had and has."""
     keys, many = touched.keys, len(histories)
-    number = np.zeros(keys.count + sum([len(result) for result in histories]), np.int64)
+    sizes = [result.diffs.size for result in histories]
+    number = np.zeros(keys.count + sum(sizes), np.int64)
     if keys.count > 1:
         named = Rows.concat([keys, *(result.rows.select(keys.schema.names) for result in histories)], keys.schema)
         number, _ = group_rows(named, np.empty((0, named.count), np.int64))
     events = [np.empty((5, 0), np.int64)]  # key, time, diff, part, row
     start = keys.count
-    for i, result in enumerate(histories):
-        whose = number[start : start + len(result)]
-        start += len(result)
-        if len(result):
-            places = np.full(len(result), i), np.arange(len(result))
+    for i, (result, size) in enumerate(zip(histories, sizes, strict=True)):
+        whose = number[start : start + size]
+        start += size
+        if size:
+            places = np.zeros(size, np.int64) + i, np.arange(size)
             events.append(np.array([whose, result.times[0], result.diffs, *places]))
     if spec.default_row:  # one group: whatever is wrong is so of it
         wrong = [(np.zeros(len(result), np.int64), result.times[0], result.diffs) for result in errors]

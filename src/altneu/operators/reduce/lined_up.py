@@ -84,7 +84,7 @@ class Places:
     @lazy
     def at(self) -> Ints:
         """The places."""
-        return np.arange(len(self))
+        return np.arange(self.rank.size)
 
     @lazy
     def _fresh(self) -> Ints:
@@ -184,11 +184,10 @@ class Ordered:
             StepFailedError: a line has more places than can be numbered.
         """
         held = self.held
-        group, moment, rank = _lines(held.moment_group, self.row)
-        groups = (group, moment, rank, held.moments, held.groups.old_start, self.starts)
+        starts, skipped = (held.moments, held.groups.old_start, self.starts), held.groups.skipped
         new, old = (held.new_value, held.new_diffs), (held.old_value, held.groups.old_diffs)
-        skipped = held.groups.skipped
-        sizes, most, overflow = _sizes(groups, new, old, _NO_UNITS if skipped is None else skipped.units)
+        units = _NO_UNITS if skipped is None else skipped.units
+        group, moment, rank, sizes, most, overflow = _lines(held.moment_group, self.row, starts, new, old, units)
         if overflow:
             raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
         if most > _MOST_COPIES:
@@ -196,7 +195,7 @@ class Ordered:
                 f"a partition holds more than {_MOST_COPIES:,} rows, each counted as often as it is there, and a "
                 "window function has a result for each; partition by one column more, or make the rows distinct first"
             )
-        counts = np.zeros(len(rank), np.int64)
+        counts, groups = np.zeros(rank.size, np.int64), (group, moment, rank, *starts)
         for first, last in cut(sizes):
             again = int(moment[first] != _BEFORE)
             filled = _fill(groups, new, old, counts, (first, last, again), sizes)
@@ -226,8 +225,10 @@ def _told_apart(words: Words, group: Ints, row: Ints) -> tuple[Ints, int]:
 
 
 @compiled()
-def _lines(groups: Ints, row: Ints) -> tuple[Ints, Ints, Ints]:
-    """The group and the moment of each line, where ``groups`` are those of the moments; and the rank of each row.
+def _lines(
+    groups: Ints, row: Ints, starts: Any, new: Any, old: Any, skipped: Ints
+) -> tuple[Ints, Ints, Ints, Ints, int, bool]:
+    """The group and the moment of each line, where ``groups`` are those of the moments; the rank of each row; and sizes.
 
     The first line of a group is what there was before its moments.
     """
@@ -241,7 +242,9 @@ def _lines(groups: Ints, row: Ints) -> tuple[Ints, Ints, Ints]:
     rank = np.empty(len(row), np.int64)
     for place in range(len(row)):
         rank[row[place]] = place
-    return group[:count].copy(), moment[:count].copy(), rank
+    group, moment = group[:count].copy(), moment[:count].copy()
+    sizes, most, overflow = _sizes((group, moment, rank, starts[0], starts[1], starts[2]), new, old, skipped)
+    return group, moment, rank, sizes, most, overflow
 
 
 @compiled()

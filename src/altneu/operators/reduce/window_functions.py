@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.columns import column_of_words
-from altneu.columnar.rows import Ints, taken
+from altneu.columnar.rows import Ints, positions_of, taken
 from altneu.operators.reduce.accumulate import Mask, valid_of
 from altneu.operators.reduce.aggregates import column_of, result_type
 from altneu.operators.reduce.calls import Frame, WindowCall
@@ -117,7 +117,7 @@ class Picked:
     @property
     def array(self) -> pa.Array:
         """The results as a column."""
-        return taken(self.values, pa.array(self.position, mask=self.position < 0))
+        return taken(self.values, positions_of(self.position, self.position >= 0))
 
 
 Results = Words | Picked
@@ -125,9 +125,7 @@ Results = Words | Picked
 
 def row_picked(places: Places, name: str, at: Ints) -> Picked:
     """The values of a column at other places, null where such a place is -1."""
-    position = np.full(len(at), -1, np.int64)
-    some = at >= 0
-    position[some] = places.row[at[some]]
+    position = np.where(at < 0, at, places.row[at])
     return Picked(places.ordered.column(name), position, partial(places.ordered.codes, name))
 
 
