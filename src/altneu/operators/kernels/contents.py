@@ -54,7 +54,7 @@ def contents(given: Arranged | Groups) -> Contents:
     group = np.concatenate([groups.old_group, groups.new_group])
     if isinstance(groups, GroupsInOrder):
         value, first = groups.in_order
-        values = groups.both.at(first)
+        values: Rows = groups.both.at(first)
     else:
         both = Rows.concat([groups.old_values, groups.new_values], groups.layout.value_schema)
         hashes = np.concatenate([groups.old_hashes, groups.new_hashes])

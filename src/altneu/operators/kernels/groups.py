@@ -300,7 +300,7 @@ def in_time_order(groups: Ints, times: Ints) -> tuple[Ints, Ints]:
     order, moments, is_sorted = _moments_as_given(groups, times)
     if not is_sorted:
         order = np.lexsort((times, groups))
-        moments = _moments(groups, times, order)
+        _, moments, _ = _moments_as_given(groups[order], times[order])
     return order, moments
 
 

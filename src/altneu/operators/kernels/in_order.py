@@ -152,7 +152,7 @@ class GroupsInOrder(Groups):
 
 @compiled()
 def _by_word(group: Ints, words: Words) -> tuple[Ints, Ints, Ints]:
-    """Positions by group and word, equal ones as they stand; the place of each; places that share both with the last."""
+    """Positions by group and word, equal ones as they stand; the place of each; which have those of the one before."""
     groups = 0
     for g in group:
         groups = max(groups, g + 1)

@@ -11,8 +11,9 @@ Source: the collation of reductions in Materialize, there an operator with a sta
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import ClassVar
 
 import numpy as np
@@ -49,25 +50,21 @@ class Touched:
     before: int
 
     @classmethod
-    def of(cls, given: Sequence[Arranged]) -> tuple[Touched, list[Ints]]:
-        """The keys of several arrangements by the same columns, and which of them those of each arrangement are."""
-        parts = [one.new.distinct_keys() for one in given]
+    def of(cls, given: Sequence[Arranged]) -> tuple[Touched, Iterator[Ints]]:
+        """The keys of several arrangements by the same columns; which of them those of each are that has any."""
+        parts = [one.new.distinct_keys() for one in given if one.new.blocks]
         before = min([int(np.minimum.reduce(block.times, axis=None)) for one in given for block in one.new.blocks]) - 1
-        some = [i for i, (hashes, _) in enumerate(parts) if hashes.size]
-        if len(some) == 1:  # as where nothing is below zero
-            numbers = [np.arange(hashes.size) for hashes, _ in parts]
-            return cls(*parts[some[0]], before), numbers
-        if _is_one(parts, given[0].layout.key_schema):
-            return cls(*parts[some[0]], before), [np.zeros(hashes.size, np.int64) for hashes, _ in parts]
+        if not parts[1:] or _is_one(parts, given[0].layout.key_schema):
+            return cls(*parts[0], before), repeat(np.arange(parts[0][0].size))
         keys = Rows.concat([part for _, part in parts], given[0].layout.key_schema)
         hashes = np.concatenate([part for part, _ in parts])
         which, first = group_rows(keys, np.empty((0, keys.count), np.int64), hashes)
         numbers = np.split(which, np.cumsum([part.count for _, part in parts])[:-1])
-        return cls(hashes[first], keys.take(first), before), numbers
+        return cls(hashes[first], keys.take(first), before), iter(numbers)
 
 
 def _is_one(parts: Sequence[tuple[Hashes, Rows]], schema: pa.Schema) -> bool:
-    """Whether all of several sets of distinct keys are sure to be the same one key, or empty."""
+    """Whether all of several sets of distinct keys are sure to be the same one key."""
     found = {hash_ for hashes, _ in parts for hash_ in hashes[:2].tolist()}
     return len(found) == 1 and int(NULL_HASH) not in found and is_injective(schema)
 
@@ -82,9 +79,9 @@ class _Input:
     times: Ints
 
     @classmethod
-    def of(cls, given: Arranged, touched: Touched, numbers: Ints) -> _Input:
-        """What is new; ``numbers`` are those of the distinct keys among the touched ones."""
-        if not given.new.blocks:
+    def of(cls, given: Arranged, touched: Touched, numbers: Ints | None) -> _Input:
+        """What is new; ``numbers`` are those of its distinct keys among the touched ones, None if nothing is."""
+        if numbers is None:
             nothing = no_matches(given.layout)
             new = NewRows(
                 touched.hashes, touched.keys, nothing.probe, nothing.values, nothing.value_hash, nothing.diffs
@@ -263,7 +260,7 @@ def collate(given: Sequence[Arranged], spec: Collation, operator: str) -> Reduce
         DiffOverflowError: a count or a sum leaves the signed 64-bit range.
     """
     touched, numbers = Touched.of(given)
-    inputs = [_Input.of(one, touched, number) for one, number in zip(given, numbers, strict=True)]
+    inputs = [_Input.of(one, touched, next(numbers) if one.new.blocks else None) for one in given]
     histories, wrong, at = [], [], 0
     for part in spec.parts:
         mine = inputs[at : at + part.arrangements]

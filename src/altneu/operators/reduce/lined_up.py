@@ -228,9 +228,9 @@ def _told_apart(words: Words, group: Ints, row: Ints) -> tuple[Ints, int]:
 def _lines(
     groups: Ints, row: Ints, starts: Any, new: Any, old: Any, skipped: Ints
 ) -> tuple[Ints, Ints, Ints, Ints, int, bool]:
-    """The group and the moment of each line, where ``groups`` are those of the moments; the rank of each row; and sizes.
+    """The group and the moment of each line, where ``groups`` are those of the moments; the rank of each row.
 
-    The first line of a group is what there was before its moments.
+    And what ``_sizes`` gives. The first line of a group is what there was before its moments.
     """
     group, moment, count = np.empty(2 * len(groups), np.int64), np.empty(2 * len(groups), np.int64), 0
     for m in range(len(groups)):
