@@ -24,7 +24,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
 
-from altneu.columnar.narrow import Narrow, NarrowRows
+from altneu.columnar.narrow import WORD, Narrow, NarrowRows
 from altneu.columnar.rows import Ints, Rows, positions_of, taken
 from altneu.columnar.threads import in_parts
 from altneu.compiled import compiled
@@ -347,13 +347,13 @@ def _line(rows: Rows, column: int, kind: Kind, width: int) -> tuple[int, ...]:
 
 
 def _lines(rows: Rows, widths: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The same of all columns of one part, whose values are fixed and have these widths; kept with the part."""
-    try:
-        return rows.places
-    except AttributeError:
+    """The same of all columns of one part, whose values are fixed and have these widths; the part keeps it."""
+    if isinstance(rows, NarrowRows):
         places = tuple([_line(rows, c, Kind.FIXED, width) for c, width in enumerate(widths)])
-        object.__setattr__(rows, "places", places)
-        return places
+    else:
+        places = tuple([(*raw(c, Kind.FIXED), width, 0) for c, width in zip(rows.columns, widths, strict=True)])
+    object.__setattr__(rows, "places", places)
+    return places
 
 
 # How a column lies, its width, a line of addresses for each part, whether any part may hold nulls.
@@ -386,24 +386,53 @@ class Stack:
     def _lines(self, widths: Sequence[int]) -> Ints:
         """Where all columns are, whose values are fixed and have these widths: (columns, parts, 6)."""
         if self._fixed is None:
-            lines = [_lines(part, widths) for part in self.parts]
-            fixed = self._fixed = np.array([*zip(*lines, strict=True)], np.int64)
-            nullable = np.any(fixed[:, :, 1], axis=1).tolist()
-            self._tables = {c: (Kind.FIXED, width, fixed[c], nullable[c]) for c, width in enumerate(widths)}
+            lines = self._places(widths)
+            self._fixed = np.array([*zip(*lines, strict=True)], np.int64)
         return self._fixed
+
+    def _places(self, widths: Sequence[int]) -> list[tuple[tuple[int, ...], ...]]:
+        """Where the columns of each part are, whose values are fixed and have these widths; kept with the part.
+
+        A part is read in many steps, and by several operations in each.
+        """
+        result: list[tuple[tuple[int, ...], ...]] = []
+        for part in self.parts:
+            try:
+                result += (part.places,)
+            except AttributeError:
+                result += (_lines(part, widths),)
+        return result
 
     def _table(self, column: int) -> _Table:
         entry = self._tables.get(column)
         if entry is None:
             kind, width = kind_of(self.schema.field(column).type)
-            flat = kind is not Kind.NESTED and kind is not Kind.NULL
-            lines = [_line(p, column, kind, width) for p in self.parts] if flat else [(0, 0, 0, 0, 0, 0)]
-            entry = self._tables[column] = kind, width, np.array(lines, np.int64), any(line[1] for line in lines)
+            lines: Sequence[tuple[int, ...]] = [(0, 0, 0, 0, 0, 0)]
+            if (widths := _widths_of(self.schema)) is not None:
+                lines = [places[column] for places in self._places(widths)]
+            elif kind is not Kind.NESTED and kind is not Kind.NULL:
+                lines = [_line(p, column, kind, width) for p in self.parts]
+            nullable = any([line[1] for line in lines])  # noqa: C419  # a generator takes longer
+            entry = self._tables[column] = kind, width, np.array(lines, np.int64), nullable
         return entry
 
     def _stacked(self, column: int) -> pa.Array:
         arrays = [p.columns[column] for p in self.parts]
         return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+    def _nested(self, column: int, index: Ints) -> pa.Array:
+        """A nested column of the rows at ``index``; where they are few of all, nothing else is copied."""
+        if 2 * index.size >= self.total or not self.parts[1:]:
+            return taken(self._stacked(column), positions_of(index))
+        order = index.argsort(kind="stable")
+        ascending = index[order]
+        cuts = ascending.searchsorted(self.starts).tolist()
+        arrays = [
+            taken(rows.columns[column], positions_of(ascending[start:stop] - before))
+            for rows, before, start, stop in zip(self.parts, self.starts.tolist(), cuts, cuts[1:], strict=False)
+            if start < stop
+        ]
+        return taken(pa.concat_arrays(arrays), positions_of(order.argsort()))
 
     def equal(self, left: Ints, right: Ints) -> Mask:
         """Whether row ``left[k]`` equals row ``right[k]``, for each k; null equals null."""
@@ -415,7 +444,9 @@ class Stack:
         for column in range(len(self.schema)):
             kind, width, table, _ = self._table(column)
             if kind is Kind.NESTED:
-                mask &= equal_values(self._stacked(column), left, right)
+                places = np.arange(len(left))
+                both = self._nested(column, np.concatenate([left, right]))
+                mask &= equal_values(both, places, places + len(left))
             elif kind is not Kind.NULL:
                 in_parts(len(left), partial(_equal_part, (kind, width, table), self.starts, left, right, mask))
         return mask
@@ -436,7 +467,7 @@ class Stack:
         if kind is Kind.NULL:
             return pa.nulls(len(index))
         if kind is Kind.NESTED:
-            return self._stacked(column).take(pa.array(index))
+            return self._nested(column, index)
         return _gather((kind, width, table, nullable), self.starts, index, dtype)
 
     def take_column(self, column: int, index: Ints) -> pa.Array:
@@ -448,7 +479,7 @@ class Stack:
     def take_words(self, index: Ints) -> list[pa.Array] | None:
         """All columns of few rows at once; None where one is not of whole words, or may have nulls."""
         widths = _widths_of(self.schema) if index.size <= FEW and self.total > FEW else None
-        if widths is None or max(widths) > 8:
+        if widths is None or max(widths) > WORD:
             return None
         lines = self._lines(widths)
         words = np.empty((len(widths), index.size), np.int64)

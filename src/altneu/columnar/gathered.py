@@ -14,7 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from altneu.columnar.columns import Mask, Stack
-from altneu.columnar.rows import Ints, Rows, taken
+from altneu.columnar.rows import Ints, Rows, positions_of, taken
+
+_AT_ONCE = 64  # rows of which one column takes as long as all, if these are words
 
 
 class Gathered(Rows):
@@ -51,9 +53,9 @@ class Gathered(Rows):
         """Some rows and then others of the same schema; nothing is copied."""
         if not first.count or not second.count:
             return cls.of(first if first.count else second)
-        one, other = cls.of(first), cls.of(second)
-        stack = Stack((*one.stack.parts, *other.stack.parts), one.schema)
-        return cls(stack, np.concatenate([one.index, other.index + one.stack.total]))
+        parts, index, total = _parts(first)
+        more, other, _ = _parts(second)
+        return cls(Stack((*parts, *more), first.schema), np.concatenate([index, other + total]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Rows, (self.schema, self.columns, self.count)
@@ -61,6 +63,9 @@ class Gathered(Rows):
     def _column(self, place: int) -> pa.Array:
         built = self._built.get(place)
         if built is None:
+            if self.count <= _AT_ONCE and not self._built and (few := self.stack.take_words(self.index)) is not None:
+                self._built.update(enumerate(few))
+                return few[place]
             built = self._built[place] = self.stack.take_column(place, self.index)
         return built
 
@@ -69,6 +74,7 @@ class Gathered(Rows):
         """All columns, built."""
         if not self._built and self.schema.names and (few := self.stack.take_words(self.index)) is not None:
             self._built.update(enumerate(few))
+            return tuple(few)
         return tuple([self._column(place) for place in range(len(self.schema))])
 
     def column(self, name: str) -> pa.Array:
@@ -91,7 +97,7 @@ class Gathered(Rows):
         """Rows at ``index``, in that order; columns that are built already are taken of these."""
         result = Gathered(self.stack, self.index[index])
         if self._built:
-            positions = pa.array(index)
+            positions = positions_of(index)
             result._built.update({place: taken(column, positions) for place, column in self._built.items()})
         return result
 
@@ -112,3 +118,10 @@ class Gathered(Rows):
     def built(self) -> Rows:
         """The same as ordinary rows."""
         return Rows(self.schema, self.columns, self.count)
+
+
+def _parts(rows: Rows) -> tuple[Sequence[Rows], Ints, int]:
+    """Of what rows are gathered, where they are in it, and how many rows that has."""
+    if isinstance(rows, Gathered):
+        return rows.stack.parts, rows.index, rows.stack.total
+    return (rows,), np.arange(rows.count), rows.count

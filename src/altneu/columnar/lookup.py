@@ -235,6 +235,13 @@ def expand(hits: Ints, starts: Ints) -> tuple[Ints, Ints]:
 
 
 @compiled()
+def gather_runs(hits: Ints, starts: Ints, addresses: Ints) -> tuple[Ints, Ints, Ints]:
+    """What ``expand`` gives, and the control columns of these rows as ``gather_words``."""
+    probe, row = expand(hits, starts)
+    return probe, row, gather_words(addresses, starts, row)
+
+
+@compiled()
 def rows_in(hits: Ints, block: int, probes: int) -> tuple[Ints, Ints]:
     """Of hits by probe, those in one block: how many rows each probe has there, and which they are."""
     counts, total = np.zeros(probes, np.int64), 0

@@ -19,6 +19,8 @@ Order = tuple[str, bool, bool]  # column, descending, nulls first
 
 _LOW_BITS = np.int64(2**63 - 1)
 SIGN = np.uint64(1 << 63)
+_WHOLE = frozenset(getattr(pa.lib, f"Type_{sign}INT{bits}") for sign in ("", "U") for bits in (8, 16, 32, 64))
+_NUMBERS = _WHOLE | {pa.lib.Type_FLOAT, pa.lib.Type_DOUBLE}  # of which codes are words, but for a bit
 
 
 def codes(column: pa.Array) -> Ints:
@@ -33,13 +35,13 @@ def codes(column: pa.Array) -> Ints:
     [2, 0, 3, 1]
     """
     type_ = column.type
+    if type_.id in _WHOLE:  # most of what is put in order
+        return np.asarray(_filled(column, 0).to_numpy(zero_copy_only=False), np.int64)
     if pa.types.is_floating(type_):
         bits = _filled(column, 0.0).to_numpy(zero_copy_only=False).astype(np.float64).view(np.int64)
         return np.where(bits < 0, bits ^ _LOW_BITS, bits)
     if pa.types.is_boolean(type_):
         return np.asarray(_filled(column, False).to_numpy(zero_copy_only=False), np.int64)
-    if pa.types.is_integer(type_):
-        return np.asarray(_filled(column, 0).to_numpy(zero_copy_only=False), np.int64)
     if pa.types.is_temporal(type_):
         words = pa.int32() if type_.bit_width == 32 else pa.int64()
         return codes(column.view(words))
@@ -62,10 +64,8 @@ def dense(lines: Sequence[Ints], count: int) -> Ints:
     """Ranks of positions by several lines of keys, the first line weighing most; equal keys share a rank."""
     if not lines:
         return np.zeros(count, np.int64)
-    order = np.lexsort(lines[::-1])
-    ranks = np.empty(count, np.int64)
-    differs = np.logical_or.reduce([line[order][1:] != line[order][:-1] for line in lines])
-    ranks[order] = np.concatenate([np.zeros(min(count, 1), np.int64), np.cumsum(differs)])
+    order, ranks = np.lexsort(lines[::-1]), np.zeros(count, np.int64)
+    ranks[order[1:]] = np.logical_or.reduce([line[order[1:]] != line[order[:-1]] for line in lines]).cumsum()
     return ranks
 
 
@@ -142,6 +142,8 @@ def order_words(column: pa.Array, *, descending: bool = False, nulls_first: bool
 def _words(column: pa.Array) -> Words:
     """Words of values in ascending order; what stands at a null means nothing."""
     type_ = column.type
+    if type_.id in _NUMBERS:
+        return codes(column).view(np.uint64) ^ SIGN
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return _leading_bytes(*raw(column, Kind.BYTES), len(column))
     if pa.types.is_decimal(type_):

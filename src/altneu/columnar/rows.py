@@ -35,11 +35,12 @@ _NUMBERS: dict[int, tuple[set[type], type]] = {
 _TAKE = pc.get_function("array_take")  # what ``Array.take`` comes to in the end; a step takes small arrays many times
 
 
-def positions_of(index: npt.NDArray[np.integer]) -> pa.Array:
-    """Positions as Arrow takes them: not copied, unless they are of another type or not contiguous."""
+def positions_of(index: npt.NDArray[np.integer], there: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Positions as Arrow takes them, null where nothing is ``there``; not copied, if they are contiguous words."""
     if index.dtype == np.int64 and index.flags.c_contiguous:
-        return pa.Array.from_buffers(_LONG, len(index), [None, pa.py_buffer(index)])
-    return pa.array(index)
+        valid = None if there is None else pa.py_buffer(np.packbits(there, bitorder="little"))
+        return pa.Array.from_buffers(_LONG, len(index), [valid, pa.py_buffer(index)])
+    return pa.array(index, mask=None if there is None else ~there)
 
 
 def taken(column: pa.Array, positions: pa.Array) -> pa.Array:

@@ -180,10 +180,16 @@ class BoundLogic:
 
 
 def _is_small(expression: Expr) -> bool:
-    """Whether every value that is computed on the way is a number, a truth or a time: few bytes, whatever the row."""
+    """Whether every value that is computed on the way is of numbers, truths and times: few bytes, whatever the row."""
     types: list[pa.DataType] = []
     walk(expression, lambda part: types.append(part.type) if isinstance(part, Call) else None)
-    return all(pa.types.is_primitive(t) or pa.types.is_decimal(t) or pa.types.is_null(t) for t in types)
+    return all(map(_is_small_type, types))
+
+
+def _is_small_type(type_: pa.DataType) -> bool:
+    if pa.types.is_struct(type_):
+        return all(_is_small_type(type_.field(i).type) for i in range(type_.num_fields))
+    return pa.types.is_primitive(type_) or pa.types.is_decimal(type_) or pa.types.is_null(type_)
 
 
 def delayed(step: Step, delay: Delay) -> Step:

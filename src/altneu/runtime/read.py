@@ -190,9 +190,10 @@ def rows_in_order(table: StateTable, name: str, at: At, keys: Rows, wanted: Stre
         if not batches:
             continue
         hits, used, chains = chains_of(batches, hashes, keys)
+        batch_of = chains.batch().tolist()
         taken: Counter[tuple[int, int]] = Counter()  # of a key and a batch, whose blocks follow each other
         for probe, place, start, stop in hits.tolist():
-            block, chain = used[place], (probe, int(chains.batch[place]))
+            block, chain = used[place], (probe, batch_of[place])
             low, high = word_stretch(block.addresses, 0, start, stop, np.uint64(wanted.least), np.uint64(wanted.most))
             end = high if wanted.first is None else min(high, low + max(wanted.first - taken[chain], 0))
             if low < high and end < high:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from altneu.columnar.columns import FEW, Stack, kind_of
 from altneu.columnar.gathered import Gathered
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective, is_number
 from altneu.columnar.immutable import immutable, lazy
-from altneu.columnar.lookup import by_probe, expand, find_few, gather_words, locate, locate_all, renumber, rows_of_hits
+from altneu.columnar.lookup import by_probe, expand, find_few, gather_runs, locate, locate_all, renumber, rows_of_hits
 from altneu.columnar.narrow import (
     WORD,
     Narrow,
@@ -133,8 +134,8 @@ class Layout:
         key, value, _ = self._places
         columns, count = rows.columns, rows.count
         return (
-            Rows(self.key_schema, tuple([columns[i] for i in key]), count),
-            Rows(self.value_schema, tuple([columns[i] for i in value]), count),
+            Rows(self.key_schema, tuple(map(columns.__getitem__, key)), count),
+            Rows(self.value_schema, tuple(map(columns.__getitem__, value)), count),
         )
 
     def value_hashes(self, values: Rows) -> Hashes:
@@ -147,7 +148,7 @@ class Layout:
     def join(self, keys: Rows, values: Rows) -> Rows:
         """Key rows and value rows as rows of ``schema``."""
         both = keys.columns + values.columns
-        return Rows(self.schema, tuple([both[i] for i in self._places[2]]), keys.count)
+        return Rows(self.schema, tuple(map(both.__getitem__, self._places[2])), keys.count)
 
 
 @immutable(frozen=True, slots=True)
@@ -269,8 +270,7 @@ class Block:
 
         -1 where a diff is so large that sums of sums may not fit. Made when first asked for, of 8 bytes a row.
         """
-        diffs = self.diffs
-        least, most = int(diffs.min()), int(diffs.max())
+        least, most = int(np.minimum.reduce(self.diffs)), int(np.maximum.reduce(self.diffs))
         if max(-least, most) > _LARGEST_COUNTED:
             return -1, 0
         return (0, most) if least == most else (self._sums_before.ctypes.data, 0)
@@ -546,7 +546,7 @@ class Batch:
     @lazy
     def counted(self) -> Ints:
         """What the blocks count, as (blocks, 2): see ``Block.counted``; ``UNCOUNTED`` where nobody has asked."""
-        return np.full((len(self.blocks), 2), UNCOUNTED, np.int64)
+        return np.array([(UNCOUNTED, 0)] * len(self.blocks), np.int64).reshape(-1, 2)
 
     @property
     def nbytes(self) -> int:
@@ -747,12 +747,12 @@ def matches_of(hits: Ints, used: Sequence[Block], layout: Layout, *, as_read: bo
     if len(hits) < len(used):  # of a long run few rows may be wanted, and a block costs more than its rows
         hits = hits.copy()
         used = [used[i] for i in renumber(hits, len(used)).tolist()]
+    if not used:
+        nothing = np.empty((2 + layout.lattice.width, 0), np.int64)
+        empty = Rows.empty(layout.value_schema)
+        return Matches(nothing[0], empty, nothing[0].view(np.uint64), nothing[2:], nothing[1])
     stack = Stack([b.values for b in used], layout.value_schema)
-    probes, rows = expand(hits, stack.starts)
-    if not len(rows):
-        nothing = np.empty((layout.lattice.width, 0), np.int64)
-        return Matches(probes, Rows.empty(layout.value_schema), np.empty(0, np.uint64), nothing, rows)
-    control = gather_words(np.array([b.addresses for b in used]), stack.starts, rows)
+    probes, rows, control = gather_runs(hits, stack.starts, np.array([b.addresses for b in used]))
     values = Gathered(stack, rows) if as_read else stack.take(rows)
     return Matches(probes, values, control[0].view(np.uint64), control[2:], control[1])
 
@@ -798,6 +798,9 @@ def probe(batches: Sequence[Batch], key_hash: Hashes, keys: Rows) -> Probed:
     return Probed(*runs_of(batches, key_hash, keys))
 
 
+_blocks_of = attrgetter("blocks")
+
+
 class _Blocks:
     """The blocks of several batches, numbered through."""
 
@@ -806,7 +809,7 @@ class _Blocks:
 
     @lazy
     def _starts(self) -> list[int]:
-        return list(accumulate([len(b.blocks) for b in self._batches], initial=0))
+        return list(accumulate(map(len, map(_blocks_of, self._batches)), initial=0))
 
     def __getitem__(self, index: int) -> Block:
         batch = bisect_right(self._starts, index) - 1
@@ -824,13 +827,19 @@ class _Blocks:
         every = [block for batch in self._batches for block in batch.blocks]
         return [every[i] for i in numbers.tolist()]
 
-    def batches_of(self, blocks: Ints) -> Ints:
-        """The number of the batch that each of some blocks is of."""
-        return np.array(self._starts).searchsorted(blocks, "right") - 1
+    def batches_of(self, numbers: Ints, of: int) -> Ints:
+        """The number of the batch that each of some blocks is of, of all."""
+        if of == len(self._batches):  # one a batch
+            return numbers
+        return np.array(self._starts).searchsorted(numbers, "right") - 1
 
-    def each(self, known: Callable[[Batch], Ints]) -> Ints:
-        """What is known of each of them, a line a block."""
-        return known(self._batches[0]) if not self._batches[1:] else np.concatenate([known(b) for b in self._batches])
+    def addresses(self) -> Ints:
+        """Those of each of them, as ``Batch.addresses``."""
+        return np.concatenate([batch.addresses for batch in self._batches])
+
+    def counted(self) -> Ints:
+        """What each of them counts, as ``Batch.counted``."""
+        return np.concatenate([batch.counted for batch in self._batches])
 
     def count(self, index: int) -> tuple[int, int]:
         """What one of them counts, which its batch then knows."""
@@ -848,24 +857,21 @@ class Chains:
     which: Ints
     of: int
 
-    @lazy
     def batch(self) -> Ints:
         """The number of the batch that each is of."""
-        return self.blocks.batches_of(self.which)
+        return self.blocks.batches_of(self.which, self.of)
 
-    @lazy
     def words(self) -> Ints:
         """Where the words of each are, (blocks, 3), as ``Block.addresses``."""
         if self.blocks.are_few(self.which, self.of):
             return np.array([self.blocks[i].addresses[0] for i in self.which.tolist()], np.int64).reshape(-1, 3)
-        return self.blocks.each(lambda batch: batch.addresses[:, 0])[self.which]
+        return self.blocks.addresses()[self.which, 0]
 
-    @lazy
     def counted(self) -> Ints:
         """What each counts, (blocks, 2), as ``Block.counted``."""
         if not self.which.size:
             return np.empty((0, 2), np.int64)
-        found = self.blocks.each(lambda batch: batch.counted)[self.which]
+        found = self.blocks.counted()[self.which]
         for i in (found[:, 0] == UNCOUNTED).nonzero()[0].tolist():
             found[i] = self.blocks.count(int(self.which[i]))
         return found

@@ -80,12 +80,14 @@ class Spine:
     @lazy
     def batches(self) -> tuple[Batch, ...]:
         """All readable batches, oldest first; none is empty."""
-        return tuple(b for node in self.nodes for b in (node.inputs if isinstance(node, Merge) else (node,)))
+        if not self.has_merges:
+            return self.nodes  # type: ignore[return-value]  # none is a merge
+        return tuple([b for node in self.nodes for b in (node.inputs if isinstance(node, Merge) else (node,))])
 
     @lazy
     def has_merges(self) -> bool:
         """Whether any merge is in progress."""
-        return any(isinstance(node, Merge) for node in self.nodes)
+        return Merge in [node.__class__ for node in self.nodes]
 
     @lazy
     def rows(self) -> int:

@@ -57,25 +57,26 @@ def around_of(around: Around, new: NewRows, old: OldRows) -> InPart:
     Law:    a function of near rows changes of these as of the whole groups (tests/operators/test_around.py).
     """
     located, count = old.located, new.keys.count
-    take = np.full(count, around.units + 1)
+    take = np.array([around.units + 1] * count)
     whole = old.whole_up_to(_MORE * np.bincount(new.number, minlength=count) * take)
-    points = _Points.of(new, old.layout)
+    if whole.all():
+        return InPart(old.all())
+    layout, points = old.layout, _Points.of(new, old.layout)
     far = farthest(around.bounds, new, old) if around.bounds else None
-    spans = np.empty((0, 4), np.int64)
-    if not whole.all():
-        spans = located.spans_of(points.owner, new.words[points.at], new.values.take(points.at), old.layout)
-    while not whole.all():
+    spans = located.spans_of(points.owner, new.words[points.at], new.values.take(points.at), layout)
+    while True:
         runs, cuts = _cut_around(located.hits, located.batch, spans, points.owner, take, whole)
         runs, cuts = old.with_whole(runs, whole), by_columns(cuts, 2)
-        ranked = Ranked.of(old.read(runs), new, old.layout)
+        ranked = Ranked.of(old.read(runs), new, layout)
         left = cuts, places_in(runs, cuts, 2)
-        seen = _seen(around, ranked, old.layout, far)
-        short, needed = _around(_read(ranked), points.of_ranks(ranked), left, seen, whole)
-        if not short.any():
+        seen = _seen(around, ranked, layout, far)
+        some, short, needed = _around(_read(ranked), points.of_ranks(ranked), left, seen, whole)
+        if not some:
             return InPart(*ranked.chosen_in_order(needed))
         take = np.where(short, _MORE * take, take)
         whole |= take >= old.size
-    return InPart(old.all())
+        if whole.all():
+            return InPart(old.all())
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,8 @@ def _seen(around: Around, ranked: Ranked, layout: Layout, far: Words | None) -> 
 
 
 @compiled()
-def _around(read: Any, points: Any, left: Any, seen: Any, whole: Mask) -> tuple[Mask, Mask]:
-    """In which groups too few of the rows that stay were read beside a point; and which ranks are needed.
+def _around(read: Any, points: Any, left: Any, seen: Any, whole: Mask) -> tuple[bool, Mask, Mask]:
+    """Whether, and in which groups, too few of the rows that stay were read beside a point; which ranks are needed.
 
     ``points`` have a key and a rank. ``left`` are lines that begin with a point, and with 0 before it or 1 behind it,
     and for each the old update at which batches were left there. Of the group of a point all rows were read whose rank
@@ -138,23 +139,25 @@ def _around(read: Any, points: Any, left: Any, seen: Any, whole: Mask) -> tuple[
         else:
             high[p] = min(high[p], rank[places[c]])
     upto = _units_before(read, seen)
-    short, edges = np.zeros(len(whole), np.bool_), np.zeros(many + 1, np.int64)
+    some, short, edges = False, np.zeros(len(whole), np.bool_), np.zeros(many + 1, np.int64)
     for p in range(len(at)):
         start = np.searchsorted(owner, keys[p], side="left")
         stop = np.searchsorted(owner, keys[p], side="right")
         before = _before(_before(at[p], start, owner, words, upto, seen), start, owner, words, upto, seen)
         if low[p] >= 0 and before <= low[p]:
             short[keys[p]] = not whole[keys[p]]
+            some |= short[keys[p]]
         after = _after(_after(at[p], stop, owner, words, upto, seen), stop, owner, words, upto, seen)
         if high[p] < many and after >= high[p]:
             short[keys[p]] = not whole[keys[p]]
+            some |= short[keys[p]]
         edges[max(low[p] + 1, start)] += 1
         edges[min(high[p], stop)] -= 1
     needed, inside = np.empty(many, np.bool_), 0
     for r in range(many):
         inside += edges[r]
         needed[r] = inside > 0 or whole[owner[r]]
-    return short, needed
+    return some, short, needed
 
 
 @compiled()

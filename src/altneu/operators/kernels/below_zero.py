@@ -40,14 +40,14 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
         DiffOverflowError: a count leaves the signed 64-bit range.
     """
     layout = given.layout
-    if not len(given.new):
+    if not given.new.count:
         return Updates.empty(layout.key_schema, layout.lattice.width)
+    values, words, times, diffs = given.new.updates_by_key()
     known = [batch for batch in known if batch.count]
-    if not known and none_is_below(given):
+    if not known and (int(np.minimum.reduce(diffs)) > 0 or none_is_below(given)):
         return Updates.empty(layout.key_schema, layout.lattice.width)
     hashes, keys = given.new.distinct_keys()
     number = number_new(given)
-    values, words, times, diffs = given.new.updates_by_key()
     suspect = np.zeros(keys.count, np.bool_)
     suspect[number[diffs < 0]] = True
     if known:

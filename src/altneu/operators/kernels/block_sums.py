@@ -23,6 +23,7 @@ from altneu.trace.batch import Block
 
 CHUNK = 1024
 _LARGEST_SUM = float(2**62)
+_ALL_VALID = np.empty(0, np.bool_)
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _words(column: pa.Array, kind: int) -> tuple[Ints, Ints, Mask]:
     """Low and high words of a column, and which values are not null; of none, where all are."""
     low, high = np.zeros(len(column), np.int64), np.zeros(len(column), np.int64)
     words_of(column, kind, low, high)
-    return low, high, valid_mask(column) if column.null_count else np.ones(0, np.bool_)
+    return low, high, valid_mask(column) if column.null_count else _ALL_VALID
 
 
 @compiled()

@@ -42,7 +42,7 @@ class Contents:
         key = self.groups.layout.key  # within a group all values of a key column are equal
         order = tuple(one for one in order if one[0] not in key)
         by = np.arange(self.values.count) if order == self.order else in_order(self.values, self.group, order).first
-        return by, np.searchsorted(self.group[by], np.arange(len(self.groups) + 1))
+        return by, self.group[by].searchsorted(np.arange(len(self.groups) + 1))
 
 
 def contents(given: Arranged | Groups) -> Contents:
@@ -54,7 +54,7 @@ def contents(given: Arranged | Groups) -> Contents:
     group = np.concatenate([groups.old_group, groups.new_group])
     if isinstance(groups, GroupsInOrder):
         value, first = groups.in_order
-        values = groups.picked().values.take(first)
+        values: Rows = groups.both.at(first)
     else:
         both = Rows.concat([groups.old_values, groups.new_values], groups.layout.value_schema)
         hashes = np.concatenate([groups.old_hashes, groups.new_hashes])

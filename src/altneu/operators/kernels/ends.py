@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from altneu.columnar.columns import Mask, encode, valid_mask
+from altneu.columnar.lookup import LAST_WORD
 from altneu.columnar.rows import Ints
 from altneu.compiled import compiled
 from altneu.operators.kernels.dead_rows import BEHIND, LEAST, MOST_KEYS, DeadRows
@@ -162,7 +163,10 @@ class _Read:
         many = len(ranked.owner)
         some, peers = np.ones(many, np.bool_), np.arange(many)
         if ends.valued:
-            some = valid_mask(ranked.rows.column_at(layout.order[0][0], ranked.first))
+            name, _, nulls_first = layout.order[0]
+            some = ranked.word != (np.uint64(0) if nulls_first else LAST_WORD)
+            if not some.all():  # a value may have the word of nulls
+                some = valid_mask(ranked.rows.column_at(name, ranked.first))
         if ends.with_ties:
             peers = ranked.peers(layout.order)
         nothing, nobody = np.zeros(many, np.bool_), np.zeros(count, np.bool_)

@@ -253,6 +253,7 @@ def require_total(given: Arranged | Groups, operator: str) -> None:
 
 def output(schema: pa.Schema, oks: Sequence[Updates], errs: Sequence[Updates]) -> ReduceOutput:
     """Put a reduce's output together; nothing is pended."""
+    errs = [one for one in errs if one.diffs.size]
     failed = Updates.concat(errs, ERROR_SCHEMA, 1) if errs else no_errors(1)
     return ReduceOutput(Updates.concat(oks, schema, 1), failed, NOTHING_PENDED)
 
@@ -296,8 +297,11 @@ def show_key(names: Sequence[str], row: Sequence[object]) -> str:
 def in_time_order(groups: Ints, times: Ints) -> tuple[Ints, Ints]:
     """Positions by (group, time), and where each moment, a run of equal (group, time), starts (one more at the end)."""
     times = times.copy()  # Numba has another type for those that are read only
-    order = np.arange(len(groups)) if _in_order(groups, times) else np.lexsort((times, groups))
-    return order, _moments(groups, times, order)
+    order, moments, is_sorted = _moments_as_given(groups, times)
+    if not is_sorted:
+        order = np.lexsort((times, groups))
+        _, moments, _ = _moments_as_given(groups[order], times[order])
+    return order, moments
 
 
 @compiled()
@@ -308,6 +312,13 @@ def order_of_moments(groups: Ints, times: Ints) -> tuple[Ints, Ints]:
         order = np.argsort(times, kind="mergesort")
         order = order[np.argsort(groups[order], kind="mergesort")]
     return order, _moments(groups, times, order)
+
+
+@compiled()
+def _moments_as_given(groups: Ints, times: Ints) -> tuple[Ints, Ints, bool]:
+    """What ``in_time_order`` gives if the positions ascend already, and whether they do."""
+    order = np.arange(len(groups))
+    return order, _moments(groups, times, order), _in_order(groups, times)
 
 
 @compiled()

@@ -45,13 +45,14 @@ def in_order(rows: Rows, group: Ints, order: Sequence[Order], words: Words | Non
     some = Gathered.of(rows)
     if words is None:
         words = _words(some, order)
-    place, tied, fresh = _by_word(group, words)
-    if tied.size:
-        same = some.equal(place[tied - 1], place[tied])
-        fresh[tied[same]] = False
-        if not same.all():
-            columns = {name: partial(some.column_at, name) for name in some.schema.names}
-            sort_ties(columns, order, place, _runs(tied, tied[~same]), fresh)
+    place, rank, tied = _by_word(group, words)
+    if not tied.size:
+        return InOrder(rank, place)
+    same, fresh = some.equal(place[tied - 1], place[tied]), np.ones(len(place), np.bool_)
+    fresh[tied[same]] = False
+    if not same.all():
+        columns = {name: partial(some.column_at, name) for name in some.schema.names}
+        sort_ties(columns, order, place, _runs(tied, tied[~same]), fresh)
     return InOrder(*_numbered(place, fresh))
 
 
@@ -91,19 +92,20 @@ class GroupsInOrder(Groups):
         group, values, words, times, diffs = new
         old = read.old
         attributes = {"layout": layout, "keys": keys, "new_group": group, "new_times": times, "new_diffs": diffs}
-        attributes |= {"old_start": np.searchsorted(old.probe, np.arange(keys.count + 1)), "old_diffs": old.diffs}
+        attributes |= {"old_start": old.probe.searchsorted(np.arange(keys.count + 1)), "old_diffs": old.diffs}
         attributes |= {"old_group": old.probe, "_new_words": words, "_old": old, "_values": values}
         if read.order is not None:
-            attributes |= {"_both": read.both, "in_order": read.order}
+            attributes |= {"both": read.both, "in_order": read.order}
         self.__dict__.update(attributes | {"skipped": read.skipped})
 
     def picked(self) -> Picked:
         """As of any groups; nothing is gathered."""
-        both, count = self._both, len(self.old_diffs)
+        both, count = self.both, len(self.old_diffs)
         return Picked(both, self._diffs, np.arange(count), np.arange(count, both.count))
 
     @lazy
-    def _both(self) -> Gathered:
+    def both(self) -> Gathered:
+        """The rows of the old and then of the new updates."""
         return Gathered.both(self.__dict__["_old"].values, self.__dict__["_values"])
 
     @lazy
@@ -113,7 +115,7 @@ class GroupsInOrder(Groups):
     @lazy
     def in_order(self) -> InOrder:
         """The ranks of all rows, the old ones first."""
-        return in_order(self._both, np.concatenate([self.old_group, self.new_group]), self.layout.order, self._words)
+        return in_order(self.both, np.concatenate([self.old_group, self.new_group]), self.layout.order, self._words)
 
     @lazy
     def _words(self) -> Words:
@@ -149,23 +151,21 @@ class GroupsInOrder(Groups):
 
 
 @compiled()
-def _by_word(group: Ints, words: Words) -> tuple[Ints, Ints, Mask]:
-    """Positions by group and word, equal ones as they stand; the places that share both with the one before.
-
-    And ones, from which the caller takes the places that begin no row.
-    """
+def _by_word(group: Ints, words: Words) -> tuple[Ints, Ints, Ints]:
+    """Positions by group and word, equal ones as they stand; the place of each; which have those of the one before."""
     groups = 0
     for g in group:
         groups = max(groups, g + 1)
     place, starts = bucketed(group, groups)
     for g in range(groups):
         sort_by(place[starts[g] : starts[g + 1]], words)
-    tied, count = np.empty(len(place), np.int64), 0
-    for p in range(1, len(place)):
-        if words[place[p]] == words[place[p - 1]] and group[place[p]] == group[place[p - 1]]:
+    rank, tied, count = np.empty(len(place), np.int64), np.empty(len(place), np.int64), 0
+    for p in range(len(place)):
+        rank[place[p]] = p
+        if p > 0 and words[place[p]] == words[place[p - 1]] and group[place[p]] == group[place[p - 1]]:
             tied[count] = p
             count += 1
-    return place, tied[:count].copy(), np.ones(len(place), np.bool_)
+    return place, rank, tied[:count].copy()
 
 
 @compiled()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.columns import Mask, Stack
 from altneu.columnar.gathered import Gathered
+from altneu.columnar.immutable import lazy
 from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_stretch
 from altneu.columnar.ranking import Order, Words, sort_lines, whole_order
 from altneu.columnar.rows import Ints, Rows
@@ -68,23 +69,23 @@ class Located:
         """The keys that have something new, in the old batches; remembered, as several operations may look them up."""
         known: Located | None = given.__dict__.get(_LOCATED)
         if known is None:
-            known = given.__dict__[_LOCATED] = cls.of(given.old, *given.new.distinct_keys())
+            known = given.__dict__[_LOCATED] = cls(*chains_of(given.old, *given.new.distinct_keys()))
         return known
 
-    @property
+    @lazy
     def batch(self) -> Ints:
         """The number of the batch that each block is of."""
-        return self.chains.batch
+        return self.chains.batch()
 
-    @property
+    @lazy
     def words(self) -> Ints:
         """Of each block, (blocks, 3), as ``Block.addresses``."""
-        return self.chains.words
+        return self.chains.words()
 
-    @property
+    @lazy
     def counted(self) -> Ints:
         """Of each block, (blocks, 2), as ``Block.counted``."""
-        return self.chains.counted
+        return self.chains.counted()
 
     def words_of(self, block: int, start: int, stop: int) -> list[int]:
         """The words of some rows of a block."""
@@ -151,8 +152,8 @@ class OldRows:
         """
         is_new = keys is given.new.distinct_keys()[1]
         located = Located.of_new(given) if is_new else Located.of(given.old, hashes, keys)
-        size = _sizes(located.hits, keys.count)
-        if size.max(initial=0) <= SMALL:
+        size, most = _sizes(located.hits, keys.count)
+        if most <= SMALL:
             return cls(given, located, size, np.ones(keys.count, np.bool_))
         return cls(given, located, size, _has_below_zero(negative, hashes, keys))
 
@@ -171,7 +172,7 @@ class OldRows:
 
     def and_whole(self, groups: Mask) -> OldRows:
         """The same, of which some more groups are read whole."""
-        return replace(self, whole=self.whole | groups)
+        return OldRows(self.given, self.located, self.size, self.whole | groups)
 
     def whole_up_to(self, sizes: Ints | int = 0) -> Mask:
         """Which groups are read whole if those are that have no more updates than this, or few."""
@@ -239,8 +240,8 @@ def _has_below_zero(negative: Arranged, hashes: Words, keys: Rows) -> Mask:
     result = np.zeros(keys.count, np.int64)
     lattice = negative.layout.lattice
     for batches, is_new in ((negative.old, False), ((negative.new,) if lattice.is_total else (), True)):
-        if any([batch.count for batch in batches]):  # noqa: C419  # a generator takes longer
-            matches = find_in(batches, hashes, keys)
+        if some := [batch for batch in batches if batch.blocks]:
+            matches = find_in(some, hashes, keys)
             diffs = matches.diffs
             if isinstance(lattice, Rounds):
                 diffs = np.where(matches.times[0] < start_of(negative), diffs, 0)
@@ -312,7 +313,7 @@ class Ranked:
 def null_ends(located: Located, hits: Ints, column: str) -> Ints:
     """Where, in each run, the rows end that have a null in the first column of the order."""
     start, ends = hits[:, 2].copy(), _first_words(hits, located.words)
-    for h in np.flatnonzero(ends > start).tolist():  # a value may have the word of nulls
+    for h in (ends > start).nonzero()[0].tolist():  # a value may have the word of nulls
         values = located.used[hits[h, 1]].values
         start[h] += values.column_slice(column, int(start[h]), int(ends[h])).null_count
     return start
@@ -321,7 +322,7 @@ def null_ends(located: Located, hits: Ints, column: str) -> Ints:
 def null_starts(located: Located, hits: Ints, column: str) -> Ints:
     """Where, in each run, the rows begin that have a null in the first column of an order in which nulls are last."""
     stop, starts = hits[:, 3].copy(), _last_words(hits, located.words)
-    for h in np.flatnonzero(starts < stop).tolist():
+    for h in (starts < stop).nonzero()[0].tolist():
         values = located.used[hits[h, 1]].values
         stop[h] -= values.column_slice(column, int(starts[h]), int(stop[h])).null_count
     return stop
@@ -365,12 +366,13 @@ def _chosen(wanted: Mask, old: Ints, ranks: Ints, count: int) -> tuple[Ints, Int
 
 
 @compiled()
-def _sizes(hits: Ints, count: int) -> Ints:
-    """How many rows each key has in runs."""
-    sizes = np.zeros(count, np.int64)
+def _sizes(hits: Ints, count: int) -> tuple[Ints, int]:
+    """How many rows each key has in runs, and the most that one has."""
+    sizes, most = np.zeros(count, np.int64), 0
     for h in range(len(hits)):
         sizes[hits[h, 0]] += hits[h, 3] - hits[h, 2]
-    return sizes
+        most = max(most, sizes[hits[h, 0]])
+    return sizes, most
 
 
 @compiled()

@@ -13,7 +13,6 @@ before each row of a block (``Block.counted``), which are made once for each blo
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,8 +59,9 @@ def quantiles_of(wanted: Quantiles, new: NewRows, old: OldRows) -> Matches:
     whole = old.whole_up_to(np.minimum(_MORE * needed, 2.0**62).astype(np.int64))
     if whole.all():
         return old.all()
-    some = np.flatnonzero(~whole[new.number])
-    touched = np.stack([new.number[some], new.words[some].view(np.int64)], axis=1)
+    some = (~whole[new.number]).nonzero()[0]
+    touched = np.empty((some.size, 2), np.int64)
+    touched[:, 0], touched[:, 1] = new.number[some], new.words[some].view(np.int64)
     behind = null_ends(located, located.hits, old.layout.order[0][0])
     found = _stretches(
         located.hits,
@@ -76,13 +76,14 @@ def quantiles_of(wanted: Quantiles, new: NewRows, old: OldRows) -> Matches:
 
 def _read(old: OldRows, whole: Mask, stretches: Ints, stand_ins: Ints) -> Matches:
     """The rows of stretches and of groups that are read whole, and those that stand for others, by key."""
-    single = np.stack([*stand_ins[:, :3].T, stand_ins[:, 2] + 1], axis=1)
+    single = stand_ins.copy()
+    single[:, 3] = single[:, 2] + 1
     runs = old.with_whole(np.concatenate([stretches, single]), whole)
     result = old.read(runs)
     lines = by_columns(stand_ins, 0)
     diffs = result.diffs.copy()
     diffs[places_in(runs, lines, 0)] = lines[:, 3]
-    return replace(result, diffs=diffs)
+    return Matches(result.probe, result.values, result.value_hash, result.times, diffs)
 
 
 @compiled()

@@ -98,9 +98,9 @@ def _settled(
     while True:
         ranked: Ranked | None = None
         runs = behind.copy()
-        runs[:, 3] = _stops(hits, blocks[1], until)
+        runs[:, 3], is_left = _stops(hits, blocks[1], until)
         found = old.read(joined_runs(np.concatenate([kept, runs[runs[:, 2] < runs[:, 3]]])))
-        is_open &= until < LAST_WORD
+        is_open &= is_left
         if is_open.any():
             ranked = Ranked.of(found, new, old.layout)
             is_open &= ~_is_settled(needed, ranked, old.layout, skipped)
@@ -139,14 +139,15 @@ def _is_settled(needed: Suffix, ranked: Ranked, layout: Layout, skipped: Ints) -
 
 
 @compiled()
-def _stops(hits: Ints, lines: Ints, until: Words) -> Ints:
-    """Where each run ends that is read up to a word of its key, with the rows that have it."""
-    result = hits[:, 3].copy()
+def _stops(hits: Ints, lines: Ints, until: Words) -> tuple[Ints, Mask]:
+    """Where each run ends that is read up to a word of its key, with the rows that have it; which keys have more."""
+    result, is_left = hits[:, 3].copy(), np.zeros(len(until), np.bool_)
     for h in range(len(hits)):
         word = until[hits[h, 0]]
         if word < LAST_WORD:
             result[h] = first_word(lines, hits[h, 1], hits[h, 2], hits[h, 3], word + ONE)
-    return result
+            is_left[hits[h, 0]] |= result[h] < hits[h, 3]
+    return result, is_left
 
 
 @compiled()

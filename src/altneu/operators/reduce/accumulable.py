@@ -461,7 +461,7 @@ def _count(groups: Groups) -> Counts:
     )
     if overflow:
         raise DiffOverflowError(_OVERFLOW_MESSAGE)
-    changed = np.flatnonzero(before != after)
+    changed = (before != after).nonzero()[0]
     return Counts(order[starts[changed]], before[changed], after[changed])
 
 
@@ -487,7 +487,7 @@ def _running(
 
 def _counted(groups: Groups, at: Ints, diffs: Ints, schema: pa.Schema, counts: Ints | None = None) -> Updates:
     """Rows of the groups (with their counts) wherever a diff is not zero."""
-    some = np.flatnonzero(diffs)
+    some = diffs.nonzero()[0]
     keys = groups.keys.take(groups.new_group[at[some]])
     columns = keys.columns if counts is None else (*keys.columns, pa.array(counts[some]))
     return Updates(Rows(schema, columns, keys.count), groups.new_times[at[some]].reshape(1, -1), diffs[some])

@@ -11,8 +11,9 @@ Source: the collation of reductions in Materialize, there an operator with a sta
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import ClassVar
 
 import numpy as np
@@ -36,7 +37,7 @@ from altneu.operators.reduce.needed import old_rows
 from altneu.operators.reduce.node import Ends, Quantiles
 from altneu.operators.reduce.seen import Seen
 from altneu.operators.reduce.spec import ReduceSpec
-from altneu.trace.batch import Arranged, Matches, find_in
+from altneu.trace.batch import Arranged, Matches, matches_of, runs_of
 from altneu.trace.update import Updates
 
 
@@ -49,25 +50,21 @@ class Touched:
     before: int
 
     @classmethod
-    def of(cls, given: Sequence[Arranged]) -> tuple[Touched, list[Ints]]:
-        """The keys of several arrangements by the same columns, and which of them those of each arrangement are."""
-        parts = [one.new.distinct_keys() for one in given]
-        before = min([int(block.times.min()) for one in given for block in one.new.blocks]) - 1
-        some = [i for i, (hashes, _) in enumerate(parts) if hashes.size]
-        if len(some) == 1:  # as where nothing is below zero
-            numbers = [np.arange(hashes.size) for hashes, _ in parts]
-            return cls(*parts[some[0]], before), numbers
-        if _is_one(parts, given[0].layout.key_schema):
-            return cls(*parts[some[0]], before), [np.zeros(hashes.size, np.int64) for hashes, _ in parts]
+    def of(cls, given: Sequence[Arranged]) -> tuple[Touched, Iterator[Ints]]:
+        """The keys of several arrangements by the same columns; which of them those of each are that has any."""
+        parts = [one.new.distinct_keys() for one in given if one.new.blocks]
+        before = min([int(np.minimum.reduce(block.times, axis=None)) for one in given for block in one.new.blocks]) - 1
+        if not parts[1:] or _is_one(parts, given[0].layout.key_schema):
+            return cls(*parts[0], before), repeat(np.arange(parts[0][0].size))
         keys = Rows.concat([part for _, part in parts], given[0].layout.key_schema)
         hashes = np.concatenate([part for part, _ in parts])
         which, first = group_rows(keys, np.empty((0, keys.count), np.int64), hashes)
         numbers = np.split(which, np.cumsum([part.count for _, part in parts])[:-1])
-        return cls(hashes[first], keys.take(first), before), numbers
+        return cls(hashes[first], keys.take(first), before), iter(numbers)
 
 
 def _is_one(parts: Sequence[tuple[Hashes, Rows]], schema: pa.Schema) -> bool:
-    """Whether all of several sets of distinct keys are sure to be the same one key, or empty."""
+    """Whether all of several sets of distinct keys are sure to be the same one key."""
     found = {hash_ for hashes, _ in parts for hash_ in hashes[:2].tolist()}
     return len(found) == 1 and int(NULL_HASH) not in found and is_injective(schema)
 
@@ -82,9 +79,9 @@ class _Input:
     times: Ints
 
     @classmethod
-    def of(cls, given: Arranged, touched: Touched, numbers: Ints) -> _Input:
-        """What is new; ``numbers`` are those of the distinct keys among the touched ones."""
-        if not len(given.new):
+    def of(cls, given: Arranged, touched: Touched, numbers: Ints | None) -> _Input:
+        """What is new; ``numbers`` are those of its distinct keys among the touched ones, None if nothing is."""
+        if numbers is None:
             nothing = no_matches(given.layout)
             new = NewRows(
                 touched.hashes, touched.keys, nothing.probe, nothing.values, nothing.value_hash, nothing.diffs
@@ -92,14 +89,18 @@ class _Input:
             return cls(given, touched, new, nothing.times[0])
         values, words, times, diffs = given.new.updates_by_key()
         number = numbers[number_new(given)]
-        at = np.argsort(number, kind="stable")
+        if touched.keys.count == 1:
+            return cls(given, touched, NewRows(touched.hashes, touched.keys, number, values, words, diffs), times[0])
+        at = number.argsort(kind="stable")
         new = NewRows(touched.hashes, touched.keys, number[at], values.take(at), words[at], diffs[at])
         return cls(given, touched, new, times[0, at])
 
     def old(self) -> Matches:
         """All old updates of the touched keys."""
-        batches = [batch for batch in self.given.old if len(batch)]
-        return find_in(batches, self.touched.hashes, self.touched.keys) if batches else no_matches(self.given.layout)
+        batches, layout = [batch for batch in self.given.old if batch.blocks], self.given.layout
+        if not batches:
+            return no_matches(layout)
+        return matches_of(*runs_of(batches, self.touched.hashes, self.touched.keys), layout, as_read=True)
 
     def all(self) -> Groups | None:
         """The groups with all of their old updates; None if they have no updates at all."""
@@ -109,16 +110,17 @@ class _Input:
     def groups(self, old: Matches) -> Groups:
         """The groups as if these old updates were new, at a time before all others."""
         layout, touched = self.given.layout, self.touched
-        group = np.concatenate([old.probe, self.new.number])
-        order = np.argsort(group, kind="stable")
-        values = Gathered.both(old.values, self.new.values).take(order)
-        when = np.concatenate([np.full(len(old), touched.before), self.times])[order]
-        counts = np.concatenate([old.diffs, self.new.diffs])[order]
-        if not layout.order:
-            return AllNew(layout, touched.keys, group[order], values, when, counts)
-        words = np.concatenate([old.value_hash, self.new.words])[order]
-        new = group[order], values, words, when, counts
-        return GroupsInOrder(layout, touched.keys, new, InPart(no_matches(layout)))
+        group, counts = np.concatenate([old.probe, self.new.number]), np.concatenate([old.diffs, self.new.diffs])
+        when = np.concatenate([np.array([touched.before] * old.diffs.size, np.int64), self.times])
+        values = Gathered.both(old.values, self.new.values)
+        words = np.concatenate([old.value_hash, self.new.words]) if layout.order else None
+        if touched.keys.count > 1:
+            order = group.argsort(kind="stable")
+            group, values, when, counts = group[order], values.at(order), when[order], counts[order]
+            words = None if words is None else words[order]
+        if words is None:
+            return AllNew(layout, touched.keys, group, values, when, counts)
+        return GroupsInOrder(layout, touched.keys, (group, values, words, when, counts), InPart(no_matches(layout)))
 
 
 @dataclass(frozen=True)
@@ -258,7 +260,7 @@ def collate(given: Sequence[Arranged], spec: Collation, operator: str) -> Reduce
         DiffOverflowError: a count or a sum leaves the signed 64-bit range.
     """
     touched, numbers = Touched.of(given)
-    inputs = [_Input.of(one, touched, number) for one, number in zip(given, numbers, strict=True)]
+    inputs = [_Input.of(one, touched, next(numbers) if one.new.blocks else None) for one in given]
     histories, wrong, at = [], [], 0
     for part in spec.parts:
         mine = inputs[at : at + part.arrangements]
@@ -325,17 +327,18 @@ def _put_together(
 ) -> Updates:
     """The rows of groups, of what each part had and has."""
     keys, many = touched.keys, len(histories)
-    number = np.zeros(keys.count + sum([len(result) for result in histories]), np.int64)
+    sizes = [result.diffs.size for result in histories]
+    number = np.zeros(keys.count + sum(sizes), np.int64)
     if keys.count > 1:
         named = Rows.concat([keys, *(result.rows.select(keys.schema.names) for result in histories)], keys.schema)
         number, _ = group_rows(named, np.empty((0, named.count), np.int64))
     events = [np.empty((5, 0), np.int64)]  # key, time, diff, part, row
     start = keys.count
-    for i, result in enumerate(histories):
-        whose = number[start : start + len(result)]
-        start += len(result)
-        if len(result):
-            places = np.full(len(result), i), np.arange(len(result))
+    for i, (result, size) in enumerate(zip(histories, sizes, strict=True)):
+        whose = number[start : start + size]
+        start += size
+        if size:
+            places = np.zeros(size, np.int64) + i, np.arange(size)
             events.append(np.array([whose, result.times[0], result.diffs, *places]))
     if spec.default_row:  # one group: whatever is wrong is so of it
         wrong = [(np.zeros(len(result), np.int64), result.times[0], result.diffs) for result in errors]

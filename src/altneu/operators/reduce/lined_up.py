@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.immutable import lazy
-from altneu.columnar.ranking import Order, codes, dense, sort_lines
+from altneu.columnar.ranking import Order, Words, codes, dense, sort_lines
 from altneu.columnar.rows import Ints, taken
 from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError, StepFailedError
@@ -26,6 +26,7 @@ from altneu.operators.reduce.aggregates import DATA, NEGATIVE
 MOST_PLACES = 1 << 21  # that are computed at once; a line that has more is computed by itself
 _MOST_COPIES = 2**31 - 1
 _BEFORE = -1
+_NO_UNITS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Places:
     @lazy
     def at(self) -> Ints:
         """The places."""
-        return np.arange(len(self))
+        return np.arange(self.rank.size)
 
     @lazy
     def _fresh(self) -> Ints:
@@ -134,13 +135,11 @@ class Ordered:
         """Put values in order. Within a group all values of a key column are equal."""
         key, count = held.groups.layout.key, held.values.count
         row, starts = held.in_order(order)
-        differs = np.ones(count, np.bool_)
-        lines = [held.group[row]]
         if isinstance(held.groups, GroupsInOrder) and order[:1] == held.groups.layout.order[:1]:
-            words = held.groups.words_in_order[row]  # where these differ, columns need not be read
-            differs[1:] = (words[1:] != words[:-1]) | (lines[0][1:] != lines[0][:-1])
-            if differs.all():
-                return cls(held, tuple(order), row, np.arange(count), starts)
+            peer, ties = _told_apart(held.groups.words_in_order, held.group, row)
+            if not ties:  # else columns are read
+                return cls(held, tuple(order), row, peer, starts)
+        differs, lines = np.ones(count, np.bool_), [held.group[row]]
         for name, descending, nulls_first in order:
             if name not in key:
                 column = held.values.column_at(name, row)
@@ -172,7 +171,8 @@ class Ordered:
         ((order, descending, nulls_first),) = self.order
         bounds = self.column(name)
         both = pa.concat_arrays([self.column(order).cast(bounds.type), bounds])
-        code = dense(sort_lines(both, descending=descending, nulls_first=nulls_first), len(both))
+        lines = sort_lines(both, descending=descending, nulls_first=nulls_first)
+        code = dense(lines, len(both)) if lines[1:] else lines[0]
         count = len(bounds)
         return _bounded(code[:count][self.row], self.starts, self.held.group, code[count:], after)
 
@@ -184,19 +184,18 @@ class Ordered:
             StepFailedError: a line has more places than can be numbered.
         """
         held = self.held
-        group, moment, rank = _lines(held.moment_group, self.row)
-        groups = (group, moment, held.moments, held.groups.old_start, self.starts)
-        new, old = (rank[held.new_value], held.new_diffs), (rank[held.old_value], held.groups.old_diffs)
-        sizes, overflow = _sizes(groups, new, old, np.zeros(len(rank), np.int64))
+        starts, skipped = (held.moments, held.groups.old_start, self.starts), held.groups.skipped
+        new, old = (held.new_value, held.new_diffs), (held.old_value, held.groups.old_diffs)
+        units = _NO_UNITS if skipped is None else skipped.units
+        group, moment, rank, sizes, most, overflow = _lines(held.moment_group, self.row, starts, new, old, units)
         if overflow:
             raise DiffOverflowError("the count of a row left the signed 64-bit range; the step is not committed")
-        skipped = held.groups.skipped
-        if len(sizes) and (sizes if skipped is None else sizes + skipped.units[group]).max() > _MOST_COPIES:
+        if most > _MOST_COPIES:
             raise StepFailedError(
                 f"a partition holds more than {_MOST_COPIES:,} rows, each counted as often as it is there, and a "
                 "window function has a result for each; partition by one column more, or make the rows distinct first"
             )
-        counts = np.zeros(len(rank), np.int64)
+        counts, groups = np.zeros(rank.size, np.int64), (group, moment, rank, *starts)
         for first, last in cut(sizes):
             again = int(moment[first] != _BEFORE)
             filled = _fill(groups, new, old, counts, (first, last, again), sizes)
@@ -216,10 +215,22 @@ def cut(sizes: Ints) -> Iterator[tuple[int, int]]:
 
 
 @compiled()
-def _lines(groups: Ints, row: Ints) -> tuple[Ints, Ints, Ints]:
-    """The group and the moment of each line, where ``groups`` are those of the moments; and the rank of each row.
+def _told_apart(words: Words, group: Ints, row: Ints) -> tuple[Ints, int]:
+    """Rows of equal group and word numbered through, in their order; and how many share both with the one before."""
+    peer, ties = np.zeros(len(row), np.int64), 0
+    for p in range(1, len(row)):
+        ties += words[row[p]] == words[row[p - 1]] and group[row[p]] == group[row[p - 1]]
+        peer[p] = p - ties
+    return peer, ties
 
-    The first line of a group is what there was before its moments.
+
+@compiled()
+def _lines(
+    groups: Ints, row: Ints, starts: Any, new: Any, old: Any, skipped: Ints
+) -> tuple[Ints, Ints, Ints, Ints, int, bool]:
+    """The group and the moment of each line, where ``groups`` are those of the moments; the rank of each row.
+
+    And what ``_sizes`` gives. The first line of a group is what there was before its moments.
     """
     group, moment, count = np.empty(2 * len(groups), np.int64), np.empty(2 * len(groups), np.int64), 0
     for m in range(len(groups)):
@@ -231,19 +242,22 @@ def _lines(groups: Ints, row: Ints) -> tuple[Ints, Ints, Ints]:
     rank = np.empty(len(row), np.int64)
     for place in range(len(row)):
         rank[row[place]] = place
-    return group[:count].copy(), moment[:count].copy(), rank
+    group, moment = group[:count].copy(), moment[:count].copy()
+    sizes, most, overflow = _sizes((group, moment, rank, starts[0], starts[1], starts[2]), new, old, skipped)
+    return group, moment, rank, sizes, most, overflow
 
 
 @compiled()
-def _apply(begin: int, end: int, updates: Any, counts: Ints) -> tuple[int, int, int, bool]:
+def _apply(begin: int, end: int, updates: Any, rank: Ints, counts: Ints) -> tuple[int, int, int, bool]:
     """Add updates to counts: by how much there are more copies, negative counts, and too large ones; overflow."""
-    ranks, diffs = updates
+    values, diffs = updates
     copies, negatives, large = 0, 0, 0
     overflow = False
     for p in range(begin, end):
-        before = counts[ranks[p]]
-        overflow |= bump(counts, ranks[p], diffs[p])
-        after = counts[ranks[p]]
+        at = rank[values[p]]
+        before = counts[at]
+        overflow |= bump(counts, at, diffs[p])
+        after = counts[at]
         copies += max(after, 0) - max(before, 0)
         negatives += (1 if after < 0 else 0) - (1 if before < 0 else 0)
         large += (1 if after > _MOST_COPIES else 0) - (1 if before > _MOST_COPIES else 0)
@@ -253,30 +267,31 @@ def _apply(begin: int, end: int, updates: Any, counts: Ints) -> tuple[int, int, 
 @compiled()
 def _updates(line: int, groups: Any) -> tuple[int, int]:
     """Which updates make a line of the one before: those of its moment, or the old ones of its group."""
-    group, moment, moments, old_starts, _ = groups
+    group, moment, _, moments, old_starts, _ = groups
     if moment[line] < 0:
         return old_starts[group[line]], old_starts[group[line] + 1]
     return moments[moment[line]], moments[moment[line] + 1]
 
 
 @compiled()
-def _sizes(groups: Any, new: Any, old: Any, counts: Ints) -> tuple[Ints, bool]:
-    """The places of each line, -1 where a count is below zero; whether a count overflowed."""
-    moment = groups[1]
-    sizes = np.empty(len(moment), np.int64)
-    total, below, many = 0, 0, 0
+def _sizes(groups: Any, new: Any, old: Any, skipped: Ints) -> tuple[Ints, int, bool]:
+    """The places of each line, -1 where a count is below zero; the most with those that are skipped; overflow."""
+    group, moment, rank = groups[0], groups[1], groups[2]
+    sizes, counts = np.empty(len(moment), np.int64), np.zeros(len(rank), np.int64)
+    total, below, many, most = 0, 0, 0, 0
     overflow = False
     for line in range(len(moment)):
         begin, end = _updates(line, groups)
         if moment[line] < 0:
             total, below, many = 0, 0, 0
-            copies, negatives, large, over = _apply(begin, end, old, counts)
+            copies, negatives, large, over = _apply(begin, end, old, rank, counts)
         else:
-            copies, negatives, large, over = _apply(begin, end, new, counts)
+            copies, negatives, large, over = _apply(begin, end, new, rank, counts)
         total, below, many = total + copies, below + negatives, many + large
         overflow |= over
         sizes[line] = -1 if below > 0 else _MOST_COPIES + 1 if many > 0 else total
-    return sizes, overflow
+        most = max(most, sizes[line] + (skipped[group[line]] if len(skipped) else 0))
+    return sizes, most, overflow
 
 
 @compiled()
@@ -287,7 +302,7 @@ def _fill(
 
     ``counts`` are those of the line before the first, which may come again, as what was before the others.
     """
-    group, moment, _, _, starts = groups
+    group, moment, rank_of, _, _, starts = groups
     first, last, again = lines
     start = first - again
     bounds, state = np.zeros(last - start + 1, np.int64), np.full(last - start, DATA)
@@ -304,9 +319,9 @@ def _fill(
         if line >= first:
             begin, end = _updates(line, groups)
             if moment[line] < 0:
-                _apply(begin, end, old, counts)
+                _apply(begin, end, old, rank_of, counts)
             else:
-                _apply(begin, end, new, counts)
+                _apply(begin, end, new, rank_of, counts)
         if sizes[line] <= 0:
             continue
         for rank in range(starts[group[line]], starts[group[line] + 1]):

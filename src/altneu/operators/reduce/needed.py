@@ -11,7 +11,7 @@ from altneu.operators.kernels.located import NewRows, OldRows, no_matches
 from altneu.operators.kernels.quantiles import quantiles_of
 from altneu.operators.kernels.suffix import suffix_of
 from altneu.operators.kernels.within import within_of
-from altneu.operators.reduce.node import Around, Ends, Needed, Suffix, Within
+from altneu.operators.reduce.node import Around, Ends, Needed, Quantiles, Suffix, Within
 from altneu.trace.batch import Arranged
 
 
@@ -42,12 +42,14 @@ def old_rows(
     old = OldRows.of(given, negative, new.hashes, new.keys)
     if needed.sums_of_wide:
         old = old.and_whole(may_leave_range(old.located, new, needed.sums_of_wide))
-    if isinstance(needed, Ends):
-        return InPart(ends_of(needed, new, old))
-    if isinstance(needed, Around):
-        return around_of(needed, new, old)
-    if isinstance(needed, Suffix):
-        return suffix_of(needed, new, old, distinct)
-    if isinstance(needed, Within):
-        return InPart(within_of(needed, new, old))
-    return InPart(quantiles_of(needed, new, old))
+    match needed:
+        case Ends():
+            return InPart(ends_of(needed, new, old))
+        case Around():
+            return around_of(needed, new, old)
+        case Suffix():
+            return suffix_of(needed, new, old, distinct)
+        case Within():
+            return InPart(within_of(needed, new, old))
+        case Quantiles():
+            return InPart(quantiles_of(needed, new, old))

@@ -209,7 +209,7 @@ def _rank(plan: Plan, held: Contents) -> _Ranks:
         position[t, some] = rank + total
         firsts.append(some[first])
         if t in plan.ordered:
-            starts[t] = np.searchsorted(held.group[some[first]], np.arange(groups + 1)) + total
+            starts[t] = held.group[some[first]].searchsorted(np.arange(groups + 1)) + total
         total += len(first)
     return _Ranks(position, starts, np.concatenate(firsts) if firsts else np.empty(0, np.int64))
 
@@ -229,11 +229,8 @@ def _line(rows: Rows, track: Track) -> Ints:
 
 def _without_nulls(columns: Sequence[pa.Array], count: int) -> Ints:
     """Positions at which no column is null."""
-    some = np.ones(count, np.bool_)
-    for column in columns:
-        if column.null_count:
-            some &= valid_of(column)
-    return np.flatnonzero(some)
+    valid = [valid_of(column) for column in columns if column.null_count]
+    return np.logical_and.reduce(valid).nonzero()[0] if valid else np.arange(count)
 
 
 @compiled()

@@ -73,12 +73,12 @@ class WindowSpec(ReduceSpec):
         """The input's columns, then one column a call."""
         return pa.schema([*self.input, *(pa.field(f"#w{i}", type_of(c, self.input)) for i, c in enumerate(self.calls))])
 
-    @property
+    @cached_property
     def computed(self) -> tuple[WindowCall, ...]:
         """The calls, and what numbers the first rows."""
         return self.calls if self.first is None else tuple(dict.fromkeys((*self.calls, self.first.number)))
 
-    @property
+    @cached_property
     def orders(self) -> list[tuple[Order, ...]]:
         """The distinct orders of the calls."""
         return [*dict.fromkeys(c.order for c in self.computed)]
@@ -159,9 +159,11 @@ def _changed(places: Places, results: Sequence[Results], spec: WindowSpec, shown
     flat = [line for lines in compared for line in lines or []]
     if shown is not None:
         flat.append(shown.astype(np.int64))
-    keys = np.array(flat, np.int64).reshape(len(flat), len(places))
-    sure = all(lines is not None for lines in compared)
-    at, signs, moments = _differ(places.bounds, places.state, places.moment, places.rank, places.copy, keys, sure)
+    keys = np.array(flat, np.int64).reshape(len(flat), places.rank.size)
+    sure = all([lines is not None for lines in compared])  # noqa: C419  # a generator takes longer
+    at, signs, moments, copies = _differ(
+        places.bounds, places.state, places.moment, places.rank, places.copy, keys, sure
+    )
     if shown is not None:
         at, signs, moments = (some[shown[at]] for some in (at, signs, moments))
     held = places.ordered.held
@@ -169,15 +171,18 @@ def _changed(places: Places, results: Sequence[Results], spec: WindowSpec, shown
     rows = groups.layout.join(groups.keys.take(held.group[value]), held.values.take(value))
     rows = rows.widened(spec.schema, [result.at(at).array for result in results])
     built = Updates(rows, groups.new_times[held.moment_at[moments]].reshape(1, -1), signs)
-    return consolidate(built, Epoch()) if not sure or places.copy[at].any() else built
+    return consolidate(built, Epoch()) if not sure or copies else built
 
 
 @compiled()
 def _differ(bounds: Ints, states: Ints, moments: Ints, ranks: Ints, copies: Ints, keys: Ints, sure: bool) -> Any:
-    """What comes and goes: (place, sign, moment). Unless ``sure``, equal keys do not say that results are equal."""
+    """What comes and goes: (place, sign, moment); and whether any is a further copy of its row.
+
+    Unless ``sure``, equal keys do not say that results are equal.
+    """
     room = 2 * len(ranks)
     at, signs, moment = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    count = 0
+    count, further = 0, False
     for line in range(1, len(moments)):
         if moments[line] < 0:
             continue
@@ -197,12 +202,12 @@ def _differ(bounds: Ints, states: Ints, moments: Ints, ranks: Ints, copies: Ints
                 same &= keys[k, i] == keys[k, j]
             if goes and not same:
                 at[count], signs[count], moment[count] = i, -1, moments[line]
-                count += 1
+                count, further = count + 1, further or copies[i] > 0
             if comes and not same:
                 at[count], signs[count], moment[count] = j, 1, moments[line]
-                count += 1
+                count, further = count + 1, further or copies[j] > 0
             i, j = i + goes, j + comes
-    return at[:count], signs[:count], moment[:count]
+    return at[:count], signs[:count], moment[:count], further
 
 
 def _errors(places: Places, held: Contents, calls: Sequence[WindowCall], operator: str) -> Updates:

@@ -23,6 +23,8 @@ from altneu.operators.reduce.window_functions import Picked, Results, Some, Word
 from altneu.order import Epoch
 from altneu.trace.batch import Layout
 
+_ALL_VALID = np.empty(0, np.bool_)
+
 
 def aggregate(call: WindowCall, places: Places) -> Results:
     """An aggregate over the frame of each place.
@@ -60,7 +62,7 @@ def _summed(call: WindowCall, places: Places, low: Ints, high: Ints) -> Words:
     kind, (line, type_) = number_kind(column.type), _finished(call.call, column.type)
     words = np.zeros((2, len(column)), np.int64)
     words_of(column, kind, words[0], words[1])
-    valid = valid_of(column) if column.null_count else np.ones(0, np.bool_)
+    valid = valid_of(column) if column.null_count else _ALL_VALID
     skipped, before = places.ordered.held.groups.skipped, (np.zeros((1, STRIDE), np.int64), np.zeros(1, np.int64))
     whose = np.zeros(len(places), np.int64)
     if skipped is not None and call.frame is not None and call.frame.start is None:

@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from altneu.columnar.rows import Ints
+from altneu.columnar.columns import column_of_words
+from altneu.columnar.rows import Ints, positions_of, taken
 from altneu.operators.reduce.accumulate import Mask, valid_of
 from altneu.operators.reduce.aggregates import column_of, result_type
 from altneu.operators.reduce.calls import Frame, WindowCall
@@ -23,9 +24,9 @@ def frame_of(frame: Frame, places: Places) -> tuple[Ints, Ints]:
     low, high = places.start, places.end
     if frame.rows:
         if frame.start is not None:
-            low = np.clip(places.at + _near(frame.start), places.start, places.end)
+            low = np.minimum(np.maximum(places.at + _near(frame.start), places.start), places.end)
         if frame.end is not None:
-            high = np.clip(places.at + _near(frame.end) + 1, places.start, places.end)
+            high = np.minimum(np.maximum(places.at + _near(frame.end) + 1, places.start), places.end)
     else:
         if isinstance(frame.start, str):
             low = places.first_at(places.ordered.bound(frame.start, after=False)[places.row])
@@ -76,6 +77,8 @@ class Words:
     @property
     def array(self) -> pa.Array:
         """The results as a column."""
+        if self.valid is None and self.high is None and self.type.bit_width in (32, 64):
+            return column_of_words(self.type, self.low)
         valid = np.ones(len(self.low), np.bool_) if self.valid is None else self.valid
         if pa.types.is_int32(self.type) or pa.types.is_boolean(self.type):
             return pa.array(self.low.astype(self.type.to_pandas_dtype()), mask=~valid)
@@ -114,7 +117,7 @@ class Picked:
     @property
     def array(self) -> pa.Array:
         """The results as a column."""
-        return self.values.take(pa.array(self.position, mask=self.position < 0))
+        return taken(self.values, positions_of(self.position, self.position >= 0))
 
 
 Results = Words | Picked
@@ -122,9 +125,7 @@ Results = Words | Picked
 
 def row_picked(places: Places, name: str, at: Ints) -> Picked:
     """The values of a column at other places, null where such a place is -1."""
-    position = np.full(len(at), -1, np.int64)
-    some = at >= 0
-    position[some] = places.row[at[some]]
+    position = np.where(at < 0, at, places.row[at])
     return Picked(places.ordered.column(name), position, partial(places.ordered.codes, name))
 
 
