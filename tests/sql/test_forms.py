@@ -69,6 +69,30 @@ ANSWERS = {
     # nulls of no type
     "SELECT k FROM t WHERE k IN (SELECT NULL)": [],
     "SELECT k IN (SELECT NULL) AS i FROM t WHERE v = 1": [(None,)],
+    # the id of a grouping set as a column
+    "SELECT k, grouping__id AS g FROM t WHERE k > 1 GROUP BY CUBE (k) HAVING grouping__id >= 0": [
+        (2, 0), (3, 0), (None, 1),
+    ],
+    # where rows are changes nothing
+    "SELECT k, v FROM t WHERE k > 1 DISTRIBUTE BY k SORT BY v DESC": [(2, 2), (3, 2)],
+    "SELECT k FROM t WHERE k > 1 CLUSTER BY v": [(2,), (3,)],
+    "SELECT k FROM t WHERE k > 2 UNION ALL SELECT n FROM d WHERE n > 2 SORT BY 1": [(3,), (3,)],
+    "FROM t |> WHERE k > 1 |> SORT BY v DISTRIBUTE BY k |> CLUSTER BY k |> SELECT k": [(2,), (3,)],
+    # TABLE and pipes wherever a query stands
+    "SELECT k FROM t WHERE k > 2 UNION ALL (TABLE t |> SELECT v |> WHERE v < 2)": [(1,), (3,)],
+    "SELECT count(*) AS n FROM (TABLE t UNION TABLE t)": [(4,)],
+    "FROM t |> WHERE k > 1 |> EXCEPT ALL TABLE t |> SELECT k": [],
+    "SELECT (VALUES (7) AS q(c) |> SELECT c + 1) AS x": [(8,)],
+    "FROM t |> ORDER BY k |> SELECT k |> WHERE k > 1 ORDER BY k DESC LIMIT 1": [(3,)],
+    # columns of a table of the outer query
+    "SELECT q.* FROM t, LATERAL (SELECT t.*, d.k AS e FROM d WHERE d.n = t.k) AS q WHERE v = 2": [
+        (2, 2, "cd", "a"), (3, 2, None, "b"),
+    ],
+    # values of PIVOT that are structs
+    "SELECT * FROM (SELECT struct(k, v) AS p, s FROM t) PIVOT (count(s) FOR p IN ((1, 1) AS a, (2, 2) AS b))": [(1, 1)],
+    "SELECT * FROM (SELECT k, struct(v, k) AS p, s FROM t) PIVOT (max(s) AS m FOR (k, p) IN ((1, (2, 1)) AS a))": [
+        ("b",)
+    ],
     # the limit of a query in parentheses
     "SELECT k FROM t WHERE v IN ((SELECT v FROM t ORDER BY v) LIMIT 1)": [(1,)],
 }  # fmt: skip

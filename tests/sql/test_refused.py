@@ -86,7 +86,13 @@ REFUSED = {
     ),
     "with mutually recursive r (a int) as (select a, b from t) select * from r": "has 1 columns, and a query",
     "with mutually recursive r as (select a from t) select * from r": "must declare its columns with their types",
-    "select a from t cluster by a": "CLUSTER BY",
+    "select a from t cluster by a limit 2": "CLUSTER BY with LIMIT",
+    "select a from t distribute by a sort by x limit 2": "DISTRIBUTE BY with LIMIT",
+    "select a from t sort by a offset 2": "SORT BY with LIMIT",
+    "select a from t sort by nosuch": "no column 'nosuch'",
+    "select a from t distribute by nosuch": "no column 'nosuch'",
+    "from t |> sort by nosuch": "no column 'nosuch'",
+    "select a from t order by a sort by a": "SORT BY and ORDER BY of one query",
     "select a from t join u using (nosuch)": "no column 'nosuch' (in USING)",
 }
 

@@ -38,6 +38,7 @@ from altneu.sql.scope import (
     projected,
     starred,
 )
+from altneu.sql.sets import with_grouping_id
 from altneu.sql.spans import with_spans
 from altneu.sql.subqueries import Subqueries, distinct
 from altneu.sql.times import with_times
@@ -102,9 +103,9 @@ class Binder:
         if not tree.expressions:
             raise PlanError("SELECT names no column; SELECT * selects all of them")
         _refuse_clock(tree)
-        tree = with_collation_keys(with_times(with_spans(spelled_out(tree.copy()))))
+        tree = with_collation_keys(with_times(with_spans(with_grouping_id(spelled_out(tree.copy())))))
         scope = Scope(FromClause(self, tree, around).relation(), around)
-        items = [item for part in tree.expressions for item in starred(part, scope.relation)]
+        items = [item for part in tree.expressions for item in starred(part, scope.relation, around)]
         scope, items = tables.generated(self, scope, items)
         stage = grouped.Stage.of(self, tree, scope, items)
         relation, outputs = stage.relation, stage.outputs

@@ -29,6 +29,8 @@ CALCULUS = "calculus"
 CALCULUS_VERBS = ("differentiate", "integrate", "delay_to_neu", "moments")
 _ARRIVAL = ("proctime", "update_time")
 
+_PLACES = ("sort", "cluster", "distribute")
+
 _Base: Any = SparkExpressions.Parser
 
 
@@ -37,6 +39,8 @@ class SparkQueries(SparkExpressions):
 
     class Parser(_Base):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
         """The parser of expressions, for whole queries."""
+
+        SUPPORTS_TABLE_QUERY = True
 
         def _parse(self, parse_method: Any, raw_tokens: list[Token], sql: str | None = None) -> list[Any]:
             """As sqlglot, but the ``window(`` of a GROUP BY is a function; a WINDOW clause has a name there.
@@ -70,6 +74,36 @@ class SparkQueries(SparkExpressions):
 
         def _parse_pipe_syntax_query(self, query: exp.Expr) -> exp.Expr:
             return piped(self, query)
+
+        def _parse_select(self, *args: Any, consume_pipe: bool = True, **kwargs: Any) -> exp.Expr | None:
+            """As sqlglot, with pipe operators behind VALUES too."""
+            query: exp.Expr | None = super()._parse_select(*args, consume_pipe=consume_pipe, **kwargs)
+            if consume_pipe and isinstance(query, exp.Values) and self._match(TokenType.PIPE_GT, advance=False):
+                return piped(self, query)
+            return query
+
+        def _parse_query_modifiers(self, this: Any) -> Any:
+            """As sqlglot, where SORT, DISTRIBUTE and CLUSTER BY order a query as ORDER BY does."""
+            tree = super()._parse_query_modifiers(this)
+            return tree if tree is None else self.without_places(tree)
+
+        def without_places(self, query: exp.Expr) -> exp.Expr:
+            """A query in which SORT, DISTRIBUTE and CLUSTER BY are its order, as its rows have no places.
+
+            With LIMIT or OFFSET they stay, and are refused: Spark's answer depends on the number of its partitions.
+            """
+            given = [clause for name in _PLACES if (clause := query.args.get(name)) is not None]
+            if not given or query.args.get("limit") or query.args.get("offset"):
+                return query
+            words = [clause.key.upper() for clause in given] + (["ORDER"] if query.args.get("order") else [])
+            if len(words) > 1 and set(words) != {"SORT", "DISTRIBUTE"}:
+                self.raise_error(f"{words[0]} BY and {words[1]} BY of one query", self._prev)
+            keys = [key for clause in given for key in clause.expressions if not isinstance(key, exp.Literal)]
+            keys = [key if isinstance(key, exp.Ordered) else exp.Ordered(this=key, nulls_first=True) for key in keys]
+            for name in _PLACES:
+                query.set(name, None)
+            query.set("order", exp.Order(expressions=keys) if keys else None)
+            return query
 
         def _parse_cte(self) -> exp.CTE | None:
             """As sqlglot, with ``MAX RECURSION LEVEL n`` before AS."""

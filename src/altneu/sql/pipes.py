@@ -15,6 +15,8 @@ from sqlglot.tokens import TokenType
 _CLOSING = ("distinct", "group", "having", "qualify", "windows", "order", "limit", "offset", "with_")
 
 
+_PLACES = {TokenType.SORT_BY, TokenType.DISTRIBUTE_BY, TokenType.CLUSTER_BY}
+_ENDS = {TokenType.ORDER_BY, *_PLACES}
 _OF_SELECT = ("expressions", "distinct", "hint", "windows")
 
 
@@ -31,6 +33,8 @@ def piped(p: Any, query: exp.Expr) -> exp.Expr:
             p.raise_error(f"no pipe operator {word or '(end of text)'}; there are: {', '.join(_OPERATORS)}", p._curr)
         else:
             query = step(p, query)
+    if p._match_set(_ENDS, advance=False):  # of the whole query, as at the end of any other
+        query = p._parse_query_modifiers(_without(query, "order", "limit", "offset"))
     return query
 
 
@@ -155,7 +159,13 @@ def _set_operation(p: Any, query: exp.Expr) -> exp.Expr:
 
 
 def _order(p: Any, query: exp.Expr) -> exp.Expr:
+    """ORDER BY, or what orders rows within the places where they are."""
     query = _without(query, "order", "limit", "offset")
+    if p._match_set(_PLACES, advance=False):
+        while p._match_set(_PLACES, advance=False):
+            name, clause = p.QUERY_MODIFIER_PARSERS[p._curr.token_type](p)
+            query.set(name, clause)
+        return _around(p.without_places(query))  # a LIMIT that follows takes no order from it
     query.set("order", p._parse_order())
     return query
 
@@ -185,7 +195,7 @@ _OPERATORS: dict[str, Callable[[Any, exp.Expr], exp.Expr]] = {
     "AGGREGATE": _aggregate,
     **dict.fromkeys(("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF"), _join),
     **dict.fromkeys(("UNION", "EXCEPT", "MINUS", "INTERSECT"), _set_operation),
-    "ORDER": _order,
+    **dict.fromkeys(("ORDER", "SORT", "DISTRIBUTE", "CLUSTER"), _order),
     "LIMIT": _limit,
     "OFFSET": _limit,
     "PIVOT": _pivot,

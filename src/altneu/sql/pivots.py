@@ -12,6 +12,7 @@ from altneu.columnar.rows import Rows
 from altneu.errors import PlanError
 from altneu.expressions import Expr, cast, parse
 from altneu.sql.binding import QueryBinder
+from altneu.sql.quantified import as_struct
 from altneu.sql.scope import Relation, Scope, bound, columns_in, common_type
 from altneu.sql.tables import Generator
 from altneu.sql.trees import is_aggregate, name_of
@@ -143,7 +144,8 @@ class _Value:
         """
         inner, alias = _named(tree)
         inner = inner.unnest()
-        trees = inner.expressions if isinstance(inner, exp.Tuple) else [inner]
+        several = isinstance(inner, exp.Tuple) and len(keys) > 1  # of one column it is a struct
+        trees = [as_struct(tree) for tree in (inner.expressions if several else [inner])]
         if len(trees) != len(keys):
             raise PlanError(f"PIVOT has {len(keys)} column(s), and `{inner.sql('spark')}` has {len(trees)} value(s)")
         texts = []

@@ -30,6 +30,7 @@ _OPPOSITE: dict[type[exp.Expr], type[exp.Expr]] = {
 }
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 COMPARISONS = tuple(_OPPOSITE)
+_EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 _MOST = 32  # antijoins that NOT IN of several columns may need
 
 
@@ -37,13 +38,14 @@ _MOST = 32  # antijoins that NOT IN of several columns may need
 
 
 def spelled_out(tree: exp.Select) -> exp.Select:
-    """A query, changed in place: comparisons of rows are those of their values, ``= ANY`` is IN, ``<> ALL`` NOT IN.
+    """A query, changed in place: rows are equal by their values, otherwise structs; ``= ANY`` is IN, ``<> ALL`` NOT IN.
+
+    As in Spark a row is a struct, so it is never null, and values in it are equal as ``<=>`` has it.
 
     Raises:
         SchemaError: rows of different length.
-        PlanError: rows are compared by order.
     """
-    for node in list(tree.find_all(exp.In, *COMPARISONS)):
+    for node in list(tree.find_all(exp.In, *_EQUALITIES, *COMPARISONS)):
         if isinstance(node, exp.In):
             replacement = _in_list(node)
         elif (comparison := quantified(node)) is not None:
@@ -54,16 +56,18 @@ def spelled_out(tree: exp.Select) -> exp.Select:
             node.replace(replacement)
     for node in list(tree.find_all(exp.Tuple)):
         if _is_value(node):
-            node.replace(exp.Anonymous(this="struct", expressions=node.expressions))
+            node.replace(as_struct(node))
     return tree
 
 
 def _is_value(node: exp.Tuple) -> bool:
-    """Whether a row is an output or an argument, so that it is a struct."""
+    """Whether a row is an output, an argument or an operand, so that it is a struct."""
     parent: exp.Expr | None = node.parent
     while isinstance(parent, exp.Paren | exp.Alias):
         node, parent = parent, parent.parent  # type: ignore[assignment]
-    return isinstance(parent, exp.Anonymous) or (isinstance(parent, exp.Select) and node.arg_key == "expressions")
+    if isinstance(parent, exp.Select | exp.In):  # the left side of IN (SELECT ...) is several columns
+        return node.arg_key == "expressions"
+    return isinstance(parent, (exp.Func, exp.Between, exp.Is, *_EQUALITIES, *COMPARISONS))
 
 
 def quantified(node: exp.Expr) -> tuple[exp.Expr, type[exp.Expr], exp.Any | exp.All] | None:
@@ -100,29 +104,40 @@ def _in_list(node: exp.In) -> exp.Expr | None:
     row = node.this.unnest()
     if not isinstance(row, exp.Tuple) or node.args.get("query") is not None:
         return None
-    comparisons = [_equal(row, other.unnest(), node) for other in node.expressions]
+    comparisons = [
+        _equal(row, other, node)
+        if isinstance(other, exp.Tuple)
+        else exp.EQ(this=as_struct(row), expression=other.copy())
+        for other in (other.unnest() for other in node.expressions)
+    ]
     return exp.Paren(this=exp.or_(*comparisons, copy=False))
 
 
 def _equal_rows(node: exp.Expr) -> exp.Expr | None:
     row, other = node.this.unnest(), node.expression.unnest()
-    if not isinstance(row, exp.Tuple) and not isinstance(other, exp.Tuple):
+    if not (isinstance(node, _EQUALITIES) and isinstance(row, exp.Tuple) and isinstance(other, exp.Tuple)):
         return None
-    if not isinstance(node, exp.EQ | exp.NEQ) or not isinstance(row, exp.Tuple):
-        raise PlanError(f"not supported: `{node.sql('spark')[:80]}`; compare value by value, with AND and OR")
     equal = exp.Paren(this=_equal(row, other, node))
-    return exp.Not(this=equal) if isinstance(node, exp.NEQ) else equal
+    return exp.Not(this=equal) if isinstance(node, exp.NEQ | exp.NullSafeNEQ) else equal
 
 
-def _equal(row: exp.Tuple, other: exp.Expr, node: exp.Expr) -> exp.Expr:
-    values = other.expressions if isinstance(other, exp.Tuple) else [other]
-    if len(values) != len(row.expressions):
+def _equal(one: exp.Expr, other: exp.Expr, node: exp.Expr) -> exp.Expr:
+    if not (isinstance(one, exp.Tuple) and isinstance(other, exp.Tuple)):
+        return exp.NullSafeEQ(this=one.copy(), expression=other.copy())
+    if len(one.expressions) != len(other.expressions):
         raise SchemaError(
-            f"`{node.sql('spark')[:80]}` compares {len(row.expressions)} values with {len(values)}: "
+            f"`{node.sql('spark')[:80]}` compares {len(one.expressions)} values with {len(other.expressions)}: "
             f"`{other.sql('spark')}`"
         )
-    equal = [exp.EQ(this=a.copy(), expression=b.copy()) for a, b in zip(row.expressions, values, strict=True)]
-    return exp.Paren(this=exp.and_(*equal, copy=False))
+    pairs = zip(one.expressions, other.expressions, strict=True)
+    return exp.Paren(this=exp.and_(*(_equal(a.unnest(), b.unnest(), node) for a, b in pairs), copy=False))
+
+
+def as_struct(tree: exp.Expr) -> exp.Expr:
+    """A tree in which a row of values, if it is one, is a struct, and so are those in it."""
+    if not isinstance(tree, exp.Tuple):
+        return tree.copy()
+    return exp.Anonymous(this="struct", expressions=[as_struct(value) for value in tree.expressions])
 
 
 # ANY and ALL ----------------------------------------------------------------------------------------------------------
@@ -250,4 +265,4 @@ def open_pairs(here: Sequence[bool], there: Sequence[bool]) -> list[tuple[tuple[
     return pairs
 
 
-__all__ = ["COMPARISONS", "compared", "open_pairs", "quantified", "spelled_out", "subsets"]
+__all__ = ["COMPARISONS", "as_struct", "compared", "open_pairs", "quantified", "spelled_out", "subsets"]

@@ -30,11 +30,13 @@ def query(
     functions: Functions | Mapping[str, Udf] | None = None,
     *,
     within: Within = ANYWHERE,
+    renamed: bool = False,
 ) -> Collection:
     """The collection that a SQL query describes, over named collections.
 
     ``functions`` are those that it may call beside SQL's own, by name: results of ``an.udf``. Names without a catalog
-    and a schema have those ``within`` which the query is written.
+    and a schema have those ``within`` which the query is written. Of a query whose columns get other names, which is
+    ``renamed``, several may have the same one; the later ones have some other name.
 
     Spark's dialect in ANSI mode: types, nulls and errors are Spark's. ORDER BY without LIMIT has no effect, as a
     collection has no order. docs/queries.md says what there is.
@@ -54,7 +56,7 @@ def query(
     answer = _answer(
         tree, catalog, functions if functions is None or isinstance(functions, Functions) else Given(functions), within
     )
-    return collection_of(answer.relation)
+    return collection_of(answer.relation, renamed=renamed)
 
 
 def unarranged(collection: Collection) -> Collection:
@@ -64,13 +66,17 @@ def unarranged(collection: Collection) -> Collection:
     return collection
 
 
-def collection_of(relation: Relation) -> Collection:
-    """The shown columns of a relation.
+def collection_of(relation: Relation, *, renamed: bool = False) -> Collection:
+    """The shown columns of a relation, where these are ``renamed`` with a name for each.
 
     Raises:
         SchemaError: several have the same name.
     """
-    outputs = [(f.name, parse(bound(f.column), relation.node.schema)) for f in relation.shown]
+    names: list[str] = []
+    for f in relation.shown:
+        names.append(fresh(f.name, names) if renamed else f.name)
+    trees = (bound(f.column) for f in relation.shown)
+    outputs = [(n, parse(tree, relation.node.schema)) for n, tree in zip(names, trees, strict=True)]
     try:
         check_names([n for n, _ in outputs])
     except SchemaError as error:

@@ -282,8 +282,10 @@ class Scope:
         return exp.Anonymous(this=call.this, expressions=arguments)
 
 
-def starred(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
+def starred(item: exp.Expr, relation: Relation, around: Around | None = None) -> list[exp.Expr]:
     """An item of a list, or the columns that its ``*`` stands for: of all tables, of one, or the fields of a struct.
+
+    Where the query has no such table, they are those of that table of the query ``around``.
 
     Raises:
         PlanError: there is no such table or struct.
@@ -298,6 +300,9 @@ def starred(item: exp.Expr, relation: Relation) -> list[exp.Expr]:
         places = {f.name.lower(): i for i, f in reversed([*enumerate(relation.fields)]) if not f.hidden}
         fields = sorted(fields, key=lambda f: places.get(f.name.lower(), 0) if f.hidden else len(relation.fields))
     columns = [(f.name, bound(f.column)) for f in fields] or _members(of, relation)
+    if not columns and of is not None and around is not None:  # as names, which are looked up there
+        fields = [f for f in around.scope.relation.fields if f.is_of(of)]
+        columns = [(f.name, exp.column(f.name, table=f.table, quoted=True)) for f in fields]
     if not columns:
         if of is None:
             raise PlanError("`*` needs a FROM clause")

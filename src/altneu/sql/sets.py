@@ -14,6 +14,7 @@ from altneu.sql.scope import bound
 
 ID = "^grouping"  # the grouping id: a bit for each key, 1 where it is not in the set, the last key lowest
 FUNCTIONS = ("grouping", "grouping_id")
+_VIRTUAL = "grouping__id"
 _KINDS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
@@ -47,6 +48,16 @@ class Sets:
 def _bound_text(text: str) -> exp.Expr:
     """A tree whose columns are bound."""
     return tree_of(text).transform(lambda n: bound(n.name) if isinstance(n, exp.Column) else n, copy=False)
+
+
+def with_grouping_id(tree: exp.Select) -> exp.Select:
+    """A SELECT with grouping sets, changed in place: its ``grouping__id`` is ``grouping_id()``."""
+    group = tree.args.get("group")
+    if group is not None and sets_of(group) is not None:
+        for column in [c for c in tree.find_all(exp.Column) if c.name.lower() == _VIRTUAL and not c.table]:
+            if column.find_ancestor(exp.Select) is tree:
+                column.replace(exp.Anonymous(this="grouping_id", expressions=[]))
+    return tree
 
 
 def sets_of(group: exp.Group) -> tuple[list[exp.Expr], list[frozenset[int]]] | None:
@@ -102,4 +113,4 @@ def _numbers(part: exp.Expr, keys: list[exp.Expr]) -> frozenset[int]:
     return frozenset(keys.index(key) for key in together)
 
 
-__all__ = ["FUNCTIONS", "ID", "Sets", "sets_of"]
+__all__ = ["FUNCTIONS", "ID", "Sets", "sets_of", "with_grouping_id"]

@@ -83,7 +83,9 @@ class DefinitionBinder:
         """A view's query, with the column names of the statement."""
         statement = defined.stated(CreateView)
         reading = self._known.reading(defined.indexes, defined.versions, path=defined.path)
-        collection = unarranged(sql.query(statement.query, reading, reading, within=reading.within))
+        named = bool(statement.columns)
+        found = sql.query(statement.query, reading, reading, within=reading.within, renamed=named)
+        collection = unarranged(found)
         defined.depends, defined.indexes = reading.names_read, reading.indexes_read
         self._refuse_temporary(defined)
         if defined.versions is None:

@@ -12,8 +12,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import StatementError
-from altneu.sql.pipes import piped
-from altneu.sql.scope import ANYWHERE, DEFAULT, MOST_PARTS, Path, Within, full_name, path_of, table_named
+from altneu.sql.scope import ANYWHERE, DEFAULT, MOST_PARTS, Path, Within, full_name, path_of
 from altneu.sql.statements.tree import Select
 from altneu.types.syntax import refuse_unread
 
@@ -53,8 +52,6 @@ class Words:
         """A query: all up to the end, or to a parenthesis that closes around it."""
         if not self.is_query():
             self.expected("a query")
-        if self.word("TABLE"):
-            return piped(self._parser, exp.select("*").from_(table_named(self.table("a name"))))
         tree = self._parser._parse_statement()
         if not isinstance(tree, exp.Query | exp.Values):
             self.expected("a query")
