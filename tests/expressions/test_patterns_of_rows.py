@@ -66,3 +66,14 @@ def test_a_pattern_is_compiled_once_for_all_rows_that_have_it(monkeypatch):
     assert len(seen) == 20
     assert sum(rows for _, rows in seen) == 2_000
     assert np.unique([p for p, _ in seen]).size == 20
+
+
+def test_what_may_find_nothing_may_be_null():
+    """Also where the text is never null."""
+    with an.Session() as session:
+        found = an.source("t", "s string not null").select(f="regexp_substr(s, 'b+')")
+        view = session.maintain("v", found.filter("f IS NULL"))
+        session.insert("t", [("abc",), ("xyz",)])
+        session.advance()
+        assert found.schema.field("f").nullable
+        assert view.to_pylist() == [(None,)]

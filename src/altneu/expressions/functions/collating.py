@@ -424,7 +424,7 @@ for _kernel, _signature in (
     (regexp_count, "regexp_count(s string, pattern string) -> int"),
     (regexp_instr, "regexp_instr(s string, pattern string[, group int]) -> int"),
     (regexp_extract, "regexp_extract(s string, pattern string[, group int]) -> string"),
-    (regexp_substr, "regexp_substr(s string, pattern string) -> string"),
+    (regexp_substr, "regexp_substr(s string, pattern string) -> string?"),
     (regexp_replace, "regexp_replace(s string, pattern string, by string) -> string"),
 ):
     scalar(

@@ -279,7 +279,7 @@ def regexp_instr(s: pa.Array, pattern: str, group: int = 0) -> pa.Array:  # noqa
     return pc.cast(pc.if_else(found, pc.add(pc.utf8_length(before), 1), 0), T.INT)
 
 
-@scalar("regexp_substr(s string, pattern string) -> string", check=_check_pattern, fails=_varies)
+@scalar("regexp_substr(s string, pattern string) -> string?", check=_check_pattern, fails=_varies)
 @_per_row
 def regexp_substr(s: pa.Array, pattern: str) -> pa.Array:
     """The first match; NULL if there is none, or if it is empty."""
