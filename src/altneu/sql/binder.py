@@ -126,6 +126,8 @@ class Binder:
         limit = ordering.count_of(tree.args.get("limit"), "LIMIT")
         offset = ordering.count_of(tree.args.get("offset"), "OFFSET")
         if not ordering.counts(tree) or (answer.empties is not None and not offset and limit != 0):
+            if not tree.args.get("group") and answer.empties is None:
+                ordering.check_names(tree.args.get("order"), scope)
             return answer  # an aggregate without GROUP BY has one row
         order = tree.args.get("order")
         outputs = [f.column for f in scope.relation.fields[: len(answer.relation.shown)]]

@@ -125,6 +125,17 @@ def computed_keys(
     return computed
 
 
+def check_names(order: exp.Order | None, scope: Scope) -> None:
+    """Refuse an order by a column that there is not, although the order has no effect.
+
+    Raises:
+        UnknownColumnError: neither the outputs nor what FROM gives has it.
+    """
+    for key in order.expressions if order else []:
+        if isinstance(key.this, exp.Column) and not is_bound(key.this):
+            scope.resolve(key.this.copy())
+
+
 def all_of_them(order: exp.Order | None, items: Sequence[str]) -> None:
     """``ORDER BY ALL`` is by all outputs from left to right, unless one of them has that name."""
     if order is None or len(order.expressions) != 1:
@@ -190,4 +201,4 @@ def _not_shown(tree: exp.Expr) -> PlanError:
     )
 
 
-__all__ = ["SHOWN", "all_of_them", "computed_keys", "count_of", "counts", "key_of"]
+__all__ = ["SHOWN", "all_of_them", "check_names", "computed_keys", "count_of", "counts", "key_of"]
