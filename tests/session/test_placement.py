@@ -11,7 +11,7 @@ import altneu as an
 from altneu.runtime.spark import executor as spark_executor
 from altneu.runtime.spark import frames as spark_frames
 from altneu.runtime.spark.frames import _first_rows, few_rows, is_dear, surely_more
-from altneu.runtime.spark.versions import to_arrow
+from altneu.runtime.spark.versions import partitions_of, share_of_files, to_arrow
 from faults.stream_files import Files
 
 MOST = 1000
@@ -102,6 +102,25 @@ def test_a_large_table_is_filtered_once(session, large, monkeypatch):
     assert session.jobs.count == 1
     monkeypatch.setattr(spark_frames, "_SCANNED_ROWS", 1_000_000)
     assert not surely_more(frame, MOST)
+
+
+def test_of_a_partitioned_table_what_is_left_counts(spark, session, tmp_path, monkeypatch):
+    """A day of four files, as Spark would read them in several parts, has few rows although the table has many."""
+    monkeypatch.setattr(spark_frames, "_SCANNED_ROWS", 100_000)
+    path = str(tmp_path / "days")
+    rows = spark.range(0, 400_000, 1, 4).selectExpr("id AS i", "xxhash64(id) AS h", "int(id % 20) AS day")
+    rows.write.partitionBy("day").parquet(path)
+    days = spark.read.parquet(path)
+    assert surely_more(days.where("day > 7 AND i % 4000 = 8"), MOST)
+    one = days.where("day = 3 AND i % 8 = 3").select("i")
+    assert partitions_of(one) > 1
+    assert not surely_more(one, MOST)
+    wanted = [i for i in range(400_000) if i % 20 == 3 and i % 8 == 3]
+    monkeypatch.setattr(spark_executor, "FETCH_ROWS", 2 * len(wanted))
+    assert taken(session, one) == ("driver", [(len(wanted), sum(wanted))])
+    assert share_of_files(days) == 1
+    assert 0 < share_of_files(days.where("day = 3")) < 0.06
+    assert share_of_files(days.where("day = 300")) == 0
 
 
 def test_of_one_part_is_seen_how_many_rows_a_filter_leaves(spark, session, large, monkeypatch):

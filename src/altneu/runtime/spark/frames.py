@@ -23,6 +23,7 @@ from altneu.runtime.spark.versions import (
     expected_rows_of_files,
     is_shuffled,
     partitions_of,
+    share_of_files,
     spark_type,
     to_arrow,
 )
@@ -187,8 +188,8 @@ def surely_more(frame: DataFrame, most: int) -> bool:
     """Whether a DataFrame is taken to have more rows than ``most`` without a look at any of them.
 
     True if it reads columns of files, and the size of the files suggests over twice that many rows. Below a filter, the
-    files must have over a million rows in several partitions: there a scan that counts the rows left takes as long as
-    the step itself.
+    files must have over a million rows in several parts, without those of partitions that the filter leaves out: there
+    a scan that counts the rows left takes as long as the step itself.
     """
     expected = expected_rows_of_files(frame)
     if expected is None:
@@ -196,7 +197,7 @@ def surely_more(frame: DataFrame, most: int) -> bool:
     rows, is_filtered = expected
     if not is_filtered:
         return rows > _SURELY * most
-    return rows > _SCANNED_ROWS and partitions_of(frame) > 1
+    return rows > _SCANNED_ROWS < rows * share_of_files(frame) and partitions_of(frame) > 1
 
 
 def is_dear(frame: DataFrame) -> bool:

@@ -289,14 +289,34 @@ def expected_rows_of_files(frame: DataFrame) -> tuple[int, bool] | None:
     """
     if is_connect(frame):
         return None
+    plan, is_filtered = _read_by(frame)
+    if plan.getClass().getSimpleName() != "LogicalRelation":
+        return None
+    if plan.relation().getClass().getSimpleName() != "HadoopFsRelation":
+        return None
+    return int(str(plan.relation().sizeInBytes())) // (8 + int(plan.schema().defaultSize())), is_filtered
+
+
+def _read_by(frame: DataFrame) -> tuple[Any, bool]:
+    """Of a classic session, what the columns of a DataFrame are read from, and whether a filter stands between."""
     plan: Any = frame._jdf.queryExecution().optimizedPlan()
     kinds = []
     while (kind := plan.getClass().getSimpleName()) in ("Project", "Filter"):
         kinds.append(kind)
         plan = plan.child()
-    if kind != "LogicalRelation" or plan.relation().getClass().getSimpleName() != "HadoopFsRelation":
-        return None
-    return int(str(plan.relation().sizeInBytes())) // (8 + int(plan.schema().defaultSize())), "Filter" in kinds
+    return plan, "Filter" in kinds
+
+
+def share_of_files(frame: DataFrame) -> float:
+    """The share of the bytes of its files that a DataFrame of a classic session reads: partitions are left out.
+
+    1 if Spark does not say it. The DataFrame is one of which ``expected_rows_of_files`` expects some rows.
+    """
+    execution: Any = frame._jdf.queryExecution()
+    execution.toRdd()  # with which the scan lists its files
+    metrics = execution.executedPlan().collectLeaves().apply(0).metrics()
+    size = int(str(_read_by(frame)[0].relation().sizeInBytes()))
+    return int(metrics.apply("filesSize").value()) / size if size and metrics.contains("filesSize") else 1.0
 
 
 def is_shuffled(frame: DataFrame) -> bool:
