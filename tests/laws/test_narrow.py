@@ -104,6 +104,30 @@ def test_narrow_rows_are_what_they_were(rows):
         assert both.take(some).columns[0].equals(everything.take(pa.array(some)))
 
 
+@given(
+    st.lists(
+        st.lists(st.one_of(st.none(), st.lists(st.integers(0, 3), max_size=2)), min_size=1, max_size=9), min_size=2
+    ),
+    st.data(),
+)
+def test_few_rows_of_nested_columns_are_taken_of_their_parts(parts, data):
+    """In any order, one row several times, some parts not at all."""
+    schema = pa.schema([("n", pa.list_(pa.int64())), ("s", pa.struct([("x", pa.int64())]))])
+    rows = [
+        Rows(
+            schema, (pa.array(part, schema.types[0]), pa.array([{"x": len(v or "")} for v in part], schema.types[1])), n
+        )
+        for part, n in zip(parts, map(len, parts), strict=True)
+    ]
+    every = [value for part in parts for value in part]
+    some = np.array(data.draw(st.lists(st.integers(0, len(every) - 1), min_size=1)), np.int64)
+    with patch("altneu.columnar.columns.FEW", 0):
+        taken = Stack(rows, schema).take(some)
+        assert taken.to_pylist() == [(every[i], {"x": len(every[i] or "")}) for i in some.tolist()]
+        same = Stack(rows, schema).equal(some, some[::-1].copy())
+    assert same.tolist() == [every[i] == every[j] for i, j in zip(some.tolist(), some[::-1].tolist(), strict=True)]
+
+
 LAYOUTS = [
     Layout(pa.schema([("k", pa.int64()), ("v", pa.int64())]), key, lattice, order)
     for key, order in [
