@@ -7,7 +7,7 @@ import signal
 import pytest
 
 import altneu as an
-from altneu.errors import PlanError, StatementError, StorePlanError
+from altneu.errors import PlanError, SchemaError, StatementError, StorePlanError
 from tests.fate import forking
 from tests.sql_statements import killable
 from tests.sql_statements.cases import ORDERS, rows
@@ -192,3 +192,19 @@ def test_a_view_that_statements_defined_is_there_when_its_store_is_opened(path):
     with an.Session(path=path) as session:
         view = session.view("totals")
         assert view.explain_row(view.to_pylist()[0]).sufficient is True
+
+
+def test_a_view_names_the_columns_of_a_query_with_two_of_one_name(path):
+    query = "SELECT p.a, q.a, q.b FROM pairs p JOIN pairs q ON p.a <= q.a"
+    with an.Session(path=path) as session:
+        session.sql("CREATE TABLE pairs (a BIGINT, b BIGINT)")
+        session.sql("INSERT INTO pairs VALUES (1, 2), (3, 4)")
+        session.sql(f"CREATE MATERIALIZED VIEW named (x, y, z) AS {query}")
+        assert rows(session, "SELECT * FROM named ORDER BY ALL") == [(1, 1, 2), (1, 3, 4), (3, 3, 4)]
+        with pytest.raises(SchemaError, match="two columns are called 'a'"):
+            session.sql(f"CREATE MATERIALIZED VIEW unnamed AS {query}")
+        with pytest.raises(StatementError, match="names 1 columns, and its query has 3"):
+            session.sql(f"CREATE MATERIALIZED VIEW short (x) AS {query}")
+    with an.Session(path=path) as session:
+        session.sql("INSERT INTO pairs VALUES (5, 6)")
+        assert rows(session, "SELECT x, z FROM named WHERE y = 5 ORDER BY x") == [(1, 6), (3, 6), (5, 6)]
