@@ -12,7 +12,7 @@ import pytest
 
 import altneu as an
 from altneu.runtime.spark.decimals import DIGITS, as_decimals, as_numbers
-from altneu.runtime.spark.versions import arrow_schema
+from altneu.runtime.spark.versions import arrow_schema, to_arrow
 
 KINDS = [(1, 0), (3, 3), (9, 2), (12, 2), (18, 0), (18, 2), (18, 18), (19, 2), (38, 10)]
 NAMES = [f"p{p}_{s}" for p, s in KINDS]
@@ -83,9 +83,9 @@ def test_a_value_too_wide_for_its_source_is_refused_by_name(spark):
 def test_a_decimal_takes_the_bytes_of_a_whole_number(spark):
     frame = spark.range(10_000).selectExpr("CAST(id AS decimal(12,2)) AS price", "id")
     handed, there = as_numbers(frame)
-    assert frame.toArrow().nbytes >= 10_000 * (16 + 8)
-    assert handed.toArrow().nbytes <= 10_000 * (8 + 8) * 1.1  # and a bit a value where there may be nulls
-    assert as_decimals(handed.toArrow(), there).equals(frame.toArrow().cast(arrow_schema(frame.schema)))
+    assert to_arrow(frame).nbytes >= 10_000 * (16 + 8)
+    assert to_arrow(handed).nbytes <= 10_000 * (8 + 8) * 1.1  # and a bit a value where there may be nulls
+    assert as_decimals(to_arrow(handed), there).equals(to_arrow(frame).cast(arrow_schema(frame.schema)))
 
 
 def test_digits_become_decimals_again():
