@@ -185,7 +185,7 @@ def of_words(words: Ints, dtype: pa.DataType) -> pa.Array:
 
 
 def in_two_halves(words: Ints) -> Ints:
-    """Whole numbers of eight bytes in sixteen, as a decimal has them, the low half first: (n, 2)."""
+    """Whole numbers of eight bytes as Arrow's decimals have them, in a low and a high half: (n, 2)."""
     halves = np.empty((len(words), 2), np.int64)
     halves[:, 0] = words
     np.right_shift(words, 63, out=halves[:, 1])
@@ -193,9 +193,9 @@ def in_two_halves(words: Ints) -> Ints:
 
 
 def words_of(column: pa.Array) -> Ints | None:
-    """A column's values as whole numbers of eight bytes; None where a value is none, or null.
+    """A column's values as whole numbers of eight bytes; None if its type has none, or a value is null.
 
-    Of a decimal of at most 18 digits it is the number without its point.
+    A decimal of at most 18 digits is its unscaled value.
     """
     dtype = column.type
     if column.null_count or column.buffers()[-1] is None:

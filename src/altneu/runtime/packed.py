@@ -110,7 +110,7 @@ def unpacked(message: Updates | Packed) -> Updates: ...
 @overload
 def unpacked(message: Message | Packed) -> Message: ...
 def unpacked(message: Message | Packed) -> Message:
-    """A message as what an operator takes."""
+    """A message in the form that operators take: updates that were packed are unpacked."""
     return message.updates() if isinstance(message, Packed) else message
 
 

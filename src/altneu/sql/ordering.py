@@ -126,7 +126,7 @@ def computed_keys(
 
 
 def check_names(order: exp.Order | None, scope: Scope) -> None:
-    """Refuse an order by a column that there is not, although the order has no effect.
+    """Refuse ORDER BY an unknown column in a query whose order has no effect.
 
     Raises:
         UnknownColumnError: neither the outputs nor what FROM gives has it.

@@ -38,7 +38,7 @@ _MOST = 32  # antijoins that NOT IN of several columns may need
 
 
 def spelled_out(tree: exp.Select) -> exp.Select:
-    """A query, changed in place: rows are equal by their values, otherwise structs; ``= ANY`` is IN, ``<> ALL`` NOT IN.
+    """A query, changed in place: rows are compared by their values or as structs; ``= ANY`` is IN, ``<> ALL`` NOT IN.
 
     As in Spark a row is a struct, so it is never null, and values in it are equal as ``<=>`` has it.
 

@@ -183,19 +183,23 @@ def _packed(block: Block, schema: pa.Schema) -> pa.RecordBatch:
             lists.append(pa.ListArray.from_arrays(pa.array([0, rows], pa.int32()), column, type=field.type))
             lines.append(None)
     lines += block.lines
-    codes = [None if line is None else line.codes for line in lines]
     own = [pa.nulls(1, pa.binary()) if line is None else _binary(line.codes) for line in lines]
-    at = len(columns) + _VALUE_HASH
-    if layout.order and codes[at] is not None and any(codes[at] is other for other in codes[: len(columns)]):
-        own[at] = pa.nulls(1, pa.binary())
+    words, first_line = block.lines[_VALUE_HASH], lines[_first_of_order(layout)] if layout.order else None
+    if first_line is not None and words.codes is not None and words.codes is first_line.codes:
+        own[len(columns) + _VALUE_HASH] = pa.nulls(1, pa.binary())
     least = pa.array([[0 if line is None else line.least for line in lines]], pa.list_(pa.int64()))
     first = pa.array([block.table[0, 2].view(np.uint64)], pa.uint64())
     numbers = [first, pa.array([rows], pa.int64()), pa.array([block.collision_free]), least]
     return pa.RecordBatch.from_arrays([*lists, *numbers, *own], schema=schema)
 
 
+def _first_of_order(layout: Layout) -> int:
+    """The place in the schema of the column by which values are ordered first."""
+    return int(layout.schema.get_field_index(layout.order[0][0]))
+
+
 def _binary(codes: Any) -> pa.Array:
-    """Codes as one value; those that are not kept, of numbers that are all the same, are no bytes."""
+    """Codes as the bytes of one value. Numbers that are all the same have no codes, and the value is empty."""
     data = b"" if codes is None else np.ascontiguousarray(codes).view(np.uint8)
     offsets = pa.py_buffer(np.array([0, len(data)], np.int32))
     return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(data)], 0)
@@ -211,19 +215,16 @@ def _packed_block(record: pa.RecordBatch, layout: Layout) -> Block:
         for column, number in zip(codes, least.values.to_pylist(), strict=True)
     ]
     stored = [record.column(i).values if line is None else line for i, line in zip(range(payload), lines, strict=False)]
-    control = []
-    for i, line in enumerate(lines[payload:]):
-        if line is None:  # its codes are those of the column that orders values
-            first = stored[layout.schema.get_field_index(layout.order[0][0])]
-            shared = Narrow(least.values[payload + i].as_py(), first.codes, rows)
-            control.append(shared)
-        else:
-            control.append(line)
+    control = lines[payload:]
+    if control[_VALUE_HASH] is None:  # its codes are those of the first column of the order
+        words = least.values[payload + _VALUE_HASH].as_py()
+        control[_VALUE_HASH] = Narrow(words, stored[_first_of_order(layout)].codes, rows)
     keys, values = (
         _rows(schema, [stored[layout.schema.get_field_index(name)] for name in schema.names], rows)
         for schema in (layout.key_schema, layout.value_schema)
     )
-    return PackedBlock(layout, (keys, values), tuple(control), collision_free=free[0].as_py())
+    whole = tuple([line for line in control if line is not None])
+    return PackedBlock(layout, (keys, values), whole, collision_free=free[0].as_py())
 
 
 def _rows(schema: pa.Schema, stored: Sequence[Narrow | pa.Array], count: int) -> Rows:

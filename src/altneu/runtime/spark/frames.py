@@ -197,7 +197,9 @@ def surely_more(frame: DataFrame, most: int) -> bool:
     rows, is_filtered = expected
     if not is_filtered:
         return rows > _SURELY * most
-    return rows > _SCANNED_ROWS < rows * share_of_files(frame) and partitions_of(frame) > 1
+    if rows <= _SCANNED_ROWS:
+        return False
+    return rows * share_of_files(frame) > _SCANNED_ROWS and partitions_of(frame) > 1
 
 
 def is_dear(frame: DataFrame) -> bool:

@@ -308,9 +308,10 @@ def _read_by(frame: DataFrame) -> tuple[Any, bool]:
 
 
 def share_of_files(frame: DataFrame) -> float:
-    """The share of the bytes of its files that a DataFrame of a classic session reads: partitions are left out.
+    """Which share of a table's bytes is in the files that a DataFrame of a classic session reads.
 
-    1 if Spark does not say it. The DataFrame is one of which ``expected_rows_of_files`` expects some rows.
+    Less than 1 if a filter leaves out partitions of the table; 1 if Spark does not say it. ``expected_rows_of_files``
+    must have an answer for the DataFrame.
     """
     execution: Any = frame._jdf.queryExecution()
     execution.toRdd()  # with which the scan lists its files

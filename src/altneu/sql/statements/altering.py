@@ -42,7 +42,7 @@ def alter(engine: Engine, known: Definitions, binder: DefinitionBinder, statemen
     """Execute an ALTER statement; returns a message.
 
     Raises:
-        StatementError: there is no source of that name, or a view reads a column that would change.
+        StatementError: no source has that name, or a view reads a column that the statement changes.
     """
     defined = known.defined(statement.name, statement.kind)
     if defined.error is not None:
