@@ -41,6 +41,7 @@ from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark.frames import (
     asked,
     first_rows,
+    has_width,
     is_dear,
     narrowed,
     placed,
@@ -58,11 +59,25 @@ from altneu.runtime.spark.versions import (
     from_arrow,
     in_units_of_spark,
     job_group,
+    record_batches,
     spark_schema,
     to_arrow,
 )
-from altneu.runtime.spark.wire import META, SCHEMA, SEED, SPARK_SCHEMA, Row, encode, pack, unpack_meta, written
+from altneu.runtime.spark.wire import (
+    META,
+    RECORD_BYTES,
+    RECORD_ROWS,
+    SCHEMA,
+    SEED,
+    SPARK_SCHEMA,
+    Row,
+    encode,
+    pack,
+    unpack_meta,
+    written,
+)
 from altneu.runtime.spark.worker import Kernel, Task, part_shards, run_stage, start, task_on
+from altneu.runtime.spill import bytes_of
 from altneu.runtime.state import StateTable, blob_names, updates_from_batch
 from altneu.runtime.stored import Data, MessageRef, StoredOutcome
 from altneu.trace.update import Updates
@@ -76,19 +91,18 @@ FETCH_ROWS = 200_000  # so many rows of DataFrames, all together, are brought th
 DRIVER_MATCHES = 10_000_000  # a segment that would make more matches in the driver is run again on Spark
 
 _TITLE = 160  # characters of a job's name that Spark's pages show well
-_JOB_SETTINGS = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),  # on its way to Python it is there several times
-}
+_FETCHED_ROWS = 1 << 17  # rows of a record batch on its way to the driver
+_TASK_MEMORY = "spark.executor.pyspark.memory"
+_IN_BATCHES = record_batches(_FETCHED_ROWS, RECORD_BYTES)
 # Placement by shard needs no second opinion and stages cost less without; but a user's DataFrame may have shuffles.
-_OWN_SETTINGS = {**_JOB_SETTINGS, "spark.sql.adaptive.enabled": "false"}
+_OWN_SETTINGS = {**record_batches(RECORD_ROWS), "spark.sql.adaptive.enabled": "false"}
 
 SAMPLE_ROWS = 10_000  # so many rows say which keys have so many that a task alone should not take them
 _SAMPLED_BYTES = 1 << 18  # of a DataFrame of which Spark expects less, one task can take what it has of a key
 _LEAST_SAMPLED = 100  # rows of each insert
 
 Frames = Mapping[str, list[tuple[Any, Stamp]]]
-Seen = Mapping[str, Sequence[Updates]]
+Seen = dict[str, list[Updates]]
 """Some rows of large DataFrames."""
 
 
@@ -212,7 +226,7 @@ class SparkExecutor:
                     result.sent.append((shard, channel, message))
             result.measured.add(running.outcome.measured.counts)
         began, title = time.perf_counter(), _title(step, segment)
-        payloads = self._run_job(task, title, frames, rows)
+        payloads = self._run_job(task, title, frames, rows, seen)
         _gather(step.states, step.plan, payloads, result)
         for key, batches in result.slices.items():
             result.stored[key] = with_slices(result.stored.get(key, task.states.get(key)), batches)
@@ -236,9 +250,7 @@ class SparkExecutor:
         sources = {plan.source_of[i] for i in upstream if i in plan.source_of}
         sample = {port: _some_of(parts) for port, parts in here.items()}
         for source in sorted(sources & frames.keys()):
-            updates = seen.get(source, ())
-            if not updates:
-                updates = [*self._samples(plan, source, frames[source])]
+            updates = self._sample(plan, source, frames[source], seen)
             sample.setdefault(-1 - plan.sources[source], []).extend(_some_of(updates))
         try:
             sent = begin(plan, 0, 0, Opened(), sample, task.region, StepMode(), upstream).sent()
@@ -246,6 +258,12 @@ class SparkExecutor:
         except errors.AltneuError:  # which the step will meet where it reads all rows
             return task
         return task if heavy is None else replace(task, mode=replace(mode, heavy=heavy), divided=divided)
+
+    def _sample(self, plan: Plan, source: str, parts: list[tuple[Any, Stamp]], seen: Seen) -> Sequence[Updates]:
+        """Some rows of a source's large DataFrames, which are looked at once."""
+        if source not in seen:
+            seen[source] = [*self._samples(plan, source, parts)]
+        return seen[source]
 
     def _samples(self, plan: Plan, source: str, parts: list[tuple[Any, Stamp]]) -> Iterator[Updates]:
         """Some of the first rows of large DataFrames, but of those that Spark would have to shuffle first."""
@@ -261,25 +279,51 @@ class SparkExecutor:
                 if table is not None:
                     yield from _sampled(table, read, stamp)
 
-    def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row]) -> list[bytes]:
+    def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row], seen: Seen) -> list[bytes]:
         """Run the stages of a task, each shard by itself; what they tell.
 
         Messages pass through the stages that they are not for. So a DataFrame is read beside the stage before the first
         one that wants something of it.
         """
         read: defaultdict[int, list[DataFrame]] = defaultdict(list)
-        with self._job(title, own=not frames), _source_failures(list(frames)):
-            if not task.stages[0]:
-                for source, result in frames.items():
-                    if source in task.plan.sources:
-                        before = max((s for s in task.stages if s < task.plan.first_uses[source]), default=0)
-                        read[before] += [read_frame(task, source, frame, stamp, self.jobs) for frame, stamp in result]
+        handed: dict[str, list[DataFrame]] = {}
+        with _source_failures(list(frames)):
+            for source, parts in frames.items():
+                if not task.stages[0] and source in task.plan.sources:
+                    before = max((s for s in task.stages if s < task.plan.first_uses[source]), default=0)
+                    made = [read_frame(task, source, frame, stamp, self.jobs) for frame, stamp in parts]
+                    read[before] += [messages for messages, _ in made]
+                    handed[source] = [rows for _, rows in made if rows is not None]
+        settings = self._settings(task.plan, frames, handed, seen) if frames else _OWN_SETTINGS
+        with self._job(title, settings), _source_failures(list(frames)):
             messages = self._first_stage(task, read[task.stages[0]], rows)
             for stage in task.stages[1:]:
                 kernel = titled(run_stage(task, stage), f"stage {stage}: {task.plan.stage_label(stage)}")
                 messages = by_shard(messages, self.shards).mapInArrow(kernel, SPARK_SCHEMA)
                 messages = _union([messages, *read[stage]])
-            return [bytes(r[0]) for r in messages.where(f"port = {META}").select("payload").collect()]
+            return _told(messages)
+
+    def _settings(
+        self, plan: Plan, frames: Frames, handed: Mapping[str, list[DataFrame]], seen: Seen
+    ) -> Mapping[str, str]:
+        """How Spark hands the rows of DataFrames to Python: so many at a time that they take up some 16 MB.
+
+        Rows of numbers have a width, others the mean width of a sample, which bounds nothing: where memory is given, or
+        no sample can be had, Spark counts their bytes.
+        """
+        width = RECORD_BYTES // RECORD_ROWS
+        for source, rows in handed.items():
+            width = max([width, *(16 * len(frame.columns) for frame in rows)])
+            if not all(has_width(field.dataType) for frame in rows for field in frame.schema):
+                sample = () if self._is_bounded() else self._sample(plan, source, frames[source], seen)
+                if not sample:
+                    return record_batches(RECORD_ROWS, RECORD_BYTES)
+                width = max(width, sum(map(bytes_of, sample)) // max(sum(map(len, sample)), 1))
+        return record_batches(max(RECORD_BYTES // width, 1))
+
+    def _is_bounded(self) -> bool:
+        """Whether the memory of tasks has a bound."""
+        return self.memory is not None or self.spark.conf.get(_TASK_MEMORY, None) is not None
 
     def _first_stage(self, task: Task, read: list[DataFrame], rows: list[Row]) -> DataFrame:
         """Messages of a segment's first stage.
@@ -298,9 +342,8 @@ class SparkExecutor:
         return _union(parts)
 
     @contextmanager
-    def _job(self, title: str, *, own: bool = False) -> Iterator[None]:
+    def _job(self, title: str, settings: Mapping[str, str] = _IN_BATCHES) -> Iterator[None]:
         """Settings and a readable name for the jobs inside; on an interrupt they are cancelled."""
-        settings = _OWN_SETTINGS if own else _JOB_SETTINGS
         before = {key: self.spark.conf.get(key, None) for key in settings}
         try:
             with job_group(self.spark, f"altneu-{id(self)}", title):
@@ -324,7 +367,7 @@ class SparkExecutor:
             return reshard_here(plan, table, parting, self.batch_writer)
         result = Outcome("spark")
         task = task_on(plan, table, table.layouts, StepMode(parting.before), self.memory)
-        with self._job(f"altneu: {parting.before} shards become {parting.after}", own=True), _source_failures([]):
+        with self._job(f"altneu: {parting.before} shards become {parting.after}", _OWN_SETTINGS), _source_failures([]):
             payloads = self._run_on_shards(part_shards(task, parting), parting.before, "part shards")
         _gather(table, plan, payloads, result)
         return result
@@ -332,7 +375,7 @@ class SparkExecutor:
     def _run_on_shards(self, kernel: Kernel, shards: int, title: str) -> list[bytes]:
         numbers = self.spark.range(0, shards, 1, shards)
         payloads = numbers.mapInArrow(titled(kernel, title), SPARK_SCHEMA)
-        return [bytes(r[0]) for r in payloads.select("payload").collect()]
+        return _told(payloads)
 
     def frame_of(self, table: pa.Table) -> DataFrame:
         """Rows of the driver as a DataFrame."""
@@ -380,6 +423,11 @@ def task_of(step: Run, segment: Segment, memory: int | None = None) -> Task:
         inbox,
         memory,
     )
+
+
+def _told(messages: DataFrame) -> list[bytes]:
+    """What stages tell the driver."""
+    return [bytes(r[0]) for r in messages.where(f"port = {META}").select("payload").collect()]
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

@@ -33,6 +33,7 @@ from altneu.types import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 _UNKNOWN = 1 << 60  # what Spark expects where it cannot tell
 _SMALL_BYTES = 1 << 20  # a DataFrame of which Spark expects no more is read in one go
@@ -206,6 +207,23 @@ def is_dear(frame: DataFrame) -> bool:
     """Whether Spark moves many rows between its tasks before it has those of a DataFrame: not to be done twice."""
     expected = expected_bytes(frame)
     return (expected is None or expected > _SMALL_BYTES) and is_shuffled(frame)
+
+
+def has_width(kind: DataType) -> bool:
+    """Whether all values of a type take up the same, at most 16 bytes."""
+    from pyspark.sql import types
+
+    return isinstance(
+        kind,
+        (
+            types.NumericType,
+            types.BooleanType,
+            types.DateType,
+            types.TimestampType,
+            types.TimestampNTZType,
+            types.NullType,
+        ),
+    )
 
 
 def most_equal(table: pa.Table) -> int:

@@ -43,17 +43,23 @@ if TYPE_CHECKING:
 TOGETHER = 1
 
 
-def read_frame(task: Task, source: str, frame: DataFrame, stamp: Stamp, jobs: Jobs) -> DataFrame:
-    """The messages that come of a DataFrame's rows in stage 0, made by the tasks that read it; ``jobs`` count them."""
+def read_frame(
+    task: Task, source: str, frame: DataFrame, stamp: Stamp, jobs: Jobs
+) -> tuple[DataFrame, DataFrame | None]:
+    """The messages that come of a DataFrame's rows in stage 0, made by the tasks that read it; ``jobs`` count them.
+
+    Beside them, the rows themselves as they come to these tasks; None if Spark has added them up before.
+    """
     sums = _sums(task, source, frame, stamp, jobs)
     if sums is not None:
-        return sums
+        return sums, None
     needed, where = rows_needed(task.plan, source, frame, stamp)
     frame, stamp = placed(needed, narrowed(task.plan, source, frame, stamp))
     jobs.asked[source] = asked(", ".join(stamp.columns), where)
     chosen = jobs.observed(source, frame.select(*map(quote_name, stamp.columns)))
     handed, decimals = as_numbers(_numbered(chosen))
-    return handed.mapInArrow(titled(read_source(task, source, stamp, decimals), f"read {source}"), SPARK_SCHEMA)
+    kernel = titled(read_source(task, source, stamp, decimals), f"read {source}")
+    return handed.mapInArrow(kernel, SPARK_SCHEMA), handed
 
 
 def _numbered(frame: DataFrame) -> DataFrame:

@@ -2,7 +2,8 @@
 
 Rows are ``(shard, port, payload)``, whose payloads are Arrow IPC streams. Ports from 0 on are channels of the plan. A
 ``META`` row tells the driver what a stage made in a shard; a ``SEED`` row makes sure that every shard's task has a row,
-so that due work runs where nothing arrives.
+so that due work runs where nothing arrives. After a long payload come ``FILLER`` rows, which are empty: Spark hands
+rows to Python a number at a time, and to have it count their bytes, too, takes it longer than to write them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from altneu.operators.arrange.operation import ArrangeOp
@@ -30,11 +32,14 @@ from altneu.trace.merging import merge
 from altneu.trace.records import batch_of_records, records_of
 from altneu.trace.update import Updates
 
-META, SEED = -1, -2
+META, SEED, FILLER = -1, -2, -3
+RECORD_ROWS = 1 << 12  # rows that Spark hands to Python at a time
+RECORD_BYTES = 16 << 20  # what they should take up at most: on their way they are there several times
 SCHEMA = pa.schema([("shard", pa.int32()), ("port", pa.int32()), ("payload", pa.binary())])
 SPARK_SCHEMA = "shard int, port int, payload binary"
 _BLOB = 4 << 20  # bytes of a message's rows that travel as one value: Spark copies each several times
 _BYTES = 8 << 20  # a record batch of messages is sent when it holds so much
+_FILLED = RECORD_BYTES // RECORD_ROWS  # bytes of a payload that count as a row
 
 Row = tuple[int, int, bytes]
 
@@ -165,11 +170,12 @@ def rows_in(message: Message | MessageRef | Packed) -> int:
 
 
 def pack(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-    """Rows as record batches of bounded size."""
+    """Rows as record batches of bounded size, with fillers, so that a number of them is bounded in bytes."""
     waiting: list[Row] = []
     size = 0
     for row in rows:
         waiting.append(row)
+        waiting += [(row[0], FILLER, b"")] * (len(row[2]) // _FILLED)
         size += len(row[2])
         if size > _BYTES:
             yield _batch(waiting)
@@ -188,9 +194,10 @@ def _batch(rows: list[Row]) -> pa.RecordBatch:
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
     """The rows of record batches, one after the other: payloads are copied out of what Spark sends."""
     for batch in batches:
-        shards, ports = (batch.column(i).to_pylist() for i in range(2))
+        shards, ports = (np.asarray(batch.column(i)) for i in range(2))
         payloads = batch.column(2)
-        for i, (shard, port) in enumerate(zip(shards, ports, strict=True)):
+        at = np.flatnonzero(ports != FILLER)
+        for i, shard, port in zip(at.tolist(), shards[at].tolist(), ports[at].tolist(), strict=True):
             yield shard, port, payloads[i].as_py()
 
 
