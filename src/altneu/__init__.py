@@ -22,7 +22,7 @@ from altneu.runtime.spark.session import spark_session
 from altneu.session import Session, Step
 from altneu.store import StoreCheck, check_store
 from altneu.store.release import __version__
-from altneu.streams import delta, iceberg, late_rows
+from altneu.streams import delta, iceberg, late_rows, table_changes
 from altneu.views.comparing import compare
 from altneu.views.reader import Reader, read
 from altneu.views.trace import Trace
@@ -75,6 +75,7 @@ __all__ = [
     "sinks",
     "source",
     "spark_session",
+    "table_changes",
     "udf",
     "update_time",
     "weights",

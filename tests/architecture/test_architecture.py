@@ -28,7 +28,8 @@ PUBLIC = [
     "__version__",
     "algorithms", "arrow", "cdc",
     "check_store", "col", "compare", "delta", "errors", "feedback", "first", "fn", "iceberg", "last", "late_rows",
-    "lit", "logic", "read", "recursive", "sinks", "source", "spark_session", "udf", "update_time", "weights", "windows",
+    "lit", "logic", "read", "recursive", "sinks", "source", "spark_session", "table_changes",
+    "udf", "update_time", "weights", "windows",
 ]  # fmt: skip
 HEAVY = ("pyspark", "py4j", "polars", "pandas", "plotly", "duckdb", "matplotlib", "starlette", "uvicorn")
 

@@ -191,6 +191,7 @@ def test_functions_of_users_know_the_public_names_by_where_they_were_first():
         "altneu.reader": ["Reader", "read"],
         "altneu.session": ["Session", "Step"],
         "altneu.store.survey": ["StoreCheck", "check_store"],
+        "altneu.streams.changes": ["table_changes"],
         "altneu.streams.late": ["late_rows"],
         "altneu.streams.tables.delta": ["delta"],
         "altneu.streams.tables.iceberg": ["iceberg"],

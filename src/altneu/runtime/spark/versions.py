@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
-from altneu.errors import ReadError, SetupError
+from altneu.errors import InputError, ReadError, SetupError
 from altneu.expressions.lists import explode, implode, implode_map
 from altneu.runtime import interrupts
 from altneu.types import VARIANT, contains
@@ -230,6 +230,31 @@ def connected(server: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     return SparkSession.builder.remote(server).getOrCreate()
+
+
+def changes_of(spark: SparkSession, table: str, begin: Mapping[str, str]) -> DataFrame:
+    """The raw changes of a table in a catalog, as a stream that begins where the options say.
+
+    Raises:
+        InputError: this Spark does not know them, or the table's catalog does not tell them.
+    """
+    from pyspark.errors import PySparkException
+
+    reader: Any = spark.readStream.options(deduplicationMode="none", **begin)
+    if not hasattr(reader, "changes"):
+        raise InputError(
+            f"Spark tells the changes of a table from 4.2 on, and this is {spark.version}; an.delta(path) and "
+            "an.iceberg(table) follow tables without Spark"
+        )
+    try:
+        frame = reader.changes(table)
+        frame.schema  # noqa: B018  # Connect resolves the table here
+    except PySparkException as error:
+        raise InputError(
+            f"the changes of table {table!r} cannot be read: {failure_of(error).splitlines()[0]}. Spark reads those of "
+            "tables whose catalog tells them; an.delta(path) and an.iceberg(table) follow tables without Spark"
+        ) from error
+    return cast("DataFrame", frame)
 
 
 @contextmanager
