@@ -100,6 +100,6 @@ def test_where_memory_is_given_bytes_are_counted(spark, tables, chosen, monkeypa
 
 def test_a_session_has_its_own_settings_afterwards(spark, tables):
     names = list(record_batches(1))
-    before = [spark.conf.get(name) for name in names]
+    before = [spark.conf.get(name, None) for name in names]
     loaded(spark, tables["texts"])
-    assert [spark.conf.get(name) for name in names] == before
+    assert [spark.conf.get(name, None) for name in names] == before
