@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections import Counter
 
 import pytest
 
 import altneu as an
-from altneu.errors import PlanError, StoreFullError, StoreLockedError, StorePlanError, StoreVersionError
-from altneu.store import forget_segments
+from altneu.errors import PlanError, StoreError, StoreFullError, StoreLockedError, StorePlanError, StoreVersionError
+from altneu.store import files, forget_segments
 from altneu.testing import assert_changes
 from tests.oracle.recompute import Multiset
 from tests.session.durable_cases import no_file_beyond
@@ -242,6 +244,43 @@ def test_a_full_disk_commits_nothing_and_the_step_can_be_tried_again(filled, siz
         assert contents(view) == wanted
     with open_session(filled) as session:
         assert contents(session.maintain("total", TOTAL)) == wanted
+
+
+@pytest.mark.parametrize("reason", [errno.EIO, errno.ENOSPC])
+def test_segments_that_cannot_be_synced_are_written_again(filled, monkeypatch, reason):
+    rows = [(f"item {i}", i) for i in range(50_000)]
+    segments, sync = filled / "segments", files._sync
+    synced, failing = [], True
+
+    def fails_at_second(path, flags=0):
+        if path.parent == segments:
+            synced.append(path.name)
+            if failing and len(synced) == 2:
+                raise OSError(reason, os.strerror(reason))
+        sync(path, flags)
+
+    with open_session(filled) as session:
+        view, rich = (session.maintain(n, q) for n, q in (("total", TOTAL), ("rich", TOTAL.filter("total > 5"))))
+        before = {file.name for file in segments.iterdir()}
+        monkeypatch.setattr(files, "_sync", fails_at_second)
+        session.insert("orders", rows)
+        with pytest.raises(StoreError, match=r"cannot write .*seg-"):
+            session.advance()
+        assert len(synced) > 2  # those that could be are not kept either
+        assert {file.name for file in segments.iterdir()} == before
+        assert session.lower == 1
+        assert contents(view) == Counter([("jam", 5), ("tea", 7)])
+        failing = False
+        session.advance()
+        assert {file.name for file in segments.iterdir()} - before <= set(synced)
+        monkeypatch.undo()
+        wanted = contents(view), contents(rich)
+        assert wanted[0] == Counter([("jam", 5), ("tea", 7), *rows])
+    with open_session(filled) as session:
+        assert (
+            contents(session.maintain("total", TOTAL)),
+            contents(session.maintain("rich", TOTAL.filter("total > 5"))),
+        ) == wanted
 
 
 def test_a_full_disk_maintains_no_view_by_halves(filled):

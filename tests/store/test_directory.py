@@ -6,10 +6,12 @@ import json
 import os
 import shutil
 
+import pyarrow as pa
 import pytest
 
 from altneu.errors import StoreCorruptError, StoreError, StoreLockedError, StoreVersionError
 from altneu.store import DirectoryStore, LocalFolder, forget_segments
+from altneu.store import files as files_of_store
 from altneu.store.commit import Commit
 from altneu.store.log import CommitLog, commit_name
 from tests.store.support import check_step, content, files, step
@@ -49,6 +51,29 @@ def test_reopened_after_every_commit_it_says_the_same(path, every):
             assert store.number == n
             assert content(store) == said
             check_step(store)
+
+
+def test_all_segments_are_synced_before_the_commit_that_names_them(path, monkeypatch):
+    sync, put, synced, named = files_of_store._sync, CommitLog.put, set(), []
+
+    def syncs(at, flags=0):
+        sync(at, flags)
+        synced.add(at.name)
+
+    def puts(log, commit):
+        named.append((set(commit.set["all"]["names"]), set(synced)))
+        return put(log, commit)
+
+    monkeypatch.setattr(files_of_store, "_sync", syncs)
+    monkeypatch.setattr(CommitLog, "put", puts)
+    batches = [pa.record_batch({"a": [n]}) for n in range(20)]
+    with DirectoryStore.create_or_open(path) as store:
+        refs = [store.write_segment([batch], batch.schema) for batch in batches]
+        assert not synced & {ref.name for ref in refs}
+        store.commit(1, set={"all": {"refs": [ref.to_json() for ref in refs], "names": [ref.name for ref in refs]}})
+    ((names, before),) = named
+    assert len(names) == 20
+    assert names | {"segments"} <= before
 
 
 def test_checkpoints_come_when_they_are_due_and_carry_everything(path):

@@ -116,11 +116,18 @@ class Names:
             if not isinstance(run, LazyRun):
                 self._note(run.whole, future["run"])
 
-    def undo(self, uncommitted: str, blobs: Collection[str]) -> None:
-        """Let go of names of blobs, which begin with ``uncommitted``, that are not there any more."""
+    def undo(self, number: int, blobs: Collection[str]) -> None:
+        """Let go of the names of what was written for commit ``number``, which did not happen.
+
+        Blobs may be gone, and segments not be on the disk as they were written.
+        """
+        uncommitted = f"b{number}."
 
         def gone(name: StoredBatch | StoredRun) -> bool:
-            return any(blob.startswith(uncommitted) and blob not in blobs for blob in blob_names(name))
+            segments = name.references.segments.values() if isinstance(name, Admitted) else ()
+            return any(segment.number == number for segment in segments) or any(
+                blob.startswith(uncommitted) and blob not in blobs for blob in blob_names(name)
+            )
 
         self.known = {i: result for i, result in self.known.items() if not gone(result[1])}
 
@@ -487,7 +494,7 @@ class StateTable:
         self.total, live, stored, future, fresh, unlogged, blobs = mark
         self.live, self.stored, self.future, self.blobs = map(dict, (live, stored, future, blobs))
         self.fresh, self.unlogged = set(fresh), set(unlogged)
-        self.names.undo(f"b{self.store.next_number}.", self.blobs)
+        self.names.undo(self.store.next_number, self.blobs)
 
     def as_of(self, mark: tuple[Any, ...], layouts: Mapping[str, Layout]) -> StateTable:
         """What there was at ``mark``, to be read while this one goes on; states are named, not copied."""

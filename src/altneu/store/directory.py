@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -63,6 +63,7 @@ class DirectoryStore(Store):
         self._checkpoint_every = checkpoint_every
         self._verify: Verify = verify
         self.durable = durable
+        self._unsynced: set[str] = set()  # segments of this process, which a commit syncs all at once
         self._segments, self._scratch = folder.child("segments"), folder.child("scratch")
         self._leases = Leases(folder.child("readers"))
         self._require(ledger.segments.values())
@@ -145,9 +146,11 @@ class DirectoryStore(Store):
         return self._scratch
 
     def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
-        """Write a segment that the next commit may name."""
+        """Write a segment that the next commit may name, which also syncs it."""
         self._writer.check(self._folder.where())
-        return write_segment(self.segment_directory, batches, schema, self.next_number, durable=self.durable)
+        ref = write_segment(self.segment_directory, batches, schema, self.next_number, durable=False)
+        self._unsynced.add(ref.name)
+        return ref
 
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
         """The record batches of a segment, memory-mapped and checked."""
@@ -178,7 +181,7 @@ class DirectoryStore(Store):
     def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
         self._writer.check(self._folder.where())
         if change.new_segments and self.durable:
-            self._segments.sync()
+            self._sync({ref.name for ref in change.new_segments})
         number = self.next_number
         whole = number - self._checkpoint >= self._checkpoint_every
         parts: dict[str, Any] = {"set": change.set, "delete": change.delete, "blobs": change.blobs}
@@ -192,6 +195,17 @@ class DirectoryStore(Store):
         )
         if whole:
             self._checkpoint = number
+
+    def _sync(self, named: set[str]) -> None:
+        """Sync the segments that a commit names; what cannot be synced is removed, as nobody can say what it holds."""
+        written, self._unsynced = named & self._unsynced, set()
+        try:
+            self._segments.sync(sorted(written))
+        except BaseException:
+            with suppress(StoreError):
+                for name in written:
+                    self._segments.remove(name)
+            raise
 
     @property
     def checksums(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ from altneu.store.files import (
     put,
     regular_size,
     remove,
+    sync_files,
     sync_folder,
     temporary,
 )
@@ -81,8 +82,11 @@ class Folder(ABC):
         """
 
     @abstractmethod
-    def sync(self) -> None:
-        """Make the names of the folder survive a loss of power, where ``put`` has not done it already."""
+    def sync(self, written: Collection[str] = ()) -> None:
+        """Make the names of the folder survive a loss of power, where ``put`` has not done it already.
+
+        Before them, the bytes of the files that were ``written`` without it.
+        """
 
     @abstractmethod
     def sync_parent(self) -> None:
@@ -192,7 +196,8 @@ class LocalFolder(Folder):
         with naming(path, "write"):
             return put(path, data, exclusive=exclusive, durable=durable)
 
-    def sync(self) -> None:
+    def sync(self, written: Collection[str] = ()) -> None:
+        sync_files([self.path / name for name in written])
         with naming(self.path, "sync"):
             sync_folder(self.path)
 

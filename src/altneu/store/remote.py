@@ -160,8 +160,8 @@ class RemoteFolder(Folder):
         assert failed is not None
         raise StoreInDoubtError(str(self._failure(failed, name, "write"))) from failed
 
-    def sync(self) -> None:
-        """Nothing to do: a put is durable when it returns."""
+    def sync(self, written: Collection[str] = ()) -> None:
+        """Nothing to do: a put is durable when it returns, and so is an upload."""
 
     def sync_parent(self) -> None:
         """As ``sync``."""
