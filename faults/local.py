@@ -99,7 +99,7 @@ def kills(count: int, seed: int, folder: Path, done: Callable[[], None]) -> Find
             for attempt in range(rng.choice([1, 1, 2, 3])):
                 ended = _struck(server, place, rng, operations)
                 differences += unsteady(ended, reported, f"{place.name}, attempt {attempt}")
-                reported = max([reported, *(step + 1 for step in ended.all("step"))])
+                reported = max([reported, *ended.all("from"), *(step + 1 for step in ended.all("step"))])
                 deaths += ended.code == -signal.SIGKILL
                 differences += wrong(ended, place.name) if ended.code != -signal.SIGKILL else []
             last = server.run("run", place)
