@@ -61,6 +61,11 @@ GROUPS = [
     "select count(*) n, u.y from t join u on t.a = u.a group by u.y",
     "select n, count(*) from (select a, count(*) n from t group by a) group by n",
     "select case when a > 1 then 'b' else 's' end k, count(*) from t group by case when a > 1 then 'b' else 's' end",
+    "select count(distinct (a, b)) d, count((a, b)) n from t",
+    "select count(*) n from t group by grouping sets ((a, (a, b)), a)",
+    "select sum(timestamp_seconds(x)) s, avg(timestamp_seconds(a)) m from t",
+    "from t |> aggregate sum(x) s group by 2, 1",
+    "from t |> extend a % 2 as k |> aggregate group by 5",
 ]
 SUBQUERIES = [
     "select * from t where exists (select 1 from u where u.a = t.a)",
@@ -93,6 +98,15 @@ SUBQUERIES = [
     "select b, (select max(y) from u where u.a = t.a having count(*) > 1) n from t",
     "select a, b, y from t full join (select a, y from u) using (a) full join (select a, x z from t) using (a)",
     "select * from t left semi join u using (a)",
+    "select a, (select max(y) from u) in (select x from t) i from t",
+    "select a from t where (select max(y) from u where u.a = t.a) not in (select x from t where x is not null)",
+    "select a, x, (select count(*) from u where u.a = t.a having count(*) = 0) n from t",
+    "select a, x, (select count(*) from u where u.y < t.x having count(*) < 2) n from t",
+    "select x, n from t, lateral (select count(*) n from u where u.a = t.a union select max(y) from u where y > x)",
+    "select t.a, s.n from t, lateral (select count(*) n from u where u.y < t.x except select 0L) s",
+    "select t.a, s.* from t, lateral (select count(*) n, sum(count(*)) over () w from u where u.y < t.x) s",
+    "select a % 2 j, sum(x) s from t group by j having sum(x) > (select count(*) from u where y > j)",
+    "select a, sum(x) s from t group by a having exists (select 1 from u where y < s)",
 ]
 REST = [
     "select a from t union all select a from u",
@@ -131,6 +145,10 @@ REST = [
     "select * from t where x between 5 and 25 and b like '%q%' or a in (1, 3)",
     "select coalesce(b, '-') c, p * 2 q, x / 4 r, cast(x as string) s from t",
     "select id from range(3)",
+    "select * from (select x, a, b, p from t where x is not null order by x desc, a, b, p) limit 3",
+    "select a + 1 k from (select * from (select a, x from t order by x, a)) where a > 0 limit 2 offset 1",
+    "select transform(arr, 0) z, filter(arr, a > 1) f, exists(arr, false) e, aggregate(arr, 0, a) g from u",
+    "select aggregate(arr, (0 as s, 0 as n), (m, v) -> (m.s + v, m.n + 1), m -> m.s - m.n) s from u",
 ]
 IN_VALUES = {
     "select b, a in (select a from u) z from t": lambda _: True,

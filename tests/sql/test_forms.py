@@ -52,6 +52,9 @@ ANSWERS = {
     "SELECT k, v, sum(v) OVER b AS n FROM t WINDOW a AS (PARTITION BY k), b AS (a ORDER BY v)": [
         (1, 1, 1), (1, 2, 3), (2, 2, 2), (3, 2, 2),
     ],
+    # aggregates without GROUP BY have one row, which QUALIFY leaves out
+    "SELECT k FROM t WHERE EXISTS (SELECT count(*) AS n FROM e QUALIFY n > 5)": [],
+    "SELECT k FROM t WHERE k > 2 AND NOT EXISTS (SELECT count(*) AS n FROM e QUALIFY n > 5)": [(3,)],
     # patterns
     "SELECT s FROM t WHERE s LIKE ANY ('a%', 'c%')": [("ab",), ("cd",)],
     "SELECT s FROM t WHERE s LIKE ALL ('a%', '%b')": [("ab",)],

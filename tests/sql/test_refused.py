@@ -59,7 +59,7 @@ REFUSED = {
     "select * replace (1 as q) from t": "no column 'q' (in REPLACE)",
     "from t |> frobnicate a": "no pipe operator FROBNICATE; there are: WHERE, SELECT, EXTEND",
     "from t |> select a where a > 1": "|> SELECT takes a list alone, no WHERE; write |> before it",
-    "from t |> aggregate sum(x) group by 1": "takes expressions, not the numbers of columns",
+    "from t |> aggregate sum(x) group by 4": "GROUP BY 4: there are 3 columns",
     "from t |> aggregate": "|> AGGREGATE needs an aggregate or GROUP BY",
     "from t |> set a + 1": "|> SET takes column = expression",
     "from t |> set q = 1": "no column 'q' (in REPLACE)",

@@ -105,7 +105,7 @@ def _approx_count_distinct(it: Written) -> Expr:
 def _sum(it: Written) -> Expr:
     it.wants(1)
     value, summed = it.args[0], it.name in ("sum", "try_sum")
-    if value.type == T.NULL:
+    if value.type in (T.NULL, T.TIMESTAMP):  # a timestamp as its seconds
         value = cast(value, T.DOUBLE)
     if is_decimal(value.type):
         whole, scale = (10, 0) if summed else (4, 4)
@@ -451,14 +451,14 @@ AGGREGATES = (
         "sum(a), sum(DISTINCT a)",
         (
             "Sum: a bigint for whole numbers (an error beyond its range), a double, a decimal with ten more digits, or "
-            "an interval. `try_sum(a)` is null beyond the range."
+            "an interval; of timestamps their seconds, as a double. `try_sum(a)` is null beyond the range."
         ),
     ),
     (
         "avg(a), mean(a), avg(DISTINCT a)",
         (
-            "Mean: a double, a decimal with four more digits on each side of the point, or an interval. `try_avg(a)` "
-            "is null beyond the range."
+            "Mean: a double, a decimal with four more digits on each side of the point, or an interval; of timestamps "
+            "their seconds. `try_avg(a)` is null beyond the range."
         ),
     ),
     (

@@ -19,7 +19,7 @@ from altneu.expressions import intervals, registry
 from altneu.expressions.collations import plain
 from altneu.expressions.construct import call, cast, get_field
 from altneu.expressions.expr import Column, Expr
-from altneu.expressions.functions.higher_order import parameter_types
+from altneu.expressions.functions.higher_order import LAMBDAS, parameter_types
 from altneu.expressions.lambdas import Lambda, Variable
 from altneu.expressions.names import AGGREGATES, WINDOWS
 from altneu.expressions.nodes import NODES, SPECIAL
@@ -154,25 +154,31 @@ class Builder:
         if name in _CONVERSIONS and len(nodes) == 1 and name not in registry.FUNCTIONS:
             return cast(self.build(nodes[0]), _CONVERSIONS[name], implicit=False)
         registry.function(name)  # an unknown function is reported before its arguments are
-        if any(isinstance(n, exp.Lambda) for n in nodes):
+        places = LAMBDAS.get(name, ())
+        if any(isinstance(n, exp.Lambda) or i in places for i, n in enumerate(nodes)):
             return self.higher_order(name, nodes)
         if any(isinstance(n, exp.Distinct) for n in nodes):
             raise ExpressionSyntaxError(f"DISTINCT is only allowed in aggregates, not in {name}()")
         return call(name, [self.build(n) for n in nodes])
 
     def higher_order(self, name: str, nodes: Sequence[exp.Expr]) -> Expr:
-        """A function that takes lambdas: their parameters have the types of the array's elements."""
+        """A function that takes lambdas: their parameters have the types of the array's elements.
+
+        In the place of a lambda another expression is one that reads no parameter.
+        """
         args: list[Expr] = []
         for place, node in enumerate(nodes):
-            if not isinstance(node, exp.Lambda):
+            is_lambda = isinstance(node, exp.Lambda)
+            if not is_lambda and place not in LAMBDAS.get(name, ()):
                 args.append(self.build(node))
                 continue
-            names = [p.name for p in node.expressions]
+            names = [p.name for p in node.expressions] if is_lambda else []
             types = parameter_types(name, [None if isinstance(a, Lambda) else a for a in args], place)
-            if len(names) > len(types) or (len(names) < len(types) and name not in ("transform", "filter")):
+            fewer = is_lambda and name not in ("transform", "filter")
+            if len(names) > len(types) or (len(names) < len(types) and fewer):
                 raise TypeMismatchError(f"{name}: the lambda `{node.sql('spark')}` takes {len(types)} parameters")
             bound = {n.lower(): Variable(n, kind) for n, kind in zip(names, types, strict=False)}
-            body = plain(Builder(self.schema, {**self.variables, **bound}).build(node.this))
+            body = plain(Builder(self.schema, {**self.variables, **bound}).build(node.this if is_lambda else node))
             args.append(Lambda(tuple(names), body))
         return call("array_sort_by" if name == "array_sort" else name, args)
 

@@ -40,7 +40,7 @@ from altneu.sql.scope import (
 )
 from altneu.sql.sets import with_grouping_id
 from altneu.sql.spans import with_spans
-from altneu.sql.subqueries import Subqueries, distinct
+from altneu.sql.subqueries import Subqueries, completed, distinct
 from altneu.sql.times import with_times
 from altneu.sql.trees import clocked, with_collation_keys
 from altneu.types import mark_of, type_name
@@ -104,7 +104,10 @@ class Binder:
             raise PlanError("SELECT names no column; SELECT * selects all of them")
         _refuse_clock(tree)
         tree = with_collation_keys(with_times(with_spans(with_grouping_id(spelled_out(tree.copy())))))
-        scope = Scope(FromClause(self, tree, around).relation(), around)
+        clause = FromClause(self, tree, around)
+        scope = Scope(clause.relation(), around)
+        tables.numbered(tree, scope.relation)
+        ordering.inherited(tree, clause.order)
         items = [item for part in tree.expressions for item in starred(part, scope.relation, around)]
         scope, items = tables.generated(self, scope, items)
         stage = grouped.Stage.of(self, tree, scope, items)
@@ -168,12 +171,7 @@ class Binder:
     def set_operation(self, tree: exp.SetOperation, first_answer: Answer, around: Around | None) -> Answer:
         """One set operation of a query that is bound already and another one."""
         answers = [first_answer, self.query(tree.expression, around)]
-        if any(a.empties is not None and a.relation.carried for a in answers):
-            raise PlanError(
-                f"not supported: {tree.key.upper()} of aggregates without GROUP BY that read the outer query; join "
-                "with each by itself"
-            )
-        sides = [a.relation for a in answers]
+        sides = [_with_row_of_nothing(a, around) for a in answers]
         first, second = _aligned(*_equally_carried(*sides), tree.key.upper())
         left, right = Collection(first.node), Collection(second.node)
         collated = not isinstance(tree, exp.Union) and any(mark_of(f).startswith("collate") for f in left.schema)
@@ -318,6 +316,14 @@ def _with_order(
         order.append((name, descending, not descending if first is None else bool(first)))
     node = projected(scope.relation.node, outputs)
     return replace(answer, relation=answer.relation.with_node(node), order=tuple(order))
+
+
+def _with_row_of_nothing(answer: Answer, around: Around | None) -> Relation:
+    """The rows of an answer; of aggregates without GROUP BY one for each row of the outer query, which they read."""
+    relation = answer.relation
+    if answer.empties is None or not relation.carried or around is None:
+        return relation
+    return completed(relation, {f.column: e for f, e in zip(relation.shown, answer.empties, strict=True)}, around)
 
 
 def _equally_carried(left: Relation, right: Relation) -> tuple[Relation, Relation]:

@@ -21,7 +21,7 @@ from altneu.sql.binding import QueryBinder
 from altneu.sql.dialect import MODE
 from altneu.sql.joins import Part, around_pairs, in_pairs, inner, meet, outer, partners
 from altneu.sql.onclause import Pairs, null_unless
-from altneu.sql.ordering import SHOWN
+from altneu.sql.ordering import SHOWN, takes_order
 from altneu.sql.parentheses import as_query, unwrapped
 from altneu.sql.pivots import pivoted
 from altneu.sql.scope import BYTES_OF, Around, Field, Relation, Scope, bound, columns_in, conjuncts, extended, fresh
@@ -90,6 +90,12 @@ class FromClause:
         return self._finished(equated)
 
     @property
+    def order(self) -> Order:
+        """The order of the only query in FROM; nothing if there are several items, or if it has none."""
+        first = self.tree.args.get("from_")
+        return self.orders.get(id(unwrapped(first.this)[0]), ()) if first and not self.joins else ()
+
+    @property
     def _pads_left(self) -> bool:
         """Whether a join keeps rows without what stands before it."""
         return any((join.side or "").upper() in ("RIGHT", "FULL") for join in self.joins)
@@ -129,7 +135,8 @@ class FromClause:
     def _ordered(self, item: exp.Expr) -> exp.Expr:
         """The query of an item; on the right of an ASOF JOIN, one that returns its order."""
         tree = _query_in(item)
-        if any(join.this is item and (join.args.get("method") or "").upper() == "ASOF" for join in self.joins):
+        asked = any(join.this is item and (join.args.get("method") or "").upper() == "ASOF" for join in self.joins)
+        if asked or (not self.joins and takes_order(self.tree)):
             tree = tree.copy()
             tree.meta[SHOWN] = True
         return tree

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from altneu.sql.ordering import all_of_them, computed_keys, first_of_keys
 from altneu.sql.scope import Field, Relation, Scope, bound, fresh, is_bound
 from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
 from altneu.sql.spans import is_session, with_sessions
-from altneu.sql.subqueries import Subqueries, is_false_or_null, is_null
+from altneu.sql.subqueries import Subqueries, completed, is_false_or_null, is_null
 from altneu.sql.trees import AROUND_CALL, has_aggregate, is_aggregate, is_subquery, name_of, unaliased
 
 _AGGREGATES = "^aggregates"  # the table under which a subquery reads aggregates of the outer query
@@ -58,12 +58,14 @@ class Stage:
         trees = [translate(t) for t in (*trees, *(windows.named(tree, t) for _, t in keys))]
         conditions = [translate(unaliased(having.this, aliases, grouping.is_key))] if having and grouping else []
         qualify = [translate(c) for c in qualify]
+        tested, whole = having is not None or bool(qualify), False
         if grouping:
             scope = grouping.grouped()
-        for condition in conditions:
-            lifted = Subqueries(binder, scope)
-            lifted.where(condition)
-            scope = lifted.scope
+            whole = group is None and bool(scope.relation.carried) and (tested or any(map(has_window, trees)))
+            if whole and (qualify or not conditions or grouping.may_meet_nothing(conditions, scope)):
+                scope = grouping.completed(scope)
+        if conditions:
+            scope = _having(binder, scope, conditions, dict(zip(names, trees, strict=False)))
         resolved = []
         for one in trees:
             scope, value = binder.value(one, scope)
@@ -78,33 +80,27 @@ class Stage:
         resolved = resolved[: len(names)]
         outputs = [(n, parse(t, scope.relation.node.schema)) for n, t in zip(names, resolved, strict=True)]
         empties = None
-        if grouping and group is None and (having is not None or qualify) and scope.relation.carried:
-            _refuse_row_of_nothing(grouping, conditions, qualify)
-        if grouping and group is None and scope.relation.carried and any(map(has_window, trees)):
-            raise PlanError(
-                "not supported: in a subquery that reads the outer query, a window over aggregates without GROUP BY; "
-                "nest the aggregates in a query in FROM"
-            )
-        if grouping and group is None and having is None:
+        if grouping and group is None and not tested and not whole:
             empties = tuple(grouping.over_nothing(value) for _, value in outputs)
         return cls(scope.relation, outputs, empties)
 
 
-def _refuse_row_of_nothing(grouping: Groups, having: Sequence[exp.Expr], qualify: Sequence[exp.Expr]) -> None:
-    """Refuse a condition that may be true of aggregates over no rows, in a query that reads the outer query.
-
-    Raises:
-        PlanError: the condition is true of them, or that cannot be decided.
-    """
-    scope = grouping.scope_of_groups
-    if not qualify and not any(is_subquery(n) for c in having for n in c.walk()):
-        values = [grouping.at_nothing(parse(scope.resolve(c), scope.relation.node.schema)) for c in having]
-        if any(not m.columns and is_false_or_null(m) for m in values):
-            return
-    raise PlanError(
-        "not supported: in a subquery that reads the outer query, HAVING or QUALIFY without GROUP BY that nothing may "
-        "meet; compare with the aggregate as a scalar subquery"
-    )
+def _having(
+    binder: QueryBinder, scope: Scope, conditions: Sequence[exp.Expr], outputs: Mapping[str, exp.Expr]
+) -> Scope:
+    """The groups on which conditions are true; subqueries in them read ``outputs`` that are keys or aggregates, too."""
+    fields = scope.relation.fields
+    more = [
+        Field("", name, tree.name)
+        for name, tree in outputs.items()
+        if is_bound(tree) and isinstance(tree, exp.Column) and scope.relation.find([name]) is None
+    ]
+    scope = Scope(replace(scope.relation, fields=(*fields, *more)), scope.around)
+    for condition in conditions:
+        lifted = Subqueries(binder, scope)
+        lifted.where(condition)
+        scope = lifted.scope
+    return Scope(replace(scope.relation, fields=fields), scope.around)
 
 
 def _shown(column: exp.Column) -> str:
@@ -333,8 +329,20 @@ class Groups:
         node = aggregate_node(relation.node, keys, [*texts, *self.compiled])
         outputs = tuple(f for f in relation.fields if f.column in names) if not self.sets else tuple(fields.values())
         outputs += tuple(Field(_AGGREGATES, n, n, hidden=True) for n, _ in self.compiled)
-        self.scope_of_groups = Scope(Relation(node, outputs, relation.carried, relation.plain), self.scope.around)
-        return self.scope_of_groups
+        return Scope(Relation(node, outputs, relation.carried, relation.plain), self.scope.around)
+
+    def may_meet_nothing(self, conditions: Sequence[exp.Expr], scope: Scope) -> bool:
+        """Whether conditions may be true of aggregates over no rows."""
+        if any(is_subquery(node) for condition in conditions for node in condition.walk()):
+            return True
+        values = [self.at_nothing(parse(scope.resolve(c), scope.relation.node.schema)) for c in conditions]
+        return not any(not value.columns and is_false_or_null(value) for value in values)
+
+    def completed(self, scope: Scope) -> Scope:
+        """The scope over the groups, with that of no rows for each row of the outer query that has no other."""
+        assert scope.around is not None
+        empties = {name: _of_nothing(aggregate) for name, aggregate in self.compiled}
+        return Scope(completed(scope.relation, empties, scope.around), scope.around)
 
     def over_nothing(self, output: Expr) -> Expr | None:
         """The value of an output over no rows; None where that is null."""

@@ -50,6 +50,20 @@ def count_of(clause: exp.Expr | None, word: str) -> int | None:
     return int(number)
 
 
+def takes_order(tree: exp.Select) -> bool:
+    """Whether the rows of a SELECT without ORDER BY are in the order of the only query in its FROM, and that counts."""
+    clauses = ("order", "group", "having", "distinct", "qualify", "joins", "laterals")
+    plain = counts(tree) and not any(tree.args.get(clause) for clause in clauses)
+    return plain and not any(has_aggregate(item) or has_window(item) for item in tree.expressions)
+
+
+def inherited(tree: exp.Select, order: Sequence[tuple[str, bool, bool]]) -> None:
+    """Give a SELECT, in place, the order of the query in its FROM."""
+    if order and takes_order(tree):
+        keys = [exp.Ordered(this=bound(name), desc=down, nulls_first=first) for name, down, first in order]
+        tree.set("order", exp.Order(expressions=keys))
+
+
 def is_distinct(tree: exp.Select) -> bool:
     """Whether a SELECT shows its rows once: with DISTINCT ON it shows the first ones of some keys."""
     clause = tree.args.get("distinct")

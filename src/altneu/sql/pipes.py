@@ -12,6 +12,8 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+PLACE = "^place"
+"""The name of a call that stands for the column with a number, of those that FROM gives."""
 _CLOSING = ("distinct", "group", "having", "qualify", "windows", "order", "limit", "offset", "with_")
 
 
@@ -125,15 +127,19 @@ def _aggregate(p: Any, query: exp.Expr) -> exp.Expr:
     results = [] if p._match(TokenType.GROUP_BY, advance=False) else p._parse_csv(lambda: _aliased(p))
     if p._match(TokenType.GROUP_BY):
         keys = p._parse_csv(lambda: _aliased(p))
+    keys = [_numbered(key) if isinstance(key, exp.Literal) and key.is_int else key for key in keys]
     trees = [key.this if isinstance(key, exp.Alias) else key for key in keys]
-    if any(isinstance(tree, exp.Literal) for tree in trees):
-        p.raise_error("|> AGGREGATE … GROUP BY takes expressions, not the numbers of columns", p._prev)
     if not results and not keys:
         p.raise_error("|> AGGREGATE needs an aggregate or GROUP BY", p._prev)
     target.set("expressions", [*keys, *results])
     if keys:
         target.set("group", exp.Group(expressions=[tree.copy() for tree in trees]))
     return target
+
+
+def _numbered(key: exp.Literal) -> exp.Anonymous:
+    """The column of a number, of those that come in."""
+    return exp.Anonymous(this=PLACE, expressions=[key])
 
 
 def _join(p: Any, query: exp.Expr) -> exp.Expr:
@@ -203,4 +209,4 @@ _OPERATORS: dict[str, Callable[[Any, exp.Expr], exp.Expr]] = {
     "TABLESAMPLE": _sample,
 }
 
-__all__ = ["piped"]
+__all__ = ["PLACE", "piped"]

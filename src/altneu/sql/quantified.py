@@ -67,7 +67,9 @@ def _is_value(node: exp.Tuple) -> bool:
         node, parent = parent, parent.parent  # type: ignore[assignment]
     if isinstance(parent, exp.Select | exp.In):  # the left side of IN (SELECT ...) is several columns
         return node.arg_key == "expressions"
-    return isinstance(parent, (exp.Func, exp.Between, exp.Is, *_EQUALITIES, *COMPARISONS))
+    if isinstance(parent, exp.Distinct):
+        return node.arg_key == "expressions" and isinstance(parent.parent, exp.Func)
+    return isinstance(parent, (exp.Func, exp.Lambda, exp.Between, exp.Is, *_EQUALITIES, *COMPARISONS))
 
 
 def quantified(node: exp.Expr) -> tuple[exp.Expr, type[exp.Expr], exp.Any | exp.All] | None:

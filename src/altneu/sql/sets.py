@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from altneu.errors import PlanError
 from altneu.expressions.parse import tree_of
+from altneu.sql.quantified import as_struct
 from altneu.sql.scope import bound
 
 ID = "^grouping"  # the grouping id: a bit for each key, 1 where it is not in the set, the last key lowest
@@ -106,7 +107,7 @@ def _sets(part: exp.Expr, keys: list[exp.Expr]) -> list[frozenset[int]]:
 def _numbers(part: exp.Expr, keys: list[exp.Expr]) -> frozenset[int]:
     """The numbers of the keys that stand together in brackets, or of one key."""
     part = part.unnest()
-    together = part.expressions if isinstance(part, exp.Tuple) else [part]
+    together = [as_struct(key) for key in (part.expressions if isinstance(part, exp.Tuple) else [part])]
     for key in together:
         if key not in keys:
             keys.append(key)

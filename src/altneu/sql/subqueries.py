@@ -27,9 +27,9 @@ from altneu.sql.binding import Answer, QueryBinder
 from altneu.sql.joins import Part, meet, outer, partners
 from altneu.sql.parentheses import opened
 from altneu.sql.quantified import COMPARISONS, compared, open_pairs, quantified
-from altneu.sql.scope import Around, Discovered, Scope, bound, conjuncts, extended, filtered, fresh, projected
+from altneu.sql.scope import Around, Discovered, Relation, Scope, bound, conjuncts, extended, filtered, fresh, projected
 from altneu.sql.trees import has_aggregate, is_subquery
-from altneu.types import quote_name
+from altneu.types import mark_of, quote_name
 
 Pair = tuple[exp.Expr, exp.Expr, bool]  # here, there, and whether null is null
 
@@ -141,7 +141,9 @@ class Subqueries:
 
     def _tested(self, tree: exp.In) -> list[exp.Expr]:
         """The left side of IN: one value, or several in parentheses."""
-        inner = tree.this.unnest()
+        inner = tree.this
+        while isinstance(inner, exp.Paren):  # a scalar subquery keeps its own
+            inner = inner.this
         values = inner.expressions if isinstance(inner, exp.Tuple) else [inner]
         return [self.scope.resolve(self.value(value)) for value in values]
 
@@ -359,6 +361,32 @@ def with_empties(
             value = choice.substitute({"t": parse(bound(there), schema), "v": value, "e": other})
         outputs.append((name, value))
     return Part.of(project(joined.node, outputs))
+
+
+def completed(relation: Relation, empties: Mapping[str, Expr | None], around: Around) -> Relation:
+    """Aggregates without GROUP BY, by columns of the query ``around``: with a row also where they have none.
+
+    ``empties`` are their values over no rows, by column.
+
+    Raises:
+        PlanError: one of the columns around has a collation.
+    """
+    schema = around.scope.relation.node.schema
+    collated = next((c for c in relation.carried if mark_of(schema.field(c)).startswith("collate")), None)
+    if collated is not None:
+        raise PlanError(
+            f"not supported: in a set operation or with HAVING, aggregates without GROUP BY that read {collated!r} of "
+            "the outer query, which has a collation; join with them in FROM"
+        )
+    here = [(c, parse(bound(c), schema)) for c in relation.carried]
+    left = Part.of(distinct(project(around.scope.relation.node, here)))
+    right = Part(relation.node, {right_name(c): c for c in relation.node.schema.names})
+    pairs = [(bound(c), bound(right_name(inner)), not relation.plain) for c, inner in relation.carried.items()]
+    values = {right_name(column): value for column, value in empties.items()}
+    joined = with_empties(left, right, _conditions(pairs), values, Answer(relation))
+    back = {inner: c for c, inner in relation.carried.items()}
+    outputs = [(n, parse(bound(back.get(n, right_name(n))), joined.node.schema)) for n in relation.node.schema.names]
+    return replace(relation, node=projected(joined.node, outputs), plain=False)
 
 
 def is_false_or_null(value: Expr) -> bool:

@@ -17,6 +17,7 @@ from altneu.expressions import Expr, cast, parse
 from altneu.expressions.collations import mark_of
 from altneu.plan import ir
 from altneu.sql.binding import QueryBinder
+from altneu.sql.pipes import PLACE
 from altneu.sql.scope import Field, Relation, Scope, bound, common_type, fresh
 from altneu.types import NULL, is_struct, marked, type_name
 
@@ -34,6 +35,22 @@ FUNCTIONS = (*_SERIES, *_EXPLODES, *_INLINES, *_REPEATS, *_STRUCTS, *_VARIANTS)
 def one_row() -> ir.Node:
     """A single row, for a SELECT without FROM."""
     return ir.Constant(((1,),), pa.schema([pa.field("^row", pa.int32(), nullable=False)]))
+
+
+def numbered(tree: exp.Select, relation: Relation) -> None:
+    """Put the columns of a relation into a SELECT, in place, where their numbers are in it.
+
+    Raises:
+        PlanError: there are not as many columns.
+    """
+    for call in [c for c in tree.find_all(exp.Anonymous) if c.name == PLACE and c.find_ancestor(exp.Select) is tree]:
+        number, shown = int(call.expressions[0].name), relation.shown
+        if not 1 <= number <= len(shown):
+            raise PlanError(f"GROUP BY {number}: there are {len(shown)} columns")
+        column: exp.Expr = bound(shown[number - 1].column)
+        if call.arg_key == "expressions" and call.parent is tree:
+            column = exp.alias_(column, shown[number - 1].name, quoted=True)
+        call.replace(column)
 
 
 def values(tree: exp.Values) -> Relation:

@@ -102,9 +102,17 @@ def _quantified(call: Call, scope: Scope, wanted: bool) -> Vector:
     return Vector(T.BOOLEAN, result if wanted else ~result, None if valid.all() else valid, failures=failures)
 
 
+def _alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether two types are the same but for the names of a struct's fields."""
+    if pt.is_struct(one) and pt.is_struct(other):
+        pairs = zip(one, other, strict=False)
+        return one.num_fields == other.num_fields and all(_alike(a.type, b.type) for a, b in pairs)
+    return one == other
+
+
 def _aggregate_rule(args: Arguments) -> Typing:
     start, merge = args[1], args[2]
-    if merge.type != start.type:
+    if not _alike(merge.type, start.type):
         raise TypeMismatchError(
             f"aggregate: the lambda `{merge.text}` gives {T.type_name(merge.type)}, the start `{start.text}` is "
             f"{T.type_name(start.type)}; cast the start"
@@ -132,17 +140,17 @@ def aggregate(call: Call, scope: Scope) -> Vector:
         rows = np.flatnonzero(lists.lengths > place)
         element = element_at(lists, np.full(count, place)).take(pa.array(rows))
         values = (Vector(state.type, arrow=state.take(pa.array(rows))), Vector(element.type, arrow=element))
-        inner = ElementScope(scope, rows, dict(zip(merge.parameters, values, strict=True)))
+        inner = ElementScope(scope, rows, dict(zip(merge.parameters, values, strict=False)))
         stepped = merge.body.vector(inner).expand(len(rows))
         failures += gathered(stepped.failures, rows, count)
         index = np.arange(count)
         index[rows] = count + np.arange(len(rows))
-        state = pa.concat_arrays([state, stepped.arrow]).take(pa.array(index))
+        state = pa.concat_arrays([state, stepped.arrow.view(state.type)]).take(pa.array(index))
     result = Vector(state.type, arrow=state.take(pa.array(np.arange(count), mask=~present)))
     if len(call.args) == 4:
         finish = call.args[3]
         assert isinstance(finish, Lambda)
-        inner = ElementScope(scope, np.arange(count), {finish.parameters[0]: result})
+        inner = ElementScope(scope, np.arange(count), dict.fromkeys(finish.parameters, result))
         finished = finish.body.vector(inner).expand(count)
         failures += restrict(finished.failures, present)
         present_rows = pa.array(np.arange(count), mask=~present)
@@ -196,7 +204,7 @@ def _sorted(
     of_row = np.repeat(np.asarray(rows), [p.shape[1] for p in pairs])
     sides = [lists.elements.take(pa.array(side)) for side in (left, right)]
     values = [Vector(side.type, arrow=side) for side in sides]
-    inner = ElementScope(scope, of_row, dict(zip(function.parameters, values, strict=True)))
+    inner = ElementScope(scope, of_row, dict(zip(function.parameters, values, strict=False)))
     found = function.body.vector(inner).expand(len(left))
     signs = np.where(found.valid, found.values, 0) if found.valid is not None else found.values
     used = np.zeros(len(left), np.bool_)
@@ -227,7 +235,7 @@ def _pairs(call: Call, scope: Scope) -> tuple[Lists, Vector, Failures]:
     function = call.args[1]
     assert isinstance(function, Lambda)
     values = [Vector(part.type, arrow=part) for part in (lists.elements.field(0), lists.elements.field(1))]
-    inner = ElementScope(scope, lists.rows, dict(zip(function.parameters, values, strict=True)))
+    inner = ElementScope(scope, lists.rows, dict(zip(function.parameters, values, strict=False)))
     value = function.body.vector(inner).expand(len(lists.elements))
     return lists, value, entries.failures + gathered(value.failures, lists.rows, scope.count)
 
@@ -314,7 +322,7 @@ def _zipped(
 ) -> Vector:
     assert isinstance(function, Lambda)
     values = [Vector(column.type, arrow=column) for column in columns]
-    inner = ElementScope(scope, rows, dict(zip(function.parameters, values, strict=True)))
+    inner = ElementScope(scope, rows, dict(zip(function.parameters, values, strict=False)))
     value = function.body.vector(inner).expand(len(rows))
     return Vector(call.type, arrow=made(value.arrow), failures=failures + gathered(value.failures, rows, scope.count))
 
@@ -371,6 +379,12 @@ def _common_key(name: str, first: Expr, second: Expr) -> pa.DataType:
 
 _OF_ARRAYS = ("transform", "filter", "exists", "forall")
 _OF_MAPS = ("map_filter", "transform_keys", "transform_values")
+LAMBDAS = {
+    **dict.fromkeys((*_OF_ARRAYS, *_OF_MAPS, "array_sort"), (1,)),
+    **dict.fromkeys(("zip_with", "map_zip_with"), (2,)),
+    **dict.fromkeys(("aggregate", "reduce"), (2, 3)),
+}
+"""The places of the arguments that are lambdas."""
 
 
 def parameter_types(name: str, args: Sequence[Expr | None], place: int) -> list[pa.DataType]:
