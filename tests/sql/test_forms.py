@@ -52,6 +52,15 @@ ANSWERS = {
     "SELECT k, v, sum(v) OVER b AS n FROM t WINDOW a AS (PARTITION BY k), b AS (a ORDER BY v)": [
         (1, 1, 1), (1, 2, 3), (2, 2, 2), (3, 2, 2),
     ],
+    # generators of what was aggregated
+    "SELECT k, explode(collect_list(v)) AS x FROM t GROUP BY 1": [(1, 1), (1, 2), (2, 2), (3, 2)],
+    "SELECT posexplode(collect_set(v)) AS (p, x), k + 1 AS j, k FROM t GROUP BY k HAVING k > 1": [
+        (0, 2, 3, 2), (0, 2, 4, 3),
+    ],
+    "SELECT max(k) AS m, explode(array(1, count(*))) AS x FROM t ORDER BY x DESC LIMIT 1": [(3, 4)],
+    # VALUES as a side of a set operation in FROM
+    "SELECT * FROM (VALUES (1), (2) UNION VALUES (2), (3)) AS q(a)": [(1,), (2,), (3,)],
+    "SELECT a + 1 AS b FROM (VALUES (1) UNION ALL SELECT k FROM t WHERE k > 1) AS q(a)": [(2,), (3,), (4,)],
     # aggregates without GROUP BY have one row, which QUALIFY leaves out
     "SELECT k FROM t WHERE EXISTS (SELECT count(*) AS n FROM e QUALIFY n > 5)": [],
     "SELECT k FROM t WHERE k > 2 AND NOT EXISTS (SELECT count(*) AS n FROM e QUALIFY n > 5)": [(3,)],

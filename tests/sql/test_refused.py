@@ -37,6 +37,10 @@ REFUSED = {
     "select stack(2, a, b) from t": "stack(): the values of column col0 must have one type, got int and string",
     "select stack(2, a, x, null, 1) from t": "column col1 must have one type, got bigint and int",
     "select stack(2, 1, 1.5, null, 10.25) from t": "must have one type, got decimal(2,1) and decimal(4,2)",
+    "select a from t order by nosuch + 1": "no column 'nosuch' (in line 1, column 26); the columns are: a",
+    "select b, count(*) from t group by b order by a": "'a' is neither in GROUP BY nor inside an aggregate",
+    "select distinct b from t order by a": "no column 'a' (in line 1, column 35); the columns are: b",
+    "select b from t union select 'x' order by a || 'x'": "no column 'a' (in line 1, column 43); the columns are: b",
     "select a from t limit -1": "LIMIT needs a whole number, not `-1`",
     "select a from t limit 'x'": "LIMIT needs a whole number, not `'x'`",
     "select a from t limit 1 + (select 1)": "LIMIT needs a whole number",
@@ -114,8 +118,6 @@ MORE = {
     "with recursive r as (select a from t union all select u.a from r right join u on r.a = u.a) select * from r": (
         "an outer join that r may be missing from"
     ),
-    "select (select count(*) from u where u.a = t.a having count(*) = 0) from t": "HAVING or QUALIFY without GROUP BY",
-    "select b, n from t, lateral (select count(*) n from u where u.a = t.a union all select t.x) s": "UNION of",
 }
 
 

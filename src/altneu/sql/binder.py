@@ -12,7 +12,7 @@ from sqlglot import exp
 from altneu.collections.collection import Collection
 from altneu.collections.grouping import aggregate_node
 from altneu.collections.joining import project
-from altneu.errors import PlanError, SchemaError
+from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
 from altneu.expressions import Expr, cast, literal, parse, parse_aggregate
 from altneu.expressions.aggregate import shown_text
 from altneu.expressions.collations import collation_of
@@ -103,13 +103,37 @@ class Binder:
         if not tree.expressions:
             raise PlanError("SELECT names no column; SELECT * selects all of them")
         _refuse_clock(tree)
-        tree = with_collation_keys(with_times(with_spans(with_grouping_id(spelled_out(tree.copy())))))
-        clause = FromClause(self, tree, around)
+        tree = tables.after_groups(with_grouping_id(spelled_out(tree.copy())))
+        tree = with_collation_keys(with_times(with_spans(tree)))
+        clause = FromClause(self, ordering.with_named_order(tree), around)
         scope = Scope(clause.relation(), around)
         tables.numbered(tree, scope.relation)
         ordering.inherited(tree, clause.order)
         items = [item for part in tree.expressions for item in starred(part, scope.relation, around)]
         scope, items = tables.generated(self, scope, items)
+        if tree.args.get("order") and not ordering.counts(tree):
+            self._check_order(tree, scope, items)
+        return self._of_items(tree, scope, items)
+
+    def _check_order(self, tree: exp.Select, scope: Scope, items: list[exp.Expr]) -> None:
+        """Refuse ORDER BY what there is not in a SELECT whose order has no effect.
+
+        Raises:
+            UnknownColumnError: neither its outputs nor what they are computed from has it.
+            TypeMismatchError: it is neither grouped nor aggregated, or its types do not go together.
+        """
+        ordered = tree.copy()
+        ordered.meta[ordering.SHOWN] = True
+        try:
+            self._of_items(ordered, scope, items)
+        except (UnknownColumnError, TypeMismatchError):
+            raise
+        except PlanError:
+            return  # what is not supported there does no harm
+
+    def _of_items(self, tree: exp.Select, scope: Scope, items: list[exp.Expr]) -> Answer:
+        """A SELECT of items over what its FROM and WHERE give."""
+        around = scope.around
         stage = grouped.Stage.of(self, tree, scope, items)
         relation, outputs = stage.relation, stage.outputs
         shown = _outputs(relation, outputs)
@@ -129,7 +153,7 @@ class Binder:
         limit = ordering.count_of(tree.args.get("limit"), "LIMIT")
         offset = ordering.count_of(tree.args.get("offset"), "OFFSET")
         if not ordering.counts(tree) or (answer.empties is not None and not offset and limit != 0):
-            if not tree.args.get("group") and answer.empties is None:
+            if not isinstance(tree, exp.Select):  # of which all keys are checked before
                 ordering.check_names(tree.args.get("order"), scope)
             return answer  # an aggregate without GROUP BY has one row
         order = tree.args.get("order")
@@ -153,6 +177,8 @@ class Binder:
         chosen = rows if limit is None else first(skipped + limit)
         if skipped:
             chosen = chosen.concat(first(skipped).negate())
+        if tree.meta.get(ordering.CHOSEN):
+            return _with_order(answer, Scope(Relation(chosen.node, ()), scope.around), columns, keys)
         node = projected(chosen.node, [(n, parse(bound(c), chosen.schema)) for n, c in columns])
         return Answer(answer.relation.with_node(node))
 

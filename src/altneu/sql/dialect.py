@@ -82,6 +82,19 @@ class SparkQueries(SparkExpressions):
                 return piped(self, query)
             return query
 
+        def _parse_derived_table_values(self, allow_value_synonym: bool = False) -> exp.Values | None:
+            """As sqlglot, unless VALUES in parentheses are a side of a set operation."""
+            index = self._index
+            if self._match_pair(TokenType.L_PAREN, TokenType.VALUES):
+                rows = self._parse_csv(self._parse_value)
+                alias = self._parse_table_alias()
+                if not self._match(TokenType.R_PAREN):
+                    self._retreat(index)
+                    return None
+                return self.expression(exp.Values(expressions=rows, alias=alias or self._parse_table_alias()))
+            plain: exp.Values | None = super()._parse_derived_table_values(allow_value_synonym)
+            return plain
+
         def _parse_query_modifiers(self, this: Any) -> Any:
             """As sqlglot, where SORT, DISTRIBUTE and CLUSTER BY order a query as ORDER BY does."""
             tree = super()._parse_query_modifiers(this)

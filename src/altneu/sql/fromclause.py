@@ -21,7 +21,7 @@ from altneu.sql.binding import QueryBinder
 from altneu.sql.dialect import MODE
 from altneu.sql.joins import Part, around_pairs, in_pairs, inner, meet, outer, partners
 from altneu.sql.onclause import Pairs, null_unless
-from altneu.sql.ordering import SHOWN, takes_order
+from altneu.sql.ordering import CHOSEN, OWN, SHOWN, takes_order
 from altneu.sql.parentheses import as_query, unwrapped
 from altneu.sql.pivots import pivoted
 from altneu.sql.scope import BYTES_OF, Around, Field, Relation, Scope, bound, columns_in, conjuncts, extended, fresh
@@ -136,9 +136,11 @@ class FromClause:
         """The query of an item; on the right of an ASOF JOIN, one that returns its order."""
         tree = _query_in(item)
         asked = any(join.this is item and (join.args.get("method") or "").upper() == "ASOF" for join in self.joins)
-        if asked or (not self.joins and takes_order(self.tree)):
+        taken = not self.joins and takes_order(self.tree)
+        if asked or taken:
             tree = tree.copy()
             tree.meta[SHOWN] = True
+            tree.meta[CHOSEN if taken else OWN] = True
         return tree
 
     def _first(self, item: exp.Expr, relation: Relation | None) -> None:

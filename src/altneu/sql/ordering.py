@@ -10,12 +10,21 @@ from sqlglot import exp
 from altneu.columnar.rows import Rows
 from altneu.errors import PlanError
 from altneu.expressions import has_window, parse
+from altneu.sql.parentheses import opened
 from altneu.sql.scope import Scope, bound, is_bound
 from altneu.sql.sets import FUNCTIONS
 from altneu.sql.trees import has_aggregate, has_subquery, unaliased
 
 SHOWN = "shown"
 """The key of a query tree's ``meta`` for one whose rows are shown in its order; a collection has no order."""
+
+
+CHOSEN = "chosen"
+"""The key of a query tree's ``meta`` for one whose order is asked for, also of rows that its LIMIT chooses."""
+
+
+OWN = "own"
+"""The key of a query tree's ``meta`` for one of which only its own order is asked for, and not that of its FROM."""
 
 
 def counts(tree: exp.Expr) -> bool:
@@ -53,7 +62,7 @@ def count_of(clause: exp.Expr | None, word: str) -> int | None:
 def takes_order(tree: exp.Select) -> bool:
     """Whether the rows of a SELECT without ORDER BY are in the order of the only query in its FROM, and that counts."""
     clauses = ("order", "group", "having", "distinct", "qualify", "joins", "laterals")
-    plain = counts(tree) and not any(tree.args.get(clause) for clause in clauses)
+    plain = counts(tree) and not tree.meta.get(OWN) and not any(tree.args.get(clause) for clause in clauses)
     return plain and not any(has_aggregate(item) or has_window(item) for item in tree.expressions)
 
 
@@ -62,6 +71,29 @@ def inherited(tree: exp.Select, order: Sequence[tuple[str, bool, bool]]) -> None
     if order and takes_order(tree):
         keys = [exp.Ordered(this=bound(name), desc=down, nulls_first=first) for name, down, first in order]
         tree.set("order", exp.Order(expressions=keys))
+
+
+def with_named_order(tree: exp.Select) -> exp.Select:
+    """A SELECT, changed in place: in its FROM is the query of a name of its WITH, if only the order of that is read."""
+    clause, first = tree.args.get("with_"), tree.args.get("from_")
+    table = first.this if first else None
+    if clause is None or not isinstance(table, exp.Table) or not takes_order(tree):
+        return tree
+    names = [cte.alias.lower() for cte in clause.expressions]
+    if table.name.lower() not in names or any(v for k, v in table.args.items() if k not in ("this", "alias")):
+        return tree
+    place = names.index(table.name.lower())
+    cte = clause.expressions[place]
+    query = opened(cte.this)
+    later = {t.name.lower() for t in query.find_all(exp.Table) if not t.db} & {*names[place:]}
+    if query.args.get("order") and not later:  # names mean the same there
+        columns = table.alias_column_names or cte.alias_column_names
+        alias = exp.TableAlias(
+            this=exp.to_identifier(table.alias_or_name, quoted=True),
+            columns=[exp.to_identifier(column, quoted=True) for column in columns],
+        )
+        tree.set("from_", exp.From(this=exp.Subquery(this=query.copy(), alias=alias)))
+    return tree
 
 
 def is_distinct(tree: exp.Select) -> bool:
@@ -146,7 +178,7 @@ def check_names(order: exp.Order | None, scope: Scope) -> None:
         UnknownColumnError: neither the outputs nor what FROM gives has it.
     """
     for key in order.expressions if order else []:
-        if isinstance(key.this, exp.Column) and not is_bound(key.this):
+        if not has_subquery(key.this) and not has_window(key.this):
             scope.resolve(key.this.copy())
 
 
@@ -215,4 +247,4 @@ def _not_shown(tree: exp.Expr) -> PlanError:
     )
 
 
-__all__ = ["SHOWN", "all_of_them", "check_names", "computed_keys", "count_of", "counts", "key_of"]
+__all__ = ["CHOSEN", "OWN", "SHOWN", "all_of_them", "check_names", "computed_keys", "count_of", "counts", "key_of"]

@@ -159,6 +159,8 @@ def _recursive(binder: QueryBinder, cte: exp.CTE) -> Relation:
         raise PlanError(
             f"not supported: LIMIT of WITH RECURSIVE {cte.alias}; use it in the query that reads {cte.alias}"
         )
+    if union.args.get("with_"):  # that of both sides
+        binder = with_recursive(binder, union)
     step = union.expression
     _check_linear(step, cte.alias)
     begin = _titled(binder.query(union.this).relation, cte)

@@ -54,7 +54,11 @@ def _bound_text(text: str) -> exp.Expr:
 def with_grouping_id(tree: exp.Select) -> exp.Select:
     """A SELECT with grouping sets, changed in place: its ``grouping__id`` is ``grouping_id()``."""
     group = tree.args.get("group")
-    if group is not None and sets_of(group) is not None:
+    several = sets_of(group) if group is not None else None
+    if several == ([], [frozenset()]):  # all rows together, of which there is one row also where there are none
+        tree.set("group", None)
+        tree.set("having", tree.args.get("having") or exp.Having(this=exp.true()))
+    elif several is not None:
         for column in [c for c in tree.find_all(exp.Column) if c.name.lower() == _VIRTUAL and not c.table]:
             if column.find_ancestor(exp.Select) is tree:
                 column.replace(exp.Anonymous(this="grouping_id", expressions=[]))

@@ -17,8 +17,10 @@ from altneu.expressions import Expr, cast, parse
 from altneu.expressions.collations import mark_of
 from altneu.plan import ir
 from altneu.sql.binding import QueryBinder
+from altneu.sql.ordering import CHOSEN, OWN, SHOWN
 from altneu.sql.pipes import PLACE
 from altneu.sql.scope import Field, Relation, Scope, bound, common_type, fresh
+from altneu.sql.trees import has_aggregate, name_of
 from altneu.types import NULL, is_struct, marked, type_name
 
 _NOTHING = pa.schema([])
@@ -250,14 +252,54 @@ class Generator:
         return Relation(result.node, (*relation.fields, *fields), relation.carried, relation.plain)
 
 
+def _generator_of(item: exp.Expr) -> exp.Anonymous | None:
+    """The generator that an item of a SELECT list is, such as ``explode(tags) AS tag``."""
+    inner = (item.this if isinstance(item, exp.Alias | exp.Aliases) else item).unnest()
+    return inner if isinstance(inner, exp.Anonymous) and inner.name.lower() in _IN_SELECT else None
+
+
+def after_groups(tree: exp.Select) -> exp.Select:
+    """A SELECT whose generators are applied to its rows, and not to those that it groups: a query around it."""
+    groups = tree.args.get("group") or tree.args.get("having") or any(map(has_aggregate, tree.expressions))
+    if not groups or not any(map(_generator_of, tree.expressions)):
+        return tree
+    inner, outer, added = list[exp.Expr](), list[exp.Expr](), list[exp.Expr]()
+    names = [name_of(item).lower() for item in tree.expressions]
+    for place, item in enumerate(tree.expressions):
+        call = _generator_of(item)
+        if call is None:
+            name = name_of(item) if names.count(names[place]) == 1 else f"^{place}"
+            inner.append(exp.alias_(item.unalias().copy(), name, quoted=True))
+            outer.append(exp.alias_(exp.column(name, quoted=True), name_of(item), quoted=True))
+            continue
+        around = item.copy()
+        for number, argument in enumerate(call.expressions):
+            name = f"^{place} {number}"
+            if not isinstance(argument, exp.Literal):
+                added.append(exp.alias_(argument.copy(), name, quoted=True))
+                copied = _generator_of(around)
+                assert copied is not None
+                copied.expressions[number].replace(exp.column(name, quoted=True))
+        inner.append(exp.alias_(exp.Null(), f"^{place}", quoted=True))  # so that numbers in GROUP BY are right
+        outer.append(around)
+    grouped = tree.copy()
+    clauses = {name: grouped.args.pop(name, None) for name in ("order", "limit", "offset", "distinct", "with_")}
+    grouped.set("expressions", [*inner, *added])
+    aliased = exp.TableAlias(this=exp.to_identifier("^groups", quoted=True))
+    result = exp.Select(expressions=outer, from_=exp.From(this=exp.Subquery(this=grouped, alias=aliased)), **clauses)
+    for key in (SHOWN, CHOSEN, OWN):
+        if grouped.meta.pop(key, None):
+            result.meta[key] = True
+    return result
+
+
 def generated(binder: QueryBinder, scope: Scope, items: list[exp.Expr]) -> tuple[Scope, list[exp.Expr]]:
     """Generators in a SELECT list, such as ``explode(tags) AS tag``, applied to the rows; one at most, as in Spark."""
     outputs: list[exp.Expr] = []
     generators = 0
     for item in items:
-        inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
-        inner = inner.unnest()
-        if not isinstance(inner, exp.Anonymous) or inner.name.lower() not in _IN_SELECT:
+        inner = _generator_of(item)
+        if inner is None:
             outputs.append(item)
             continue
         generators += 1
