@@ -61,6 +61,9 @@ ANSWERS = {
     # VALUES as a side of a set operation in FROM
     "SELECT * FROM (VALUES (1), (2) UNION VALUES (2), (3)) AS q(a)": [(1,), (2,), (3,)],
     "SELECT a + 1 AS b FROM (VALUES (1) UNION ALL SELECT k FROM t WHERE k > 1) AS q(a)": [(2,), (3,), (4,)],
+    # WITH before both sides of a recursive query
+    "WITH RECURSIVE r(j) AS (WITH s(i) AS (VALUES (1)) SELECT i FROM s UNION ALL SELECT j + i FROM r, s WHERE j < 3) "
+    "SELECT j FROM r": [(1,), (2,), (3,)],
     # aggregates without GROUP BY have one row, which QUALIFY leaves out
     "SELECT k FROM t WHERE EXISTS (SELECT count(*) AS n FROM e QUALIFY n > 5)": [],
     "SELECT k FROM t WHERE k > 2 AND NOT EXISTS (SELECT count(*) AS n FROM e QUALIFY n > 5)": [(3,)],
