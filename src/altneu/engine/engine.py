@@ -10,9 +10,12 @@ import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
 
 from altneu.collections.collection import Collection
 from altneu.collections.source_weights import Diff
@@ -509,8 +512,10 @@ class Engine(Parts):
             raise no_spark()
         time = self.known(view.name).readable(at)
         ports = self.ports(view.name)
+        never = self.catalogue.collections[view.name].node.never_null
+        ports = replace(ports, schema=pa.schema([f.with_nullable(f.name not in never) for f in ports.schema]))
         if self.table.rows(ports.contents) <= READ_ROWS or self.lacking is not None:
-            return self.executor.frame_of(view.to_arrow(at, errors))
+            return self.executor.frame_of(view.to_arrow(at, errors).cast(ports.schema))
         if errors == "raise":
             view.raise_errors(time)
         return self.executor.read(self.table, ports, view.name, time, errors)

@@ -10,7 +10,7 @@ modules fill it; ``construct``, which looks functions up; ``build`` and ``parse`
 from altneu.expressions import functions  # noqa: F401 -- fills the registry
 from altneu.expressions.aggregate import AggregateCall, AggregateExpr, aggregate_in, parse_aggregate
 from altneu.expressions.column import Col, col, fn, lit, update_time
-from altneu.expressions.construct import call, cast, literal
+from altneu.expressions.construct import call, cast, literal, may_be_null
 from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, walk
 from altneu.expressions.parse import OrderKey, conjunction, parse, parse_order, parse_predicate, parse_projection
 from altneu.expressions.sharing import conjuncts, replace_subexpressions, shared_subexpressions, simplify
@@ -41,6 +41,7 @@ __all__ = [
     "has_window",
     "lit",
     "literal",
+    "may_be_null",
     "parse",
     "parse_aggregate",
     "parse_order",

@@ -19,7 +19,7 @@ from altneu.expressions.catalogue import INSTEAD
 from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
 from altneu.expressions.construct import call, cast, get_field, literal
 from altneu.expressions.expr import Call, Expr, Literal
-from altneu.expressions.names import MOMENTS_OF_ONE, MOMENTS_OF_TWO, PICKED
+from altneu.expressions.names import MOMENTS_OF_ONE, MOMENTS_OF_TWO, NEVER_NULL, PICKED
 from altneu.expressions.parse import OrderKey
 from altneu.expressions.rules import expect_count
 
@@ -47,7 +47,7 @@ class AggregateCall:
     @property
     def nullable(self) -> bool:
         """Whether a group without values gives null."""
-        return self.function not in ("count", "count_if", "collect_list", "collect_set")
+        return self.function not in NEVER_NULL
 
     @property
     def sql(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from decimal import Context, Decimal
 from typing import Any
 
@@ -19,7 +20,7 @@ from altneu.errors import (
     UnknownColumnError,
 )
 from altneu.expressions import collations, intervals, limits, registry
-from altneu.expressions.expr import Call, Expr, Literal, Scope
+from altneu.expressions.expr import Call, Column, Expr, Literal, Scope
 from altneu.expressions.registry import constant_value
 
 
@@ -125,6 +126,19 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     if passed is None or passed == ("UTF8_BINARY", False):
         return made
     return _with_strength(made, *passed)
+
+
+def may_be_null(expr: Expr, never: AbstractSet[str]) -> bool:
+    """Whether an expression is null on some row, as far as its functions say, where some columns ``never`` are."""
+    if isinstance(expr, Column):
+        return expr.nullable and expr.name not in never
+    if not isinstance(expr, Call) or not expr.nullable or not isinstance(expr.function, registry.Function):
+        return expr.nullable
+    args = [Column("", a.type, nullable=False) if a.nullable and not may_be_null(a, never) else a for a in expr.args]
+    if expr.name in ("cast", "try_cast"):
+        args.append(Literal(None, expr.type))
+    nullable = expr.function.typing(args).nullable
+    return any(a.nullable for a in args) if nullable is None else nullable
 
 
 def _chosen(name: str, texts: Sequence[Expr], collation: str) -> Expr:

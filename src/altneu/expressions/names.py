@@ -29,6 +29,12 @@ MOMENTS = MOMENTS_OF_ONE + MOMENTS_OF_TWO
 ACCUMULABLE = frozenset(["count", "sum", "avg", "try_sum", "try_avg", "bit_and", "bit_or", "bit_xor", *MOMENTS])
 """Aggregates of which a few numbers per group are all the state, unless they are DISTINCT."""
 
+RANKING = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")
+"""Window functions of a row's place."""
+
+NEVER_NULL = frozenset(["count", "count_if", "collect_list", "collect_set", *RANKING])
+"""Aggregates and window functions that have a value whatever the rows are, also where there are none."""
+
 AGGREGATES = frozenset(
     [
         "any",

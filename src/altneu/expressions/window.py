@@ -16,7 +16,7 @@ from altneu.expressions.coercion import INTEGRAL, is_decimal, is_numeric
 from altneu.expressions.collations import collation_among, text_of
 from altneu.expressions.construct import call, cast, get_field, key_of_order, with_collation
 from altneu.expressions.expr import Column, Expr, Literal
-from altneu.expressions.names import AGGREGATES, COLLECTED
+from altneu.expressions.names import AGGREGATES, COLLECTED, NEVER_NULL, RANKING
 from altneu.expressions.parse import OrderKey, Source, explained, order_key, tree_of
 from altneu.expressions.rules import accept, expect_count
 
@@ -45,14 +45,7 @@ FUNCTIONS = (
 )
 """How window functions are written, for docs/window_functions.md; every aggregate is one too."""
 
-_RANKING = {
-    "row_number": T.INT,
-    "rank": T.INT,
-    "dense_rank": T.INT,
-    "percent_rank": T.DOUBLE,
-    "cume_dist": T.DOUBLE,
-    "ntile": T.INT,
-}
+_RANKING = dict.fromkeys(RANKING, T.INT) | dict.fromkeys(("percent_rank", "cume_dist"), T.DOUBLE)
 _OFFSETS = ("lag", "lead")
 _NAMES = {
     "first": "first",
@@ -104,7 +97,7 @@ class WindowCall:
     @property
     def nullable(self) -> bool:
         """Whether it may be null."""
-        return self.call.function not in _RANKING and self.call.nullable
+        return self.call.function not in NEVER_NULL
 
     @property
     def sql(self) -> str:

@@ -1,12 +1,13 @@
-"""Which columns linear logic hands on."""
+"""Which columns linear logic hands on, and which have no nulls."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import pyarrow as pa
 
-from altneu.expressions import Expr
+from altneu.expressions import Expr, may_be_null
 from altneu.linear.bound import BoundLogic
 from altneu.linear.steps import (
     Emit,
@@ -49,6 +50,21 @@ def handed_on(logic: BoundLogic, schema: pa.Schema) -> dict[str, str]:
         if outputs:
             names = _through(names, outputs)
     return names
+
+
+def without_nulls(logic: BoundLogic, schema: pa.Schema, known: AbstractSet[str]) -> frozenset[str]:
+    """The output columns of linear logic that hold no null, where the ``known`` ones of the input hold none."""
+    never = frozenset(known)
+    for step in logic.steps:
+        outputs = projections(step)
+        if outputs:
+            made = [{name for name, e in some if not may_be_null(e, never)} for some in outputs]
+            never = frozenset.intersection(*map(frozenset, made))
+        elif outputs is None:
+            never = frozenset()
+        schema = step.output(schema)
+        never |= {field.name for field in schema if not field.nullable}
+    return never
 
 
 def _through(names: Mapping[str, str], projections: Sequence[Sequence[tuple[str, Expr]]]) -> dict[str, str]:

@@ -123,6 +123,23 @@ class Node(ABC):
         from columns of the input to columns of the node.
         """
 
+    @property
+    @inputs_first
+    def never_null(self) -> Columns:
+        """Columns that hold no null, whatever the schema says; it is part of the fingerprint, and so stays as it is."""
+        handed = [
+            frozenset(mine for mine, theirs in self.lineage(i).items() if theirs in below.never_null)
+            for i, below in enumerate(self.inputs)
+        ]
+        combine = frozenset.intersection if self.is_sum else frozenset.union
+        declared = frozenset(field.name for field in self.schema if not field.nullable)
+        return declared | self.filled | (combine(*handed) if handed else frozenset())
+
+    @property
+    def filled(self) -> Columns:  # no column is left out
+        """Columns without nulls that the node computes; ``never_null`` adds those that it hands on."""
+        return frozenset()
+
     # which columns are read -----------------------------------------------------------------------------------------
 
     @abstractmethod

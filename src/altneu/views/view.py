@@ -70,7 +70,8 @@ class View(Contents):
     def df(self, at: Time = None, errors: OnErrors = "raise") -> DataFrame:
         """The contents as a Spark DataFrame; large ones are read by Spark's own tasks, not through the driver.
 
-        The DataFrame shows the present view, even after later steps, as long as its segments exist.
+        The DataFrame shows the present view, even after later steps, as long as its segments exist. A column of its
+        schema has ``nullable=False`` only if it holds no null, whatever rows come: a count, a rank, a column NOT NULL.
 
         Raises:
             ReadError: the session has no Spark; use ``to_arrow()``.

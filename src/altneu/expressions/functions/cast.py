@@ -30,7 +30,8 @@ def _rule(args: Arguments) -> Typing:
         raise TypeMismatchError(f"try_cast(`{args[0].text}`): {T.type_name(source)} has variants; use try_variant_get")
     of_variant = source == T.VARIANT and target != T.VARIANT
     kind = casting.nullable(target) if of_variant else target
-    return Typing((None,), kind, args.name == "try_cast" or of_variant or args[0].nullable)
+    of_nan = pt.is_floating(source) and pt.is_decimal(target)
+    return Typing((None,), kind, args.name == "try_cast" or of_variant or of_nan or args[0].nullable)
 
 
 def _written_out(call: Call) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from altneu.linear import BoundLogic, Filter, FilterFunction, Function, Negate
 from altneu.linear.asked import Cut
 from altneu.linear.called import functions_of, with_functions
-from altneu.linear.lineage import handed_on
+from altneu.linear.lineage import handed_on, without_nulls
 from altneu.linear.normal import is_empty, normalise
 from altneu.operators.node import Columns, Node, Unary, projection
 
@@ -43,6 +43,11 @@ class Linear(Unary, tag="Linear"):
     def lineage(self, i: int) -> Mapping[str, str]:
         """The columns that every step hands on."""
         return handed_on(self.logic, self.input.schema)
+
+    @property
+    def filled(self) -> Columns:
+        """What the steps compute of columns without nulls."""
+        return without_nulls(self.logic, self.input.schema, self.input.never_null)
 
     def decides(self, i: int, known: Columns) -> Mapping[str, str]:
         """Rows that agree on what is handed on."""

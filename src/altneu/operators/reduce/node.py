@@ -241,6 +241,10 @@ class Reducer(ABC):
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """The columns of the result over rows of a schema; ``key`` are those of the key."""
 
+    def filled(self, below: Columns) -> Columns:  # no column is left out
+        """Columns of the result that hold no null, beside the key, where those ``below`` hold none in the input."""
+        return below if self.picks_rows else frozenset()
+
     @abstractmethod
     def of_family(self, families: Families[F_co]) -> F_co:
         """Its family, called with what it says of itself."""
@@ -383,6 +387,11 @@ class Reduce(AtEachTime, Unary, tag="Reduce"):
     def lineage(self, i: int) -> Mapping[str, str]:
         """The key: a group is there as a whole or not at all."""
         return {k: k for k in self.key}
+
+    @property
+    def filled(self) -> Columns:
+        """What the reducer says."""
+        return self.reducer.filled(self.input.never_null) & frozenset(self.schema.names)
 
     def decides(self, i: int, known: Columns) -> Mapping[str, str]:
         """The rows of the group."""

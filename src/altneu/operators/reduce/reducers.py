@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from altneu.columnar.ranking import Order
 from altneu.expressions import Call, Column, Expr
+from altneu.expressions.names import NEVER_NULL
 from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
@@ -130,6 +131,10 @@ class Aggregates(Reducer):
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """The key, then ``#i`` of each call."""
         return [*key, *(pa.field(f"#{i}", c.type) for i, c in enumerate(self.calls))]
+
+    def filled(self, below: Columns) -> Columns:
+        """Counts and collections."""
+        return frozenset(f"#{i}" for i, c in enumerate(self.calls) if c.function in NEVER_NULL)
 
     def reads(self, below: Node, key: Key, needed: Columns) -> Columns:
         """The key, and the arguments of what is needed."""
@@ -482,6 +487,10 @@ class WindowFunctions(Reducer):
     def columns(self, schema: pa.Schema, key: list[pa.Field]) -> list[pa.Field]:
         """Those of the input, then ``#wi`` of each call."""
         return [*schema, *(pa.field(f"#w{i}", c.call.type) for i, c in enumerate(self.calls))]
+
+    def filled(self, below: Columns) -> Columns:
+        """Those of the input, counts, collections and places."""
+        return below.union(f"#w{i}" for i, c in enumerate(self.calls) if c.call.function in NEVER_NULL)
 
     def reads(self, below: Node, key: Key, needed: Columns) -> Columns:
         """What the calls read; where one tells rows apart that are equal in the order, all that decides it."""

@@ -81,6 +81,11 @@ class Constant(Leaf, tag="Constant"):
         """The rows."""
         return repr(self.rows)
 
+    @property
+    def filled(self) -> Columns:
+        """Columns with a value in every row."""
+        return frozenset(n for i, n in enumerate(self.schema.names) if all(row[i] is not None for row in self.rows))
+
     def keeping(self, needed: Columns, inputs: Sequence[Node]) -> Node:  # there are none
         """The rows without the other columns."""
         at = [i for i, n in enumerate(self.schema.names) if n in needed]
