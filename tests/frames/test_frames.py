@@ -72,6 +72,7 @@ REFUSED = [
     ),
     (lambda t: t.orders.crossJoin(t.orders.alias("o")).select("k"), r"'k' may be one of several.*in select"),
     (lambda t: t.orders.to(t.items.schema), r"to schema of a DataFrame; name and cast"),
+    (lambda t: t.orders.dropDuplicates([]), r"dropDuplicates\(\[\]\): name at least one column"),
 ]
 
 
@@ -494,6 +495,7 @@ REFUSED_OF_SPARK = [
         r"a date plus or minus an interval of days that varies.*date_sub",
     ),
     (lambda f, t: t.groupBy("k").agg(f.first("x", True)), r"first\(\) is not supported.*order"),
+    (lambda f, t: t.filter("x > 1").localCheckpoint(), r"a DataFrame after checkpoint\(\); use the DataFrame as it"),
 ]
 
 

@@ -270,6 +270,11 @@ for name, made in {
         return made(t.select(F.array("m").alias("v")))
 
 
+query("an empty list")(
+    lambda F, W, t: t.filter(~F.col("n").isin([])).select("o", "k", F.col("x").isin([]).alias("v"), F.isnull("x"))
+)
+query("no replacements")(lambda F, W, t: t.select("o", "x").replace({}, subset=["x"]))
+query("unpivot of texts and numbers")(lambda F, W, t: t.unpivot("o", ["x", "n"], "name", "v"))
 query("maps as an order")(lambda F, W, t: t.select("k", "m").orderBy("m").limit(1))
 
 KNOWN = [name for name in QUERIES if SINCE[name] <= work.VERSION]

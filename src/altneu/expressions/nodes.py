@@ -22,7 +22,7 @@ from altneu.errors import (
 )
 from altneu.expressions import intervals
 from altneu.expressions.collations import collation_of, name_of, plain, text_of
-from altneu.expressions.construct import call, cast, decimal_type, get_field, integer, number
+from altneu.expressions.construct import call, cast, decimal_type, get_field, integer, literal, number
 from altneu.expressions.expr import Expr, Literal
 from altneu.expressions.intervals import mark_of_units, name_of_units, units_named, units_of
 from altneu.expressions.names import UPDATE_TIME
@@ -147,6 +147,8 @@ def _between(self: TreeBuilder, node: exp.Expr) -> Expr:
 def _in(self: TreeBuilder, node: exp.Expr) -> Expr:
     if node.args.get("query") is not None or node.args.get("unnest") is not None or node.args.get("field") is not None:
         raise UnsupportedFunctionError("IN with a subquery is not an expression here: write it as a semijoin")
+    if not node.expressions:
+        return literal(value=False)
     return call("in", [self.build(node.this), *(self.build(n) for n in node.expressions)])
 
 

@@ -203,6 +203,8 @@ class Analysed:
         return Answer(replace(relation, fields=tuple(by_name[n.lower()] for n in names)))
 
     def _rows(self, _frames: Frames, node: _Node, _around: Around | None) -> Answer:
+        if node.kind == "LogicalRDD" and listed(node.plan.otherCopyArgs())[1].isDefined():
+            raise forms.unsupported("a DataFrame after checkpoint()", "use the DataFrame as it was before")
         for attribute in listed(node.plan.output()):
             if " collate " in str(attribute.dataType().sql()).lower():
                 raise forms.unsupported(f"the collation of the column {attribute.name()}", forms.COLLATED)

@@ -78,7 +78,7 @@ def replaced(
         return tree.copy() if about in ("string", "boolean") else _as(tree, T.DOUBLE)
 
     def change(f: Field, kind: pa.DataType) -> exp.Expr | None:
-        if not _is_one_of(f, names) or not _takes(kind, about):
+        if not pairs or not _is_one_of(f, names) or not _takes(kind, about):
             return None
         ifs = [exp.If(this=value(old), true=_as(value(new), kind)) for old, new in pairs]
         return exp.Case(this=bound(f.column), ifs=ifs, default=bound(f.column))

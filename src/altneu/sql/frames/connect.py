@@ -333,8 +333,10 @@ class Plans:
         if message.within_watermark:
             raise forms.unsupported("dropDuplicatesWithinWatermark", "use dropDuplicates")
         item = self.item(message.input)
-        if message.all_columns_as_keys or not message.column_names:
+        if message.all_columns_as_keys:
             return frames.distinct(item, around)
+        if not message.column_names:
+            raise PlanError("dropDuplicates([]): name at least one column, or use distinct() for whole rows")
         return frames.first_of_keys(item, list(message.column_names), around)
 
     def _same(self, frames: Frames, message: Any, around: Around | None) -> Answer:

@@ -13,7 +13,7 @@ from altneu.sql.binding import Answer
 from altneu.sql.frames.binder import Frames, kept
 from altneu.sql.scope import Around, Scope, bound, common_type
 from altneu.sql.trees import has_aggregate
-from altneu.types import type_name
+from altneu.types import NULL, STRING, type_name
 
 
 def key(tree: exp.Expr) -> exp.Expr:
@@ -174,6 +174,8 @@ def unpivoted(  # what there is to an unpivot
         raise PlanError("unpivot: there must be at least one column that becomes rows")
     trees = [_value(v) for v in values]
     kinds = [frames.type_of(tree, relation) for tree in trees]
+    if STRING in kinds and not {STRING, NULL}.issuperset(kinds):
+        raise SchemaError(f"unpivot: the columns are {', '.join(map(type_name, kinds))}; cast them to one type")
     kind = common_type(kinds, lambda: f"unpivot: the columns are {', '.join(map(type_name, kinds))}")
     to = forms.data_type(type_name(kind))
     rows = []
