@@ -37,10 +37,18 @@ def orders():
 @dp.table
 def raw():
     return spark.readStream.format("json").schema(ORDERS).load(f"{DATA}/orders").filter("price > 1")
+
+dp.create_streaming_table("cheap")
+
+@dp.append_flow(target="cheap", name="below_five")
+def of_raw():
+    return spark.readStream.table("raw").filter("price < 5").select("id", "item")
 """,
     "totals.sql": """
 CREATE TEMPORARY VIEW dear AS SELECT * FROM orders WHERE price > ${shop.least};
 CREATE MATERIALIZED VIEW totals AS SELECT customer, sum(price) AS total FROM dear GROUP BY customer;
+CREATE STREAMING TABLE once;
+CREATE FLOW dear_ones AS INSERT INTO once BY NAME SELECT price, id FROM STREAM raw WHERE price > 4;
 """,
 }
 
@@ -68,7 +76,7 @@ def test_a_small_project(server, tmp_path):
         project.first()
         for name, text in SMALL.items():
             project.write(name, text)
-    tables = ("orders", "raw", "totals")
+    tables = ("orders", "raw", "totals", "cheap", "once")
     run = {"spec": str(theirs.spec), "tables": tables}
     said = of_spark(server, run, {**run, "second": str(theirs.root)})
     mine = []
@@ -152,9 +160,13 @@ def v():
         + "CREATE STREAMING TABLE a AS SELECT * FROM STREAM one; CREATE STREAMING TABLE b;"
         + "CREATE FLOW a AS INSERT INTO b BY NAME SELECT * FROM STREAM one"
     },
+    "PARSE_SYNTAX_ERROR": {
+        "a.sql": VIEW + "CREATE STREAMING TABLE t; CREATE FLOW f AS INSERT INTO ONCE t BY NAME SELECT * FROM one"
+    },
     "cycle": {"a.sql": "CREATE MATERIALIZED VIEW a AS SELECT * FROM b; CREATE MATERIALIZED VIEW b AS SELECT * FROM a"},
 }
 OTHERWISE = {
+    "PARSE_SYNTAX_ERROR": "a flow that is run ONCE",
     "cycle": "PIPELINE_GRAPH_NOT_TOPOLOGICALLY_SORTED",
 }
 """Where Spark's text has no name of a condition, or another: what there is here."""

@@ -324,13 +324,14 @@ class _Statement:
             self._add_flow(name, target, self._cdc())
             return
         self._must("INSERT", "INTO")
-        if self._is("ONCE"):
-            raise unsupported(
-                "a flow that is run ONCE", "make it a flow of a stream, or a materialized view", self._place
-            )
+        once = self._is("ONCE")  # or a table of that name
         self._is("TABLE")
-        target = self._written()
-        self._must("BY", "NAME")
+        target = "once" if once else self._written()
+        if not self._is("BY", "NAME"):
+            if once:
+                remedy = "make it a flow of a stream, or a materialized view"
+                raise unsupported("a flow that is run ONCE", remedy, self._place)
+            self._must("BY", "NAME")
         self._add_flow(name, target, SqlQuery(self._rest()))
 
     def _written(self) -> str:
