@@ -23,7 +23,7 @@ from altneu.engine.reading import OnErrors, Time
 from altneu.engine.redefine import redefine
 from altneu.engine.replace import replace as replace_rows
 from altneu.engine.swapping import swap, swappable
-from altneu.errors import PlanError, ReadError
+from altneu.errors import PlanError, ReadError, UnknownTableError
 from altneu.errors.extras import require
 from altneu.explain import Explained, Form, rendered
 from altneu.expressions import Col
@@ -770,7 +770,13 @@ class Session(Closing):
         [('tea', 7)]
         """
         self._engine.check_open()
-        return self.statements.run(text, args)
+        try:
+            return self.statements.run(text, args)
+        except UnknownTableError as error:
+            if self._engine.spark is not None:
+                what = "tables and temporary views of Spark are not read by session.sql"
+                error.args = (f"{error} ({what}: session.maintain and session.peek take their DataFrames)",)
+            raise
 
     @property
     def statements(self) -> Statements:

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 import altneu as an
 from altneu.cli import main
+from altneu.errors import PlanError
 
 Say = Callable[[str, Any], None]
 N = an.source("n", "k long, v long")
@@ -34,7 +35,13 @@ def step(folder: Path, say: Say, *, url: str) -> None:
             session.retract("n", spark.range(999).selectExpr("id % 3 AS k", "id AS v"))
             session.advance()
             frame = view.df()
+            spark.range(1).createOrReplaceTempView("there")
+            try:
+                session.maintain("w", spark.table("there"))
+            except PlanError as error:
+                refused = str(error)
             answer = {
+                "refused": refused,
                 "placement": first.placement,
                 "chosen": session._engine.placement,
                 "shards": session.shards,

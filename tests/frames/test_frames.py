@@ -481,6 +481,37 @@ def test_keys_of_groups_in_sql_of_a_classic_session_are_no_pivot(spark):
             spark.catalog.dropTempView("read")
 
 
+def test_temporary_views_of_a_classic_session(spark):
+    """Of DataFrames of the session they are its queries, also in SQL; of Spark's own rows they are constants."""
+    with an.Session(spark, placement="driver") as session:
+        readings = session.frame(READINGS)
+        few = session.maintain("few", READINGS.filter("id > 1").select("id", "k"))
+        made = {
+            "readings": readings,
+            "dear": readings.filter("id > 1").select("id", "k"),
+            "rates": spark.createDataFrame([("a", 10)], "k string, rate int"),
+            "few": readings.select("id", "k"),
+        }
+        try:
+            for name, frame in made.items():
+                frame.createOrReplaceTempView(name)
+            texts = ("SELECT id, k FROM dear", "SELECT id, k FROM readings WHERE id > 1", "SELECT d.* FROM dear d")
+            views = [session.maintain(f"v{i}", spark.sql(text)) for i, text in enumerate(texts)]
+            joined = session.maintain("joined", spark.sql("SELECT d.id, r.rate FROM dear d JOIN rates r ON d.k = r.k"))
+            session.insert("readings", READ)
+            session.advance()
+            assert few.to_pylist()
+            assert [sorted(v.to_pylist()) for v in views] == [sorted(few.to_pylist())] * 3
+            assert sorted(joined.to_pylist()) == sorted((number, 10) for number, k in few.to_pylist() if k == "a")
+            with pytest.raises(PlanError, match=r"'few' is a source or view of the session, and a temporary view"):
+                session.maintain("w", spark.table("few"))
+            with pytest.raises(PlanError, match=r"no table or view 'dear'.* session.peek take their DataFrames"):
+                session.sql("SELECT * FROM dear")
+        finally:
+            for name in made:
+                spark.catalog.dropTempView(name)
+
+
 REFUSED_OF_SPARK = [
     (lambda f, t: t.groupBy("id").pivot("k").sum("x"), r"pivot\(k\): .*give the values"),
     (lambda f, t: t.groupBy("id").pivot("k").agg(f.sum("x"), f.count("x")), r"pivot\(k\): .*give the values"),

@@ -192,6 +192,7 @@ class Analysed:
         name = self._source(node.plan)
         if name is None:
             return frames.query(node.children[0].item, around)
+        _refuse_another(name, node.plan)
         relation = frames.table(exp.Table(this=exp.to_identifier(name, quoted=True)))
         by_name = {f.name.lower(): f for f in relation.shown}
         names = [str(a.name()) for a in listed(node.plan.output())]
@@ -424,6 +425,26 @@ def _both(frames: Frames, left: exp.Select, right: exp.Select) -> exp.Select:
         return binder.set_operation_of(exp.Union, [left, right], all_=True, around=around)
 
     return frames.item(bind)
+
+
+def _refuse_another(name: str, alias: Any) -> None:
+    """Refuse a temporary view of Spark that is made of frames of the session, under the name of one that it is not.
+
+    Raises:
+        PlanError: the view's query and the source or view of that name would have different rows.
+    """
+    inner = alias.child()
+    if class_of(inner) != "View" or SOURCE not in str(inner.toString()):
+        return
+    inner = inner.child()
+    while class_of(inner) == "SubqueryAlias":
+        if str(inner.alias()) == SOURCE + name:
+            return
+        inner = inner.child()
+    raise PlanError(
+        f"{name!r} is a source or view of the session, and a temporary view of Spark with another query: give the "
+        "temporary view another name, or use its DataFrame"
+    )
 
 
 def _place(error: AltneuError, node: _Node) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from altneu.collections.collection import Collection
 from altneu.collections.sources import is_spark_frame
-from altneu.errors import PlanError
+from altneu.errors import PlanError, UnknownTableError
 from altneu.plan import ir
 from altneu.runtime.spark.frames import few_rows
 from altneu.runtime.spark.versions import is_connect
@@ -87,7 +87,13 @@ class Described:
         if not is_spark_frame(value):
             return value
         if is_connect(value):
-            return unarranged(from_connect(value._plan.plan(value._session.client), self._catalog, self._functions))
+            try:
+                return unarranged(from_connect(value._plan.plan(value._session.client), self._catalog, self._functions))
+            except UnknownTableError as error:
+                if self._spark is not None:
+                    what = "what Spark's server has under a name is not read here"
+                    error.args = (f"{error} ({what}: give the DataFrame of a temporary view in its place)",)
+                raise
         return unarranged(from_classic(value, self._catalog, self._functions))
 
 
