@@ -238,7 +238,7 @@ class Column(Expr):
     @property
     def sql(self) -> str:
         """Canonical text."""
-        return "update_time()" if self.name == UPDATE_TIME else T.quote_name(self.name)
+        return "update_time()" if self.name == UPDATE_TIME else T.stored_name(self.name)
 
     @property
     def text(self) -> str:

@@ -35,7 +35,7 @@ def _case(call: Call, texts: list[str]) -> str:
 def _field(call: Call, texts: list[str]) -> str:
     name = call.args[1]
     assert isinstance(name, Literal)
-    return f"{_inner(call, texts, 0)}.{T.quote_name(name.value)}"
+    return f"{_inner(call, texts, 0)}.{T.stored_name(name.value)}"
 
 
 _RENDER: dict[str, Callable[[Call, list[str]], str]] = {

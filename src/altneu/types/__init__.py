@@ -142,7 +142,7 @@ def type_name(data_type: pa.DataType) -> str:
     if pt.is_map(data_type):
         return f"map<{type_name(data_type.key_type)},{type_name(data_type.item_type)}>"
     if pt.is_struct(data_type):
-        return f"struct<{','.join(f'{quote_name(f.name)}:{type_name(f.type)}' for f in data_type)}>"
+        return f"struct<{','.join(f'{stored_name(f.name)}:{type_name(f.type)}' for f in data_type)}>"
     return str(data_type)
 
 
@@ -169,7 +169,7 @@ def to_ddl(schema: pa.Schema) -> str:
     >>> to_ddl(parse_schema("src long, `my col` decimal(10,2) not null"))
     'src bigint, `my col` decimal(10,2) NOT NULL'
     """
-    return ", ".join(f"{quote_name(f.name)} {declared_type(f)}{'' if f.nullable else ' NOT NULL'}" for f in schema)
+    return ", ".join(f"{stored_name(f.name)} {declared_type(f)}{'' if f.nullable else ' NOT NULL'}" for f in schema)
 
 
 def declared_type(field: pa.Field) -> str:
@@ -188,9 +188,49 @@ def quote_name(name: str) -> str:
     >>> quote_name("delay"), quote_name("right.dst")
     ('delay', '`right.dst`')
     """
+    return stored_name(name) if name.upper() not in _NEVER_BARE else f"`{name}`"
+
+
+def stored_name(name: str) -> str:
+    """A name as the texts have it of which fingerprints are made; not all words that have to be quoted are."""
     plain = name.isascii() and name.isidentifier() and name.upper() not in _RESERVED
     return name if plain else "`" + name.replace("`", "``") + "`"
 
+
+_NEVER_BARE = frozenset(
+    [
+        "ALTER",
+        "CREATE",
+        "CROSS",
+        "CURRENT_USER",
+        "DROP",
+        "EXCEPT",
+        "FETCH",
+        "FOR",
+        "GLOB",
+        "GRANT",
+        "INNER",
+        "INSERT",
+        "INTERSECT",
+        "INTO",
+        "MINUS",
+        "NOTNULL",
+        "ON",
+        "OUTER",
+        "PARTITIONED_BY",
+        "QUALIFY",
+        "REGEXP",
+        "RETURNING",
+        "REVOKE",
+        "ROLLBACK",
+        "SERDEPROPERTIES",
+        "SESSION_USER",
+        "TABLESAMPLE",
+        "UNCACHE",
+        "XOR",
+    ]
+)
+"""Further words that the parser does not take for a column, added when fingerprints were stored without quotes."""
 
 _RESERVED = frozenset(
     [

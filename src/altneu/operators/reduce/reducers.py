@@ -449,6 +449,9 @@ class WindowFunctions(Reducer):
         bounds = {call: call.bounds(schema) for call in far}
         running = [call for call in far if bounds[call] is None]
         bounds |= {call: call.running_bounds(schema) for call in running}
+        extremes = tuple(dict.fromkeys(call.running_extreme for call in running if call.running_extreme))
+        if not frozenset(key).isdisjoint((*wide, *(column for column, _ in extremes))):
+            return WHOLE  # the rows of a group in an order are read without its key
         around = self._around(key, bounds)
         if around is None or any(call.runs is None for call in running):
             return WHOLE
@@ -461,7 +464,7 @@ class WindowFunctions(Reducer):
             0 if beside else units,
             wide,
             max(call.first_rows for call in running),
-            tuple(dict.fromkeys(call.running_extreme for call in running if call.running_extreme)),
+            extremes,
             any(call.call.function == "dense_rank" for call in running),
             () if beside else around.bounds,
             replace(around, units=units) if beside else None,
