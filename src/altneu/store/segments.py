@@ -155,7 +155,8 @@ def write_segment(
     """Write record batches as one segment for commit ``number``.
 
     It is durable when a commit names it: the file is synced here, its name by the commit. ``durable=False`` is for
-    scratch files, and for what the commit will sync. The same batches give the same name, so that a task that runs twice writes one segment.
+    scratch files, and for what the commit will sync. The same batches give the same name, so that a task that runs
+    twice writes one segment.
 
     Shape:  any number of batches of ``schema``, each of which is one block when the segment is opened.
     Cost:   one pass over the bytes; one fsync, or one upload.
