@@ -11,7 +11,7 @@ import json
 import pickle
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from altneu.runtime.measured import SECONDS
 from altneu.runtime.packed import Packed
 from altneu.runtime.schedule import Run, Segment
 from altneu.runtime.spark import worker
-from altneu.runtime.spark.executor import Frames, SparkExecutor
+from altneu.runtime.spark.executor import Frames, Seen, SparkExecutor
 from altneu.runtime.spark.wire import META, Row, pack, unpack, unpack_meta
 from altneu.runtime.spark.worker import Task, run_stage, start
 from altneu.runtime.state import OpenData, blob_names, updates_to_batch
@@ -49,7 +49,7 @@ class Retries(SparkExecutor):
         self.share, self.tasks, self.room = share, 0, room
         self.placed: Counter[bool] = Counter()
 
-    def _job(self, title: str, *, own: bool = False) -> AbstractContextManager[None]:
+    def _job(self, title: str, settings: Mapping[str, str] | None = None) -> AbstractContextManager[None]:
         return nullcontext()
 
     def _run_on_shards(self, kernel: Any, shards: int, title: str) -> list[bytes]:
@@ -61,7 +61,7 @@ class Retries(SparkExecutor):
         self.placed[large] += 1
         return large
 
-    def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row]) -> list[bytes]:
+    def _run_job(self, task: Task, title: str, frames: Frames, rows: list[Row], seen: Seen) -> list[bytes]:
         task = pickle.loads(cloudpickle.dumps(task))  # noqa: S301 -- as tasks get it
         messages = [] if task.stages[0] else rows
         if task.starts:

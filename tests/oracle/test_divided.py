@@ -60,9 +60,9 @@ class Dividing(Retries):
         super().__init__(shards, room=room)
         self.divided = 0
 
-    def _run_job(self, task, title, frames, rows):
+    def _run_job(self, task, title, frames, rows, seen):
         self.divided += bool(task.divided)
-        return super()._run_job(task, title, frames, rows)
+        return super()._run_job(task, title, frames, rows, seen)
 
 
 @pytest.fixture(autouse=True)
