@@ -515,7 +515,8 @@ class Engine(Parts):
         never = self.catalogue.collections[view.name].node.never_null
         ports = replace(ports, schema=pa.schema([f.with_nullable(f.name not in never) for f in ports.schema]))
         if self.table.rows(ports.contents) <= READ_ROWS or self.lacking is not None:
-            return self.executor.frame_of(view.to_arrow(at, errors).cast(ports.schema))
+            rows = view.to_arrow(at, errors)
+            return self.executor.frame_of(pa.Table.from_arrays(rows.columns, schema=ports.schema))
         if errors == "raise":
             view.raise_errors(time)
         return self.executor.read(self.table, ports, view.name, time, errors)
