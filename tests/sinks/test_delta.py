@@ -152,6 +152,21 @@ def test_a_run_is_one_version_and_none_if_there_is_nothing(tmp_path):
         assert [DeltaTable(sink._path).version() for sink, _ in created] == [4] * 3
 
 
+def test_one_column_may_be_given_by_its_name(tmp_path):
+    with an.Session() as session:
+        view = session.maintain("last", LAST)
+        session.insert("events", [(1, "a", 0.5), (2, "b", 1.5)])
+        session.advance()
+        sink = an.sinks.delta(view, tmp_path / "delta", key="k", partition_by="k")
+        assert (sink.key, sink.run()) == (("k",), 2)
+        assert DeltaTable(tmp_path / "delta").metadata().partition_columns == ["k"]
+        assert an.sinks.parquet(view, tmp_path / "parquet", mode="upsert", key="k").run() == 2
+        with pytest.raises(SinkError, match="partition_by names 'day', which is no column"):
+            an.sinks.delta(view, tmp_path / "other", partition_by="day")
+        with pytest.raises(UnknownColumnError, match="no column 'kk'"):
+            an.sinks.delta(view, tmp_path / "other", key="kk")
+
+
 def test_missing_history_is_replaced_by_a_comparison(tmp_path):
     chance = random.Random(3)
     with open_session(tmp_path / "state") as session:

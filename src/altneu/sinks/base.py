@@ -81,6 +81,7 @@ class Sink(ABC):
     """What ``mode`` may be."""
 
     def __init__(self, view: View, mode: Mode, key: Sequence[str], errors: OnErrors, lease: float | str) -> None:
+        key = several(key)
         if mode not in self.modes:
             raise SinkError(f"mode must be one of {', '.join(map(repr, self.modes))}, got {mode!r}")
         if (mode == "upsert") != bool(key):
@@ -248,6 +249,15 @@ class Sink(ABC):
     def _hold(self, frontier: int) -> None:
         digest = hashlib.blake2b(f"{self.identity}\0{self.view.name}".encode(), digest_size=12).hexdigest()
         self.followed.hold(f"sink-{digest}", max(frontier - 1, 0), self.lease)
+
+
+def several(columns: str | Sequence[str]) -> tuple[str, ...]:
+    """Columns, of which one may be given by its name alone.
+
+    >>> several("day"), several(["day", "hour"])
+    (('day',), ('day', 'hour'))
+    """
+    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def check_partitions(view: View, names: Sequence[str]) -> None:

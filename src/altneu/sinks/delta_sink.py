@@ -24,7 +24,7 @@ from altneu.engine.reading import updates_table
 from altneu.errors import SchemaError, SinkError
 from altneu.errors.extras import require
 from altneu.order import Epoch
-from altneu.sinks.base import MODES, Mark, Mode, Sink, check_partitions, refuse_negative
+from altneu.sinks.base import MODES, Mark, Mode, Sink, check_partitions, refuse_negative, several
 from altneu.trace.update import Updates, consolidate
 from altneu.types import VARIANT, contains, to_ddl, type_name
 
@@ -64,7 +64,7 @@ class DeltaSink(Sink):
         super().__init__(view, mode, key, errors, lease)
         require("delta", "a sink into a Delta table")
         self._path, self._options = os.fspath(path), dict(storage_options) or None
-        self._partition_by, self._configuration = list(partition_by), dict(configuration)
+        self._partition_by, self._configuration = list(several(partition_by)), dict(configuration)
         controls = {"append": (*self.followed.time_names(), "diff"), "upsert": (), "merge": (COUNT,), "rows": ()}[mode]
         self.followed.check_names((*controls, _OPERATION))
         fields = [f.with_nullable(True) for f in view.schema]
@@ -81,7 +81,7 @@ class DeltaSink(Sink):
                     f"column {field.name!r} of view {view.name!r} has a name that Delta tables do not have: none of "
                     "' ,;{}()\\n\\t=' may be in it; rename it in the view"
                 )
-        check_partitions(view, partition_by)
+        check_partitions(view, self._partition_by)
         self._table: DeltaTable | None = None
 
     @property

@@ -22,7 +22,7 @@ from altneu.errors import InputError, SchemaError, SinkError
 from altneu.errors.extras import require
 from altneu.order import Epoch
 from altneu.sinks import partitions
-from altneu.sinks.base import MODES, Mark, Mode, Sink, refuse_negative
+from altneu.sinks.base import MODES, Mark, Mode, Sink, refuse_negative, several
 from altneu.streams.tables.iceberg import catalog_of
 from altneu.trace.update import Updates, consolidate
 from altneu.types import VARIANT, contains, to_ddl, type_name
@@ -61,7 +61,7 @@ class IcebergSink(Sink):
         require("iceberg", "a sink into an Iceberg table")
         if "." not in str(table):
             raise SinkError(f"an Iceberg table is named with its namespace, such as 'shop.totals', got {table!r}")
-        self._name, self._partition_by, self._properties = table, list(partition_by), dict(properties)
+        self._name, self._partition_by, self._properties = table, list(several(partition_by)), dict(properties)
         try:
             self._catalog = catalog_of(catalog)
         except InputError as error:
