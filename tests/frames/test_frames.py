@@ -110,6 +110,17 @@ def test_a_handle_has_columns_and_no_rows(session, tables):
         session.frame(ORDERS.filter("x > 1"))
 
 
+def test_a_view_with_the_name_of_a_source_is_not_read_by_name(session, tables):
+    everything = session.maintain("everything", tables.orders)
+    view = session.maintain("orders", tables.orders.filter("x > 5"))
+    session.insert("orders", ROWS)
+    session.advance()
+    with pytest.raises(PlanError, match="'orders' is a source, which DataFrames of this session read, and a view"):
+        session.frame("orders")
+    assert session.peek(tables.orders.groupBy().count()).to_pylist() == [{"count": 3}]
+    assert (len(everything.to_pylist()), view.to_pylist()) == (3, [(1, 7, "b")])
+
+
 def test_views_and_tables_of_sql_are_read_by_name(session, tables):
     session.sql("CREATE TABLE rates (n STRING, rate INT)")
     session.sql("INSERT INTO rates VALUES ('a', 10), ('b', 20)")

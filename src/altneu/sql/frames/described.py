@@ -31,7 +31,7 @@ class Described:
     def __init__(self, spark: SparkSession | None, known: Mapping[str, Collection]) -> None:
         self._spark = spark
         self._functions = known if isinstance(known, Functions) else None
-        self._given: dict[str, Collection] = {}
+        self._known, self._given = known, dict[str, Collection]()
         self._temporary: dict[str, Collection] = {}
         self._catalog = ChainMap(self._given, self._temporary, known)  # type: ignore[arg-type]  # the last only read
 
@@ -39,7 +39,8 @@ class Described:
         """A DataFrame without rows that stands for a source or a view.
 
         Raises:
-            PlanError: there is none of this name, or a collection is no source.
+            PlanError: there is none of this name, or a view as well as a source that was given; a collection is no
+                source.
             MissingExtraError: there is no SparkSession, and Spark Connect's client is not installed.
         """
         if isinstance(source, Collection):
@@ -56,6 +57,12 @@ class Described:
                 raise PlanError(
                     f"session.frame: no source or view {source!r}; there are: {known}. A source that no view reads yet "
                     "is given as it is: session.frame(an.source(...))"
+                )
+            view = self._known.get(name) if name in self._given else None
+            if view is not None and not isinstance(view.node, ir.Source):
+                raise PlanError(
+                    f"session.frame: {name!r} is a source, which DataFrames of this session read, and a view; give the "
+                    "view another name"
                 )
         return handle(name, self._catalog[name], self._spark, self._read, self._note)
 
