@@ -135,6 +135,16 @@ def test_what_was_there_before_is_inserted_and_then_followed(spark, tables, tmp_
         assert view.to_pylist() == [("b", 1, 2)]
 
 
+@pytest.mark.parametrize("begin", ["1970-01-01T00:00:01", "1970-01-01T02:00:01+02:00"])
+def test_changes_since_a_time(spark, tables, tmp_path, begin):
+    tables.commit(f"since{len(begin)}", [("insert", (1, "a"))])
+    tables.commit(f"since{len(begin)}", [("insert", (2, "b"))])
+    with an.Session(spark, path=tmp_path) as session:
+        view = session.maintain("by_value", BY_VALUE)
+        taken(session, an.table_changes(spark, f"versioned.since{len(begin)}", from_timestamp=begin))
+        assert view.to_pylist() == [("b", 1, 2)]
+
+
 def test_an_unknown_kind_of_change_is_refused_and_nothing_is_lost(spark, tables, tmp_path):
     tables.commit("odd", [("insert", (1, "a"))])
     with an.Session(spark, path=tmp_path) as session:
@@ -151,6 +161,12 @@ def test_a_table_without_changes_is_refused_by_name(spark, catalog):
     for table in ("plain", "versioned.missing"):
         with pytest.raises(InputError, match=f"changes of table '{table}' cannot be read"):
             an.table_changes(spark, table, from_version=0)
+
+
+def test_a_column_that_has_the_name_of_the_diff_is_refused(spark, tables):
+    tables.commit("counted", [("insert", (1, "a"))])
+    with pytest.raises(InputError, match="must not be called '_diff'"):
+        an.table_changes(spark, "versioned.counted", from_version=0)
 
 
 def test_where_it_begins_must_be_said(spark):

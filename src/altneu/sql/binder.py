@@ -116,7 +116,7 @@ class Binder:
         return self._of_items(tree, scope, items)
 
     def _check_order(self, tree: exp.Select, scope: Scope, items: list[exp.Expr]) -> None:
-        """Refuse ORDER BY what there is not in a SELECT whose order has no effect.
+        """Refuse an ORDER BY of unknown or ungrouped columns also in a SELECT whose order has no effect.
 
         Raises:
             UnknownColumnError: neither its outputs nor what they are computed from has it.

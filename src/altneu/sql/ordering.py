@@ -20,11 +20,11 @@ SHOWN = "shown"
 
 
 CHOSEN = "chosen"
-"""The key of a query tree's ``meta`` for one whose order is asked for, also of rows that its LIMIT chooses."""
+"""The key of a query tree's ``meta``: whoever binds it wants its order too, also that of the rows its LIMIT chooses."""
 
 
 OWN = "own"
-"""The key of a query tree's ``meta`` for one of which only its own order is asked for, and not that of its FROM."""
+"""The key of a query tree's ``meta``: its own ORDER BY counts, the order of the query in its FROM does not."""
 
 
 def counts(tree: exp.Expr) -> bool:

@@ -34,12 +34,13 @@ def table_changes(
     Rows that a version writes again as they were come as a row that went and one that came, which cancel.
 
     Shape:  a streaming DataFrame with the table's columns, then ``_diff``, a long: 1 for a row that came, -1 for one
-            that went. Of a kind of change that Spark does not have today it is null, which a session refuses.
+            that went. Of any other kind of change it is null, which a session refuses.
     Cost:   what the catalog reads of the versions; Spark's tasks read it, and a micro-batch has all that there is.
     Law:    at each time the source has the rows of a version (tests/session/test_table_changes.py).
 
     Raises:
-        InputError: Spark is older, the catalog tells no changes, or neither or both places to begin are given.
+        InputError: Spark is older, the catalog tells no changes, the table has a column ``_diff``, or neither or both
+            places to begin are given.
     """
     if (from_version is None) == (from_timestamp is None):
         raise InputError(
@@ -54,6 +55,8 @@ def table_changes(
         assert from_timestamp is not None
         begin = {"startingTimestamp": instant(from_timestamp)}
     frame = changes_of(spark, table, begin)
+    if DIFF in (name.lower() for name in frame.columns):
+        raise InputError(f"the columns of table {table!r} must not be called {DIFF!r}, which says what came and went")
     from pyspark.sql import functions as sf
 
     sign = sf.when(sf.col(CHANGE).isin(*_CAME), sf.lit(1).cast("long"))

@@ -19,7 +19,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Tables of this process, {@code (id BIGINT, v STRING)}, whose catalog tells their changes, as Delta's and Iceberg's do:
- * version n is the n-th call of {@code commit}. A row that a version rewrites unchanged is told as deleted and inserted.
+ * version n is the n-th call of {@code commit}, n seconds after 1970 began. A row that a version rewrites unchanged is told as deleted and inserted.
  */
 public final class VersionedCatalog implements TableCatalog {
     private static final Map<String, List<List<Object[]>>> TABLES = new ConcurrentHashMap<>();
@@ -66,6 +66,8 @@ public final class VersionedCatalog implements TableCatalog {
         if (context.range() instanceof ChangelogRange.VersionRange range) {
             first = Long.parseLong(range.startingVersion()) + (range.startingBoundInclusive() ? 0 : 1);
             last = range.endingVersion().map(Long::parseLong).orElse(Long.MAX_VALUE);
+        } else if (context.range() instanceof ChangelogRange.TimestampRange range) {
+            first = (range.startingTimestamp() + 999_999L) / 1_000_000L;
         }
         return new Changes(table.name(), first, last);
     }
@@ -101,7 +103,11 @@ public final class VersionedCatalog implements TableCatalog {
 
         @Override
         public Column[] columns() {
-            return COLUMNS;
+            Column[] result = COLUMNS.clone();
+            if (table.equals("counted")) {
+                result[1] = Column.create("_diff", DataTypes.StringType);
+            }
+            return result;
         }
 
         @Override
@@ -144,7 +150,7 @@ public final class VersionedCatalog implements TableCatalog {
         @Override
         public StructType readSchema() {
             StructType result = new StructType();
-            for (Column column : COLUMNS) {
+            for (Column column : columns()) {
                 result = result.add(column.name(), column.dataType(), column.nullable());
             }
             return result;
