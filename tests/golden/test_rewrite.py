@@ -17,6 +17,7 @@ from altneu.plan.rewrite.count_tuples import count_tuples
 from altneu.plan.rewrite.drop_identities import drop_identities
 from altneu.plan.rewrite.fold_constants import fold_constants
 from altneu.plan.rewrite.hoist_bindings import hoist_bindings
+from altneu.plan.rewrite.join_aggregates import join_aggregates
 from altneu.plan.rewrite.keep_best import keep_best
 from altneu.plan.rewrite.limit_windows import limit_windows
 from altneu.plan.rewrite.merge_distinct import merge_distinct
@@ -262,6 +263,24 @@ EXAMPLES = {
             some="slice(collect_list(a), 1, 3)", all="size(collect_list(a))", last="slice(collect_list(b), -2, 2)"
         ),
         "sets have no such bound": WIDE.group_by("k").agg(some="slice(collect_set(a), 1, 3)"),
+    },
+    join_aggregates: {
+        "an extreme of a group": T.window(most="max(v) over (partition by k)"),
+        "what is beside it reads few rows": WIDE.window(
+            least="min(c) over (partition by k)",
+            was="lag(b) over (partition by k order by a)",
+            kinds="count(distinct d) over (partition by k)",
+        ),
+        "of all rows, and in any order": WIDE.window(
+            middle="median(a) over ()",
+            most="max(b) over (order by a rows between unbounded preceding and unbounded following)",
+        ),
+        "not beside what reads the group": T.window(
+            most="max(v) over (partition by k)", n="count(*) over (partition by k)"
+        ),
+        "sums change with every row": T.window(total="sum(v) over (partition by k)"),
+        "a running extreme is not of the group": T.window(most="max(v) over (partition by k order by v)"),
+        "not where only the first rows are wanted": RANKS.filter("place <= 3").select("k", "v", "place"),
     },
     order_groups: {
         "the first rows of each group": WIDE.top_k(2, "c desc", per="k"),

@@ -115,6 +115,10 @@ PLANS = {
         m=f"min(v) {OVER} DESC RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
     ),
     "last value": T.window(a=f"last_value(w) {OVER})"),
+    "of the whole partition": T.window(
+        a="v - min(id) OVER (PARTITION BY g)", b=f"lag(v) {OVER})", n="count(DISTINCT v % 8) OVER (PARTITION BY g)"
+    ),
+    "median of the whole partition": T.select("g", "id", y="v % 8").window(w="median(y) OVER (PARTITION BY g)"),
     "first row_numbers": T.window(n=f"row_number() {OVER})").filter("n <= 10"),
     "first ranks": T.window(n=f"rank() {OVER})", s=f"sum(v) {OVER})").filter("n < 10 and s > 0"),
     "first dense_ranks": T.window(n=f"dense_rank() {OVER} DESC)", m=f"max(v) {OVER} DESC)").filter("n in (1, 4)"),
@@ -285,7 +289,8 @@ READS_THE_PARTITION = {
     "cume_dist() {over} ORDER BY id)": ON_ALL_ROWS,
     "ntile(4) {over} ORDER BY id)": ON_ALL_ROWS,
     "sum(v) {over})": ON_ALL_ROWS,
-    f"max(v) {FRAME} UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)": ON_ALL_ROWS,
+    f"max(v) {FRAME} UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) + count(*) {{over}})": ON_ALL_ROWS,
+    "collect_set(w) {over})": OF_ITS_GROUP,
     "row_number() {over} ORDER BY id) + sum(v) {over} ORDER BY id DESC)": "changes before a row and behind it",
     f"row_number() {{over}} ORDER BY id) + count(v) {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)": ON_ALL_ROWS,
     "first_value(v) IGNORE NULLS {over} ORDER BY id)": "asks for the first row of all that is not null",
@@ -311,6 +316,11 @@ READS_LITTLE_OF_THE_PARTITION = [
     "sum(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND 1 PRECEDING) + lag(v) {over} ORDER BY id)",
     "sum(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND 1 PRECEDING) + row_number() {over} ORDER BY id)",
 ]
+SELDOM_CHANGES = [
+    *("min(v)", "max(x)", "max_by(w, id)", "min_by(w, id)", "median(x)", "percentile(x, array(0.1, 0.9))", "mode(w)"),
+    *("percentile_disc(0.5) WITHIN GROUP (ORDER BY x)", "bool_and(v > 1)", "count(DISTINCT v)", "sum(DISTINCT v)"),
+    *("count(DISTINCT v, w)", "avg(DISTINCT x)", "stddev(DISTINCT x)", "median(DISTINCT x)", "approx_count_distinct(w)"),
+]
 RUNNING = [
     *("count(*)", "count(v)", "sum(v)", "avg(x)", "mean(x)", "min(v)", "max(x)", "any_value(v)", "count_if(v > 1)"),
     *("regr_count(x, v)", "regr_avgx(x, v)", "regr_avgy(x, v)", "max_by(w, id)", "min_by(w, id)", "bool_and(v > 1)"),
@@ -329,6 +339,8 @@ def windows(*, whole):
     yield from (f"{text} {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)" for text in aggregates)
     if not whole:
         yield from (f"{text} {FRAME} 2 PRECEDING AND 1 FOLLOWING)" for text in (*READS_LITTLE, *READS_THE_GROUP))
+        yield from (f"{text} {{over}})" for text in SELDOM_CHANGES)
+        yield from (f"sum(v) {{over}} ORDER BY id) - {text} {{over}})" for text in ("min(v)", "count(DISTINCT v)"))
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["few", "whole"])

@@ -20,6 +20,7 @@ from altneu.plan.rewrite.delta_joins import Exists, Joins, chosen_joins, delta_j
 from altneu.plan.rewrite.drop_identities import drop_identities
 from altneu.plan.rewrite.fold_constants import fold_constants
 from altneu.plan.rewrite.hoist_bindings import hoist_bindings
+from altneu.plan.rewrite.join_aggregates import join_aggregates
 from altneu.plan.rewrite.keep_best import keep_best
 from altneu.plan.rewrite.limit_windows import limit_windows
 from altneu.plan.rewrite.merge_distinct import merge_distinct
@@ -67,12 +68,14 @@ RULES: tuple[Rule, ...] = (
     use_indexes,
     prune_columns,
     bound_lists,
+    join_aggregates,
     order_groups,
     keep_best,
 )
 NEWER: tuple[tuple[Rule, ...], ...] = (
-    (order_groups, bound_lists, bound_ranks, count_tuples),
-    (order_groups, bound_lists, bound_ranks, count_tuples, hoist_bindings, merge_distinct),
+    (join_aggregates,),
+    (join_aggregates, order_groups, bound_lists, bound_ranks, count_tuples),
+    (join_aggregates, order_groups, bound_lists, bound_ranks, count_tuples, hoist_bindings, merge_distinct),
 )
 """Rules that came after a release, the latest first: views of older stores were computed without them, and have the
 plans of then."""
