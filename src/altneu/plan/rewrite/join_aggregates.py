@@ -12,7 +12,7 @@ from altneu.plan.rewrite.transform import transform
 
 
 def join_aggregates(node: Node) -> Node:
-    """Have window functions over whole groups, of which most changes do not change the result, meet their rows in a join.
+    """Have window functions over whole groups whose result most changes leave as it is meet the rows in a join.
 
     Such are extremes, percentiles and what is made of distinct values. A group is then read whole only when its result
     changes, and with it all of its rows. Counts and sums change with every row, so nothing is gained by a join.
