@@ -33,15 +33,16 @@ def _joined(node: Node) -> Node:
         if windows.with_order(node.input, node.key) is windows:
             return node  # which reads the group, whatever is taken from it
         rows = replace(node, reducer=windows)
-    groups = replace(node, reducer=Aggregates(tuple(reducer.calls[i].call for i in places)))
+    groups: Node = replace(node, reducer=Aggregates(tuple(reducer.calls[i].call for i in places)))
     columns = {
         **{f"#w{i}": (0, f"#w{at}") for at, i in enumerate(others)},
         **{f"#w{i}": (1, f"#{at}") for at, i in enumerate(places)},
     }
     outputs = [(name, 0, name) for name in node.input.schema.names]
     outputs += [(f"#w{i}", *columns[f"#w{i}"]) for i in range(len(reducer.calls))]
-    keys, sides = zip(*(_keyed(side, node) for side in (rows, groups)), strict=True)
-    return Join(*sides, *keys, tuple(outputs))
+    key, rows = _keyed(rows, node)
+    _, groups = _keyed(groups, node)
+    return Join(rows, groups, key, key, tuple(outputs))
 
 
 def _may_stay(window: WindowCall) -> bool:
