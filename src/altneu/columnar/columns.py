@@ -11,6 +11,7 @@ bits: floats are normalised where they enter altneu.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
@@ -356,6 +357,9 @@ def _lines(rows: Rows, widths: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     return places
 
 
+_SINGLE = 4
+"""Rows of a nested column that are cut out one by one: taking them costs several times as much."""
+
 # How a column lies, its width, a line of addresses for each part, whether any part may hold nulls.
 _Table = tuple[Kind, int, Ints, bool]
 
@@ -422,6 +426,10 @@ class Stack:
 
     def _nested(self, column: int, index: Ints) -> pa.Array:
         """A nested column of the rows at ``index``; where they are few of all, nothing else is copied."""
+        if 0 < index.size <= _SINGLE:
+            starts = self.starts.tolist()
+            places = [(row, bisect_right(starts, row) - 1) for row in index.tolist()]
+            return pa.concat_arrays([self.parts[i].columns[column].slice(row - starts[i], 1) for row, i in places])
         if 2 * index.size >= self.total or not self.parts[1:]:
             return taken(self._stacked(column), positions_of(index))
         order = index.argsort(kind="stable")
@@ -579,6 +587,9 @@ def equal_values(column: pa.Array, left: Ints, right: Ints) -> Mask:
     if kind is not Kind.NESTED:
         schema = pa.schema([("", column.type)])
         return Stack([Rows(schema, (column,), len(column))], schema).equal(left, right)
+    if pa.types.is_struct(column.type) and not column.null_count and column.type.num_fields:
+        schema = pa.schema(list(column.type))
+        return Stack([Rows(schema, tuple(column.flatten()), len(column))], schema).equal(left, right)
     valid = valid_mask(column)
     mask = np.asarray(valid[left] == valid[right])
     both = np.flatnonzero(valid[left] & valid[right])

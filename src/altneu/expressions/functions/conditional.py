@@ -71,14 +71,15 @@ def case(call: Call, scope: Scope) -> Vector:
         mask = _true(condition, count) & open_rows
         if value.failures:
             failures += restrict(value.failures, mask)
-        taken.append((mask, value))
         open_rows = open_rows & ~mask
-    if len(args) % 2:
-        result = args[-1].vector(scope)
+        if not open_rows.any():  # no row asks for the branches that are left
+            result = value.expand(count)
+            break
+        taken.append((mask, value))
+    else:
+        result = args[-1].vector(scope) if len(args) % 2 else null_vector(call.type)
         if result.failures:
             failures += restrict(result.failures, open_rows)
-    else:
-        result = null_vector(call.type)
     for mask, value in reversed(taken):
         result = choose(mask, value, result, count)
     result = Vector(call.type, arrow=result.arrow) if not has_numpy(call.type) else result
