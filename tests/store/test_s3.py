@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import uuid
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 from pyarrow import fs
 from s3fs import S3FileSystem
@@ -97,6 +99,65 @@ def test_large_state_is_uploaded_once_and_mapped_from_a_local_copy(s3, url, buck
         view = session.maintain("v", ORDERS)
         assert len(view.to_pylist()) == 20_000
     assert 0 < len(list(segment_cache().folder.iterdir())) <= len(segments)
+
+
+class Slow(S3FileSystem):
+    """Tells how many uploads ran at a time, and how many were over at each put of a commit; some may fail."""
+
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self.running = self.most = self.over = 0
+        self.failing = 0
+        self.at_commits = []
+
+    async def _put_file(self, local, remote, *arguments, **settings):
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0.05)
+        self.running -= 1
+        self.failing -= 1
+        if self.failing == 0:
+            raise OSError("the line is cut")
+        await super()._put_file(local, remote, *arguments, **settings)
+        self.over += 1
+
+    async def _pipe_file(self, path, *arguments, **settings):
+        if "/log/" in path:
+            self.at_commits.append(self.over)
+        return await super()._pipe_file(path, *arguments, **settings)
+
+
+def test_segments_are_uploaded_at_once_and_before_the_commit_that_names_them(s3, url, bucket):
+    slow = Slow(**s3, skip_instance_cache=True)
+    batches = [pa.record_batch({"a": [n]}) for n in range(12)]
+    with DirectoryStore.create_or_open(RemoteFolder(url.removeprefix("s3://"), slow)) as store:
+        refs = [store.write_segment([batch], batch.schema) for batch in batches]
+        assert store.open_segment(refs[5])[0] == batches[5]  # on its way or not
+        store.commit(1, set={"all": [ref.to_json() for ref in refs]})
+        assert slow.at_commits == [12]
+        assert 4 <= slow.most <= 12
+        more = [store.write_segment([batch], batch.schema) for batch in batches[:3]]
+        store.hand_over()
+        assert {ref.name for ref in more} <= {path.rpartition("/")[2] for path in bucket.ls(f"{url}/segments")}
+
+
+def test_a_step_whose_uploads_fail_is_made_again(s3, url):
+    slow = Slow(**s3, skip_instance_cache=True)
+    with an.Session(path=RemoteFolder(url.removeprefix("s3://"), slow)) as session:
+        views = [
+            session.maintain(name, ORDERS.filter(f"price % {n} = 0")) for n, name in ((1, "a"), (2, "b"), (3, "c"))
+        ]
+        session.insert("orders", [(f"item {i}", i) for i in range(30_000)])
+        slow.failing = 2
+        with pytest.raises(StoreError, match=r"cannot write s3://.*seg-.*the line is cut"):
+            session.advance()
+        assert [len(view.to_pylist()) for view in views] == [0, 0, 0]
+        session.advance()
+        assert [len(view.to_pylist()) for view in views] == [30_000, 15_000, 10_000]
+    forget_copies()
+    assert check_store(url, storage_options=s3).problems == ()
+    with an.Session(path=url, storage_options=s3) as session:
+        assert len(session.maintain("b", ORDERS.filter("price % 2 = 0")).to_pylist()) == 15_000
 
 
 def test_the_second_of_two_writers_learns_that_it_lost_and_nothing_is_lost(s3, url):

@@ -14,7 +14,7 @@ from altneu.runtime.batch_writer import BatchWriter, Growing
 from altneu.runtime.files import Files, to_ipc
 from altneu.runtime.state import BLOB_BYTES, lazy_run, run_to_json
 from altneu.runtime.stored import Data, in_segment
-from altneu.store import Folder, SegmentRef, SegmentWriter, write_segment
+from altneu.store import Folder, SegmentRef, SegmentWriter
 from altneu.trace.batch import Batch, Block, Description, Layout, LazyBatch
 from altneu.trace.future import Run
 from altneu.trace.records import packed_records, packed_schema
@@ -35,6 +35,7 @@ class Writer:
 
     place: Place
     blobs: dict[str, bytes] = field(default_factory=dict)
+    segments: set[str] = field(default_factory=set)
 
     def write(self, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Data:
         """Write data that the coming commit, or a later segment of the step, will name."""
@@ -47,13 +48,28 @@ class Writer:
 
     def segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Data:
         """Write a segment, whatever its size."""
-        place = self.place
-        return in_segment(write_segment(place.folder, batches, schema, place.number, durable=place.durable))
+        with self.opened(schema) as segment:
+            for batch in batches:
+                segment.write(batch)
+            return self.finished(segment)
 
     def opened(self, schema: pa.Schema) -> SegmentWriter:
         """A segment to be written a record batch at a time."""
-        place = self.place
-        return SegmentWriter(place.folder, schema, place.number, durable=place.durable)
+        return SegmentWriter(self.place.folder, schema, self.place.number, durable=False)
+
+    def finished(self, segment: SegmentWriter) -> Data:
+        """The name of a segment that is complete."""
+        ref = segment.finish()
+        self.segments.add(ref.name)
+        return in_segment(ref)
+
+    def settle(self) -> None:
+        """Sync all segments at once, before anybody is told of them."""
+        names, self.segments = sorted(self.segments), set()
+        if names and self.place.durable:
+            self.place.folder.sync(names)
+        elif names:
+            self.place.folder.arrived(names)
 
 
 @dataclass
@@ -88,10 +104,9 @@ class GrowingSegment(Growing):
         if self.segment is None:
             return super().finish(ordered=ordered)
         self._put_away()
-        with self.segment as segment:
-            ref = segment.finish()
         files = self.batch_writer.files
-        data: Data = in_segment(ref)
+        with self.segment as segment:
+            data = self.batch_writer.writer.finished(segment)
         if ordered or all(a < b for (*_, a), (_, b, _) in pairwise(self.written)):
             return files.lazy(self.layout, self.description, self.rows, data)
         return self.batch_writer.merged(self._parts_of(data), Antichain.minimum(self.layout.lattice))

@@ -188,6 +188,9 @@ class Store(ABC):
     def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
         """Write a segment that the next commit may name."""
 
+    def hand_over(self) -> None:  # noqa: B027 -- a store in memory has no other processes
+        """Wait until all segments that this process has written are there for other processes."""
+
     @abstractmethod
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
         """The record batches of a segment."""

@@ -152,6 +152,10 @@ class DirectoryStore(Store):
         self._unsynced.add(ref.name)
         return ref
 
+    def hand_over(self) -> None:
+        """Wait until all segments that this process has written are there for other processes."""
+        self._segments.arrived(sorted(self._unsynced))
+
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
         """The record batches of a segment, memory-mapped and checked."""
         return open_segment(self.segment_directory, ref, self._verify)
@@ -180,7 +184,7 @@ class DirectoryStore(Store):
 
     def _append(self, change: Change, frontier: Json, info: dict[str, Json]) -> None:
         self._writer.check(self._folder.where())
-        if change.new_segments and self.durable:
+        if change.new_segments:
             self._sync({ref.name for ref in change.new_segments})
         number = self.next_number
         whole = number - self._checkpoint >= self._checkpoint_every
@@ -199,8 +203,9 @@ class DirectoryStore(Store):
     def _sync(self, named: set[str]) -> None:
         """Sync the segments that a commit names; what cannot be synced is removed, as nobody can say what it holds."""
         written, self._unsynced = named & self._unsynced, set()
+        finish = self._segments.sync if self.durable else self._segments.arrived
         try:
-            self._segments.sync(sorted(written))
+            finish(sorted(written))
         except BaseException:
             with suppress(StoreError):
                 for name in written:

@@ -145,7 +145,17 @@ class Folder(ABC):
 
     @abstractmethod
     def adopt(self, temporary: Path, ref: SegmentRef) -> None:
-        """Add the segment that was written to ``temporary``, which is moved or removed."""
+        """Add the segment that was written to ``temporary``, which is moved or removed.
+
+        Other processes may have to wait for it until ``arrived`` has returned.
+        """
+
+    def arrived(self, names: Collection[str]) -> None:  # noqa: B027 -- on a local disk they are
+        """Wait until segments that were adopted are there for all processes.
+
+        Raises:
+            StoreError: one could not be written; the others are there.
+        """
 
     @abstractmethod
     def mappable(self, ref: SegmentRef) -> Path:

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
+import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from altneu.errors import StoreCorruptError, StoreError, StoreInDoubtError
 from altneu.store.cache import SegmentCache, segment_cache
-from altneu.store.files import missing
+from altneu.store.files import discard, missing
 from altneu.store.folder import Data, Folder, other_file_system
 from altneu.store.lock import UnlockedWriter, Writer
 from altneu.store.references import SegmentRef
@@ -33,6 +35,59 @@ _FEW = 4  # files whose sizes are asked one by one; more are found in one listin
 _PART = 8 << 20  # bytes that are read at once
 _TRIES = 3  # puts of the same file whose reply does not come
 _RIVALS = 4  # writers at once in the probe
+_AT_ONCE = 8  # segments that a process uploads
+
+
+class _Uploads:
+    """Segments on their way, by their addresses: a request takes long, but several take no longer than one.
+
+    One that has failed stays until somebody waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_AT_ONCE, "altneu-upload")
+        self._lock = threading.Lock()
+        self._begun: dict[str, Future[None]] = {}
+
+    def begin(self, address: str, upload: Callable[[], None]) -> None:
+        """Upload a segment; one of the same address comes first, whatever becomes of it."""
+        before = self._begun.get(address)
+
+        def run() -> None:
+            if before is not None:
+                before.exception()
+            upload()
+            with self._lock:
+                if self._begun.get(address) is future:
+                    del self._begun[address]
+
+        with self._lock:
+            future = self._begun[address] = self._pool.submit(run)
+
+    def wait(self, addresses: Collection[str]) -> None:
+        """Wait for some, all of them, and raise what the first one that failed has raised."""
+        with self._lock:
+            some = [self._begun[address] for address in addresses if address in self._begun]
+        failed = [error for error in [future.exception() for future in some] if error is not None]
+        with self._lock:
+            for address in addresses:
+                if (future := self._begun.get(address)) is not None and future.done():
+                    del self._begun[address]
+        if failed:
+            raise failed[0]
+
+
+_uploads = _Uploads()
+
+
+def _forked() -> None:
+    """A forked process has none of the threads."""
+    global _uploads  # noqa: PLW0603 -- one a process
+    _uploads = _Uploads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +216,14 @@ class RemoteFolder(Folder):
         raise StoreInDoubtError(str(self._failure(failed, name, "write"))) from failed
 
     def sync(self, written: Collection[str] = ()) -> None:
-        """Nothing to do: a put is durable when it returns, and so is an upload."""
+        """Wait for uploads: one that has returned is durable, as is a put."""
+        self.arrived(written)
 
     def sync_parent(self) -> None:
-        """As ``sync``."""
+        """Nothing to do."""
+
+    def arrived(self, names: Collection[str]) -> None:
+        _uploads.wait([self.where(name) for name in names])
 
     def read(self, name: str) -> memoryview:
         with self._naming(name, "read"):
@@ -209,6 +268,7 @@ class RemoteFolder(Folder):
         }
 
     def sizes(self, names: Collection[str]) -> dict[str, int]:
+        self.arrived(names)
         if len(names) > _FEW:
             listed = self._listed()
             for name in names:
@@ -230,6 +290,8 @@ class RemoteFolder(Folder):
         return True
 
     def remove(self, name: str) -> int:
+        with contextlib.suppress(StoreError):
+            self.arrived([name])
         try:
             size = self._size(name)
             with self._naming(name, "remove"):
@@ -259,12 +321,21 @@ class RemoteFolder(Folder):
         return self._cache.temporary()
 
     def adopt(self, temporary: Path, ref: SegmentRef) -> None:
-        """Upload a segment, and add it to the local cache."""
-        with self._naming(ref.name, "write"):
-            self.filesystem.put_file(str(temporary), self._at(ref.name))
-        self._cache.keep(temporary, ref)
+        """Begin to upload a segment, which is then added to the local cache."""
+
+        def upload() -> None:
+            try:
+                with self._naming(ref.name, "write"):
+                    self.filesystem.put_file(str(temporary), self._at(ref.name))
+                self._cache.keep(temporary, ref)
+            finally:
+                discard(temporary)
+
+        _uploads.begin(self.where(ref.name), upload)
 
     def mappable(self, ref: SegmentRef) -> Path:
+        self.arrived([ref.name])
+
         def fetch(to: Path) -> None:
             with self._naming(ref.name, "read"):
                 self.filesystem.get_file(self._at(ref.name), str(to))

@@ -128,6 +128,8 @@ class SegmentWriter:
             checksum = self._sink.checksum()
             ref = SegmentRef(segment_name(self._number, checksum), self._rows, self._sink.size, checksum)
             self._folder.adopt(self._temporary, ref)
+            if self._durable:
+                self._folder.arrived([ref.name])
         except (OSError, pa.ArrowException) as error:
             raise self._failed(error) from error
         self._close()
@@ -155,8 +157,8 @@ def write_segment(
     """Write record batches as one segment for commit ``number``.
 
     It is durable when a commit names it: the file is synced here, its name by the commit. ``durable=False`` is for
-    scratch files, and for what the commit will sync. The same batches give the same name, so that a task that runs
-    twice writes one segment.
+    what is synced later (``Folder.sync``), or never (``Folder.arrived``). The same batches give the same name, so that
+    a task that runs twice writes one segment.
 
     Shape:  any number of batches of ``schema``, each of which is one block when the segment is opened.
     Cost:   one pass over the bytes; one fsync, or one upload.

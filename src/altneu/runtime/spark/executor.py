@@ -410,6 +410,7 @@ def task_of(step: Run, segment: Segment, memory: int | None = None) -> Task:
     used = {name for value in (*named.values(), *(ref.to_json() for ref in sent_refs)) for name in blob_names(value)}
     directory = states.store.segment_directory
     assert directory is not None
+    states.store.hand_over()
     return Task(
         plan,
         step.region_of(segment),

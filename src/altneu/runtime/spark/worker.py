@@ -110,6 +110,7 @@ def task_on(plan: Plan, table: StateTable, names: Collection[str], mode: StepMod
     nothing = Antichain.minimum(plan.lattice)
     region, folder, store = Region(nothing, nothing, nothing), table.store.segment_directory, table.store
     assert folder is not None
+    store.hand_over()
     return Task(plan, region, mode, store.next_number, folder, store.durable, states, blobs, (), memory=memory)
 
 
@@ -351,6 +352,7 @@ def _parted(task: Task, parting: Parting, shard: int) -> Iterator[Row]:
     for name in snapshot:
         for _, target, state in parted_states(task.plan, {name: snapshot[name]}, shard, parting, batch_writer):
             values[target][name] = state_to_json(state, names)
+    writer.settle()
     for target, states in values.items():
         named = {name: writer.blobs[name] for name in blob_names(states)}
         result = Outcome(stored={(name, target): value for name, value in states.items()})
@@ -459,7 +461,9 @@ class _Outbox:
         """What the driver is told: the outcome of a stage, with what was written for later segments."""
         self._write()
         outcome.sent, outcome.passed = self.leaving, self.passed
-        return self.shard, META, pack_meta({"stage": stage, **outcome.to_json(self.names)}, self.writer.blobs)
+        told = {"stage": stage, **outcome.to_json(self.names)}
+        self.writer.settle()
+        return self.shard, META, pack_meta(told, self.writer.blobs)
 
 
 def _chunks(batches: Iterable[pa.RecordBatch], room: int) -> Iterator[pa.Table]:
