@@ -275,10 +275,16 @@ EXAMPLES = {
             middle="median(a) over ()",
             most="max(b) over (order by a rows between unbounded preceding and unbounded following)",
         ),
+        "sums and counts": T.window(total="sum(v) over (partition by k)", n="count(*) over (partition by k)"),
         "not beside what reads the group": T.window(
-            most="max(v) over (partition by k)", n="count(*) over (partition by k)"
+            most="max(v) over (partition by k)", share="percent_rank() over (partition by k order by v)"
         ),
-        "sums change with every row": T.window(total="sum(v) over (partition by k)"),
+        "sums are left where others run on": T.window(
+            total="sum(v) over (partition by k)", n="row_number() over (partition by k order by v)"
+        ),
+        "extremes are not": T.window(
+            most="max(v) over (partition by k)", n="row_number() over (partition by k order by v)"
+        ),
         "a running extreme is not of the group": T.window(most="max(v) over (partition by k order by v)"),
         "not where only the first rows are wanted": RANKS.filter("place <= 3").select("k", "v", "place"),
     },

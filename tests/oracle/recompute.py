@@ -472,7 +472,7 @@ def _join(node: ir.Join, left: Multiset, right: Multiset) -> Multiset:
     for mine, n in left.items():
         key = [mine[i] for i in left_key]
         for theirs, m in right.items():
-            if None not in key and key == [theirs[i] for i in right_key]:
+            if (node.nulls_equal or None not in key) and key == [theirs[i] for i in right_key]:
                 result[tuple((mine, theirs)[side][i] for side, i in picks)] += n * m
     return result
 

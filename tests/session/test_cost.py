@@ -116,9 +116,14 @@ PLANS = {
     ),
     "last value": T.window(a=f"last_value(w) {OVER})"),
     "of the whole partition": T.window(
-        a="v - min(id) OVER (PARTITION BY g)", b=f"lag(v) {OVER})", n="count(DISTINCT v % 8) OVER (PARTITION BY g)"
+        a="v - min(id) OVER (PARTITION BY g)",
+        b=f"lag(v) {OVER})",
+        n="count(DISTINCT v % 8) OVER (PARTITION BY g)",
+        m="count_if(v < 0) OVER (PARTITION BY g)",
     ),
-    "median of the whole partition": T.select("g", "id", y="v % 8").window(w="median(y) OVER (PARTITION BY g)"),
+    "median of the whole partition": T.select("g", "id", y="least(v % 8, 1)").window(
+        w="median(y) OVER (PARTITION BY g)"
+    ),
     "first row_numbers": T.window(n=f"row_number() {OVER})").filter("n <= 10"),
     "first ranks": T.window(n=f"rank() {OVER})", s=f"sum(v) {OVER})").filter("n < 10 and s > 0"),
     "first dense_ranks": T.window(n=f"dense_rank() {OVER} DESC)", m=f"max(v) {OVER} DESC)").filter("n in (1, 4)"),
@@ -135,7 +140,7 @@ WHOLE = {
     "collect set": BY_G.agg(rows="collect_set(w)"),
     "reduce": BY_G.reduce(lambda _, rows: [len(rows)], "n long"),
     "shares of a place": T.window(n=f"percent_rank() {OVER})", m=f"ntile(4) {OVER})"),
-    "shares": T.window(n="count(*) OVER (PARTITION BY g)"),
+    "running shares": T.window(n=f"sum(v) {OVER}) / sum(v) OVER (PARTITION BY g)"),
 }
 
 
@@ -284,12 +289,14 @@ def test_every_aggregate_of_the_reference_is_among_them():
 ON_ALL_ROWS = "changes on all rows of its partition"
 NOT_FROM_SUMS = "is one row of a frame, in which a row may be farther away than the bound"
 FRAME = "{over} ORDER BY id ROWS BETWEEN"
+_END = "UNBOUNDED FOLLOWING"
 READS_THE_PARTITION = {
     "percent_rank() {over} ORDER BY id)": ON_ALL_ROWS,
     "cume_dist() {over} ORDER BY id)": ON_ALL_ROWS,
     "ntile(4) {over} ORDER BY id)": ON_ALL_ROWS,
-    "sum(v) {over})": ON_ALL_ROWS,
-    f"max(v) {FRAME} UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) + count(*) {{over}})": ON_ALL_ROWS,
+    "sum(v) {over}) - sum(v) {over} ORDER BY id)": ON_ALL_ROWS,
+    "ntile(4) {over} ORDER BY id) + max(v) {over})": ON_ALL_ROWS,
+    "collect_list(w) {over})": OF_ITS_GROUP,
     "collect_set(w) {over})": OF_ITS_GROUP,
     "row_number() {over} ORDER BY id) + sum(v) {over} ORDER BY id DESC)": "changes before a row and behind it",
     f"row_number() {{over}} ORDER BY id) + count(v) {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)": ON_ALL_ROWS,
@@ -316,7 +323,8 @@ READS_LITTLE_OF_THE_PARTITION = [
     "sum(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND 1 PRECEDING) + lag(v) {over} ORDER BY id)",
     "sum(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND 1 PRECEDING) + row_number() {over} ORDER BY id)",
 ]
-SELDOM_CHANGES = [
+OF_ALL = [
+    *("count(*)", "count(v)", "sum(v)", "avg(x)", "stddev(x)", "corr(x, v)", "bit_or(v)", "count(v, w)"),
     *("min(v)", "max(x)", "max_by(w, id)", "min_by(w, id)", "median(x)", "percentile(x, array(0.1, 0.9))", "mode(w)"),
     *("percentile_disc(0.5) WITHIN GROUP (ORDER BY x)", "bool_and(v > 1)", "count(DISTINCT v)", "sum(DISTINCT v)"),
     *("count(DISTINCT v, w)", "avg(DISTINCT x)", "stddev(DISTINCT x)", "median(DISTINCT x)"),
@@ -340,7 +348,8 @@ def windows(*, whole):
     yield from (f"{text} {FRAME} CURRENT ROW AND UNBOUNDED FOLLOWING)" for text in aggregates)
     if not whole:
         yield from (f"{text} {FRAME} 2 PRECEDING AND 1 FOLLOWING)" for text in (*READS_LITTLE, *READS_THE_GROUP))
-        yield from (f"{text} {{over}})" for text in SELDOM_CHANGES)
+        yield from (f"{text} {{over}})" for text in OF_ALL)
+        yield f"sum(v) {{over}}) + lag(v) {{over}} ORDER BY id) + max(v) {FRAME} UNBOUNDED PRECEDING AND {_END})"
         yield from (f"sum(v) {{over}} ORDER BY id) - {text} {{over}})" for text in ("min(v)", "count(DISTINCT v)"))
 
 

@@ -123,7 +123,7 @@ def values_by_joins(
             sources[node.name] = own
         for i, below in enumerate(node.inputs):
             wanted = {old: own[new] for new, old in node.lineage(i).items() if new in own}
-            if isinstance(node, Join):
+            if isinstance(node, Join) and not node.nulls_equal:
                 keys, other = (node.left_key, node.right_key), node.inputs[1 - i]
                 is_found = _sources_below(other) <= set(found) and free_level(other) is None
                 if is_found and not _sources_below(below) <= set(found):

@@ -15,7 +15,7 @@ class Join(AtEachTime, Derived, tag="Join"):
     """Equijoin: pairs with equal, non-null keys; times joined, diffs multiplied.
 
     ``outputs`` lists (name, side, column): side 0 is the left input, 1 the right. Where it is the last of a tree of
-    joins, ``reason`` is EXPLAIN's note on why it is one.
+    joins, ``reason`` is EXPLAIN's note on why it is one. With ``nulls_equal`` a null in a key is equal to a null.
     """
 
     left: Node
@@ -24,6 +24,7 @@ class Join(AtEachTime, Derived, tag="Join"):
     right_key: Key
     outputs: Outputs
     reason: str = field(default="", compare=False)
+    nulls_equal: bool = False
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -37,12 +38,12 @@ class Join(AtEachTime, Derived, tag="Join"):
 
     def describe(self) -> str:
         """Keys and outputs."""
-        return f"{self.left_key} {self.right_key} {self.outputs}"
+        return f"{self.left_key} {self.right_key} {self.outputs}{' nulls are equal' * self.nulls_equal}"
 
     @property
     def title(self) -> str:
         """Its key."""
-        return f"join on {', '.join(self.left_key)}"
+        return f"join on {', '.join(self.left_key)}{', with nulls' * self.nulls_equal}"
 
     def arrangement(self, i: int) -> Hashable:
         """The key of the side."""

@@ -66,7 +66,9 @@ class Meter:
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """Which columns of which side form the output; ``outputs`` holds (name, side, column).
+    """Which columns of which side form the output; ``outputs`` holds (name, side, column). A null key has no match.
+
+    With ``nulls_equal`` it has those with the same nulls.
 
     It is not the node, which has its inputs and keys: a task is sent this, with the times of the scope that the join
     was lowered into. Delta joins make such joins of their own, for which there is no node.
@@ -75,6 +77,7 @@ class JoinSpec:
     schema: pa.Schema
     outputs: tuple[tuple[str, int, str], ...]
     lattice: Lattice
+    nulls_equal: bool = False
 
     @cached_property
     def types(self) -> list[pa.DataType]:
@@ -224,7 +227,7 @@ class Matcher:
             if some:
                 yield
             return
-        starts, ends, keys = _probes(block)
+        starts, ends, keys = _probes(block, nulls_match=self.spec.nulls_equal)
         if not len(starts):
             return
         hashes = block.key_hash if len(starts) == len(block) else block.key_hash[starts]
@@ -398,13 +401,13 @@ class _Gathered(Block):
     part: Ints
 
 
-def _probes(block: Block) -> tuple[Ints, Ints, Rows]:
-    """Where the runs of equal key start and end, and what the keys are; null keys never match and are left out."""
+def _probes(block: Block, *, nulls_match: bool) -> tuple[Ints, Ints, Rows]:
+    """Where the runs of equal key start and end, and what the keys are; null keys that never match are left out."""
     count = block.key_hash.size
     starts = _ONE[:1] if count == 1 else block.run_starts()
     ends = _ONE[1:] if count == 1 else np.append(starts[1:], count)
     keys = block.keys if len(starts) == count else block.keys.take(starts)
-    if any([c.null_count for c in keys.columns]):  # noqa: C419  # a generator takes longer
+    if not nulls_match and any([c.null_count for c in keys.columns]):  # noqa: C419  # a generator takes longer
         valid = np.logical_and.reduce([np.asarray(c.is_valid()) for c in keys.columns])
         return starts[valid], ends[valid], keys.filter(valid)
     return starts, ends, keys

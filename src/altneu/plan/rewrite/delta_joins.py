@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import pyarrow as pa
 
@@ -146,7 +146,7 @@ class _Chooser:
         joins = self.grounds.joins
         if isinstance(node, MultiJoin):
             return _by_hand(node, self.grounds.exists, joins)
-        if not isinstance(node, Join) or node.fingerprint in self.settled:
+        if not _is_open(node) or node.fingerprint in self.settled:
             return node
         limit, place = MOST_RELATIONS if joins == "auto" else LIMIT, node.fingerprint
         lifted = _Tree(limit, lifts=True)
@@ -315,9 +315,9 @@ class _Tree:
     ) -> dict[str, int]:
         """Take up a node with all that it joins, of which joins above read ``keys``; the variable of each column."""
         if is_root or counts[node.fingerprint] == 1:
-            if isinstance(node, Join) and len(self.joins) >= self.limit - 1:
+            if _is_open(node) and len(self.joins) >= self.limit - 1:
                 self.is_cut = True
-            elif isinstance(node, Join):
+            elif _is_open(node):
                 self.joins.append(node.fingerprint)
                 sides = [self.add(below, counts, _keys_below(node, i, keys)) for i, below in enumerate(node.inputs)]
                 self.binary += [(node.left, node.left_key), (node.right, node.right_key)]
@@ -328,7 +328,7 @@ class _Tree:
                 below = self.add(node.input, counts, {picked.names[k] for k in keys})
                 self.steps += [_Step(test, below) for test in picked.filters]
                 return {name: below[column] for name, column in picked.names.items()}
-            if self.lifts and isinstance(node, Linear) and isinstance(node.input, Join):
+            if self.lifts and isinstance(node, Linear) and _is_open(node.input):
                 if picked is not None or counts[node.input.fingerprint] > 1:
                     return self._leaf(node)  # others read it, too
                 why = _why_not_lifted(node, keys)
@@ -477,7 +477,7 @@ def _why_binary(tree: _Tree) -> str:
         below = part
         while isinstance(below, Linear):
             below = below.input
-        if isinstance(below, Join):
+        if _is_open(below):
             return f"something else reads {_called(below)}, too"
         if _has_join(below):
             return f"{below.noun} ends the pattern below"
@@ -496,7 +496,12 @@ def _called(node: Join) -> str:
 def _is_join(node: Node, counts: Counter[str]) -> bool:
     while isinstance(node, Linear) and _picked(node) is not None and counts[node.fingerprint] == 1:
         node = node.input
-    return isinstance(node, Join) and counts[node.fingerprint] == 1
+    return _is_open(node) and counts[node.fingerprint] == 1
+
+
+def _is_open(node: Node) -> TypeGuard[Join]:
+    """Whether a node is a join that may be one of several at once: in these a null is equal to nothing."""
+    return isinstance(node, Join) and not node.nulls_equal
 
 
 @dataclass(frozen=True)
