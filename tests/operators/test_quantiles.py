@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from altneu.operators.kernels import located, quantiles
 from altneu.operators.reduce.calls import Aggregate
 from altneu.operators.reduce.ranked import GeneralSpec, reduce_general
 from altneu.operators.reduce.reducers import Aggregates
-from altneu.trace.batch import find_in
+from altneu.operators.reduce.seen import Seen
+from altneu.order import Epoch
+from altneu.trace.batch import Arranged, Layout, find_in
 from tests.operators import ordered_groups
 from tests.operators.ordered_groups import SCHEMA, as_counts, check_as_whole, read_for
 
@@ -37,6 +40,48 @@ def test_percentiles_of_what_is_read_are_those_of_the_groups(column, fractions, 
     order = ((column, False, True),)
     fewer = check_as_whole(order, lambda given: reduce_general(given, spec), needed, rng, steps=60, below=below)
     assert fewer > 5 or below
+
+
+def seen_of(layout):
+    """Only the key and ``v`` of an arrangement's rows."""
+    return Seen(Layout(pa.schema([*SCHEMA][:2]), ("k",), Epoch(), layout.order), ("v",))
+
+
+@pytest.mark.parametrize("fractions", [(0.5,), (0.0, 1.0), FRACTIONS], ids=str)
+def test_one_row_of_each_word_is_enough_where_nothing_else_is_seen(fractions, monkeypatch):
+    monkeypatch.setattr(located, "SMALL", 0)
+    monkeypatch.setattr(quantiles, "_MORE", 0)
+    calls, (layout, _) = percentiles("v", fractions), loaded(10)
+    seen, needed = seen_of(layout), Aggregates(calls).needed(SCHEMA, ("k",))
+    spec = GeneralSpec(("k",), calls, seen.layout.schema)
+
+    def reduce(given):
+        if isinstance(given, Arranged):
+            return reduce_general(given, GeneralSpec(("k",), calls, SCHEMA))
+        return reduce_general(seen.groups(given), spec)
+
+    assert seen.called(needed).of_words
+    rng = random.Random(f"words {fractions}")
+    assert check_as_whole(ORDER, reduce, seen.called(needed), rng, steps=120, below=False) > 20
+
+
+def test_of_rows_with_one_value_one_is_read_however_many_they_are():
+    calls = percentiles("v", (0.25, 0.5))
+    for change in ([((0, 7, "new"), 2, 1)], [((0, 7, "3"), 2, -1)], [((0, None, "x"), 2, 1), ((0, 8, "y"), 2, 1)]):
+        counts = []
+        for count in (2_000, 200_000):
+            layout, spine = ordered_groups.loaded(
+                count, ORDER, v=lambda part: np.where(part % 100 == 0, part, 7), s=lambda part: [*map(str, part)]
+            )
+            seen = seen_of(layout)
+            needed = seen.called(Aggregates(calls).needed(SCHEMA, ("k",)))
+            given, near = read_for(change, layout, spine, needed)
+            spec = GeneralSpec(("k",), calls, seen.layout.schema)
+            if count == 2_000:
+                of_all = reduce_general(given, GeneralSpec(("k",), calls, SCHEMA))
+                assert as_counts(reduce_general(seen.groups(near), spec).oks) == as_counts(of_all.oks)
+            counts.append(len(near.old_diffs))
+        assert counts[1] <= counts[0] < 20
 
 
 def loaded(count, diff=1):

@@ -266,3 +266,22 @@ def test_what_is_read_of_an_order_with_more_columns_does_not_grow_with_the_group
     assert kept_few == kept_many == (2 if "several" in names else 1)
     assert all(b <= 2 * a + 40 for a, b in zip(few, many, strict=True)), (few, many)
     assert max(many) < 1_000
+
+
+@pytest.mark.parametrize("call", ["median(y)", "count(*) AS n, median(y)", "max(y)", "mode(y)"])
+def test_rows_that_are_equal_in_the_order_are_not_all_read(call, read):
+    """A percentile shares the rows of a ``top_k``, which have other columns, and most have one value."""
+    rows = an.source("rows", "g int, id long, y double")
+    counts = []
+    for count in (1_000, 30_000):
+        with an.Session() as session:
+            session.maintain("top", rows.top_k(5, "y, id", per="g"))
+            session.maintain("view", query(f"SELECT g, {call} AS m FROM rows GROUP BY g", {"rows": rows}))
+            session.insert("rows", [(1, i, 1.0 + (i % 100 == 0)) for i in range(count)])
+            session.advance()
+            for id_, diff in ((-1, 1), (51, -1), (50, -1)):
+                session.insert("rows", [(1, id_, 1.0)], diff=diff)
+                read.append(0)
+                session.advance()
+                counts.append(read[-1])
+    assert max(counts[3:]) <= 2 * max(counts[:3]) < 200, counts

@@ -139,6 +139,11 @@ def order_words(column: pa.Array, *, descending: bool = False, nulls_first: bool
     return words
 
 
+def has_exact_words(kind: pa.DataType) -> bool:
+    """Whether values that are not null have equal words only where they are equal."""
+    return kind.id in _NUMBERS or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
+
+
 def _words(column: pa.Array) -> Words:
     """Words of values in ascending order; what stands at a null means nothing."""
     type_ = column.type

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from altneu.columnar.columns import Mask
-from altneu.columnar.lookup import LAST_WORD, ONE, first_word
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_of
 from altneu.columnar.ranking import Words
 from altneu.columnar.rows import Ints
 from altneu.compiled import compiled
@@ -45,6 +45,7 @@ def quantiles_of(wanted: Quantiles, new: NewRows, old: OldRows) -> Matches:
 
     Shape:  ``old`` in the order of one column, ascending, nulls first.
     Cost:   O(d f) rows, and those that have the word of one that is read, for d units that are new and f fractions;
+            with ``of_words`` one row a word;
             the first and last word of each block of the group, and O(f log n) others in each batch. 8 bytes a row where
             diffs differ, derived from the batch.
     Law:    a function of the values at these fractions makes the same of it as of the whole groups
@@ -70,6 +71,7 @@ def quantiles_of(wanted: Quantiles, new: NewRows, old: OldRows) -> Matches:
         np.array(wanted.fractions, np.float64),
         touched[np.lexsort((touched[:, 1].view(np.uint64), touched[:, 0]))],
         np.where(whole, -1, moved).astype(np.int64),
+        wanted.of_words,
     )
     return _read(old, whole, *found)
 
@@ -95,11 +97,13 @@ def _around(fraction: float, n: int, moved: int) -> tuple[int, int]:
 
 
 @compiled()
-def _stretches(hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: Ints, moved: Ints) -> tuple[Ints, Ints]:
+def _stretches(
+    hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: Ints, moved: Ints, of_words: bool
+) -> tuple[Ints, Ints]:
     """Runs that are read; and for each part of a group that is not, one of its rows: (key, block, row, units of all).
 
     ``touched`` are lines (key, word), by key and word, the word as an unsigned number. Keys with ``moved`` below zero
-    are left out. Nulls are a part of their own.
+    are left out. Nulls are a part of their own, and so are the rows of each word that is read with ``of_words``.
     """
     runs, used = np.empty((len(hits) + 8, 4), np.int64), 0
     others, many = np.empty((len(hits) + 8, 4), np.int64), 0
@@ -114,7 +118,7 @@ def _stretches(hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: I
         if moved[key] >= 0:
             low, high = _wanted(hits, behind, first, last, blocks, fractions, moved[key], touched[begin:next_, 1])
             at = hits[first:last, 2].copy()
-            if begin == next_ or touched[begin, 1] != 0:
+            if of_words or begin == next_ or touched[begin, 1] != 0:
                 others, many = _stand_in(others, many, hits, first, at, behind[first:last], blocks)
                 at = behind[first:last].copy()
             for r in range(len(low)):
@@ -125,8 +129,11 @@ def _stretches(hits: Ints, behind: Ints, blocks: Any, fractions: Any, touched: I
                     if high[r] < LAST_WORD:
                         end[i] = first_word(blocks[1], block, start[i], hits[h, 3], high[r] + ONE)
                 others, many = _stand_in(others, many, hits, first, at, start, blocks)
-                for i in range(last - first):
-                    runs, used = put_run(runs, used, key, hits[first + i, 1], start[i], end[i])
+                if of_words:
+                    others, many = _by_word(others, many, hits, first, start, end, blocks)
+                else:
+                    for i in range(last - first):
+                        runs, used = put_run(runs, used, key, hits[first + i, 1], start[i], end[i])
                 at = end
             others, many = _stand_in(others, many, hits, first, at, hits[first:last, 3], blocks)
         first = last
@@ -179,3 +186,22 @@ def _stand_in(
         others[many, 3] = total
         many += 1
     return others, many
+
+
+@compiled()
+def _by_word(others: Ints, many: int, hits: Ints, first: int, start: Ints, stop: Ints, blocks: Any) -> tuple[Ints, int]:
+    """Let one row of each word stand for all that have it, from ``start`` up to ``stop`` in the runs of a group."""
+    at = start.copy()
+    while True:
+        least, some = LAST_WORD, False
+        for i in range(len(at)):
+            if at[i] < stop[i]:
+                least, some = min(least, word_of(blocks[1], hits[first + i, 1], at[i])), True
+        if not some:
+            return others, many
+        upto = stop.copy()
+        if least < LAST_WORD:
+            for i in range(len(at)):
+                upto[i] = first_word(blocks[1], hits[first + i, 1], at[i], stop[i], least + ONE)
+        others, many = _stand_in(others, many, hits, first, at, upto, blocks)
+        at = upto

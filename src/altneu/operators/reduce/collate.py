@@ -199,7 +199,8 @@ class OrderedPart(PartSpec):
     def groups(self, inputs: Sequence[_Input]) -> Groups:
         """The rows that are needed, and those that are new."""
         state, negative = inputs
-        groups = state.groups(old_rows(state.given, self.needed, negative.given, state.new).old)
+        needed = self.needed if self.seen is None else self.seen.called(self.needed)
+        groups = state.groups(old_rows(state.given, needed, negative.given, state.new).old)
         return groups if self.seen is None else self.seen.groups(groups)
 
 

@@ -179,9 +179,13 @@ class Suffix(OrderedRows):
 
 @dataclass(frozen=True)
 class Quantiles(OrderedRows):
-    """At which fractions of the way through an order, without the nulls at its front, a function needs rows."""
+    """At which fractions of the way through an order, without the nulls at its front, a function needs rows.
+
+    With ``of_words`` it sees nothing of a row but what the row's word tells, so that one row of each word is enough.
+    """
 
     fractions: tuple[float, ...]
+    of_words: bool = False
 
     @property
     def rows(self) -> int:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from altneu.columnar.hashing import hash_rows
+from altneu.columnar.ranking import has_exact_words
 from altneu.columnar.rows import Ints, Rows
 from altneu.operators.kernels.groups import Groups, Skipped
-from altneu.operators.reduce.node import Around, Needed, Suffix, Within
+from altneu.operators.reduce.node import Around, Needed, Quantiles, Suffix, Within
 from altneu.trace.batch import Layout
 
 
@@ -25,6 +26,9 @@ class Seen:
         if isinstance(needed, Around | Within | Suffix):
             wide, bounds = _named(needed.sums_of_wide, names), _named(needed.bounds, names)
             needed = replace(needed, sums_of_wide=wide, bounds=bounds)
+        if isinstance(needed, Quantiles):
+            (column,) = self.layout.values
+            return replace(needed, of_words=has_exact_words(self.layout.schema.field(column).type))
         if isinstance(needed, Around):
             return replace(needed, values=tuple((names[column], units) for column, units in needed.values))
         if isinstance(needed, Suffix):
