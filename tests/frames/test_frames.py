@@ -86,7 +86,9 @@ def test_what_is_refused_is_named_with_its_place(session, tables, query, said):
 def test_names_that_are_no_columns_are_told_with_those_that_are(session, tables):
     with pytest.raises(UnknownColumnError, match=r"no column 'nosuch'.* k, x, n \[in select"):
         session.maintain("v", tables.orders.select("nosuch"))
-    with pytest.raises(UnknownColumnError, match="'w' of another DataFrame"):
+    with pytest.raises(UnknownColumnError, match=r"no column 'nosuch' here.* are: k, x, n \[in filter"):
+        session.maintain("v", tables.orders.filter(tables.orders.nosuch > 1))
+    with pytest.raises(UnknownColumnError, match="no column 'w' here: it may be one of another DataFrame"):
         session.maintain("v", tables.orders.filter(tables.items.w > 1))
     with pytest.raises(UnknownColumnError, match=r"dropDuplicates"):
         session.maintain("v", tables.orders.dropDuplicates(["nosuch"]))

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from altneu.errors import AltneuError, PlanError
+from altneu.errors import AltneuError, PlanError, UnknownColumnError
 from altneu.expressions.pyspark import forms
 from altneu.expressions.pyspark.connect import TAG, Columns, field, has, name_parts
 from altneu.runtime.spark.versions import arrow_schema
@@ -507,7 +507,9 @@ def _place(error: AltneuError, title: str) -> None:
             f"the DataFrames names, df.alias('a'), and say 'a.{of_other[1]}'"
         )
     elif of_other:
-        text = f"{of_other[1]!r} of another DataFrame, or of one before a change of this column, is not a column here"
+        text = f"no column {of_other[1]!r} here: it may be one of another DataFrame, or of one before a change of it"
+        if isinstance(error, UnknownColumnError):
+            text += f"; the columns are: {', '.join(error.columns)}"
     error.args = (f"{text} [in {title}{_WHERE}",)
 
 
