@@ -94,6 +94,7 @@ OPERATORS = (
     Operator("row_number", _windowed(f"row_number() {OVER})"), "g id", last=True),
     Operator("dense_rank", _windowed(f"dense_rank() {OVER})"), "g id", last=True),
     Operator("first_value", _windowed(f"first_value(v) {OVER})"), "g id v", last=True),
+    Operator("max of the partition", _windowed("max(v) OVER (PARTITION BY g)"), "g id v"),
     Operator("running max", _windowed(f"max(v) {OVER})"), "g id v", last=True),
     Operator("running sum", _windowed(f"sum(v) {OVER})"), "g id v", last=True),
     Operator("lag", _windowed(f"lag(v) {OVER})"), "g id v", largest=True, compared=True, pathway="lag"),
