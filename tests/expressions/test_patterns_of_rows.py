@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pyarrow.compute as pc
+import pytest
 
 import altneu as an
 
@@ -77,3 +78,28 @@ def test_what_may_find_nothing_may_be_null():
         session.advance()
         assert found.schema.field("f").nullable
         assert view.to_pylist() == [(None,)]
+
+
+EMPTY = ["x*", "x?", "(x*)", "x*|b", "[^a]*", "(a|x)*", "x?|(b)"]
+ASSERTING = [r"\\b", "^", "$", "^x", "x$", r"\\bx", r"\\B"]
+TEXTS = ["abxc", "aa", "", "xx", "xxa b", "x x", "äxx\nxé", None]
+
+
+_CALLS = [
+    *(("split", ""), ("split", ", 2"), ("split", ", 3"), ("regexp_replace", ", '-'"), ("regexp_count", "")),
+    *(("regexp_replace", ", '<$0>'"), ("regexp_extract_all", ", 0")),
+]
+
+
+@pytest.mark.parametrize(("patterns", "texts"), [(EMPTY, TEXTS), (ASSERTING, TEXTS[:6])])
+def test_matches_of_nothing_are_where_java_finds_them(spark, patterns, texts):
+    values = ", ".join("(NULL)" if t is None else "('" + t.replace("\n", "\\n") + "')" for t in texts)
+    asked = [f"{name}(s, '{p}'{more})" for p in patterns for name, more in _CALLS]
+    asked += ["regexp_replace(s, '(x*)', '<$1>')", "regexp_extract_all(s, '(x)|(a*)', 2)"]
+    text = f"SELECT s, {', '.join(asked)} FROM VALUES {values} t(s)"
+    with an.Session() as session:
+        actual = sorted(map(tuple, session.sql(text).to_pylist()), key=repr)
+    expected = sorted(map(tuple, spark.sql(text).collect()), key=repr)
+    for row, other in zip(actual, expected, strict=True):
+        assert {a: (x, y) for a, x, y in zip(asked, row[1:], other[1:], strict=True) if x != y} == {}, row[0]
+        assert row == other

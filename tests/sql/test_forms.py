@@ -205,3 +205,54 @@ def test_a_tables_star_begins_with_the_columns_of_using(spark):
             text = f"SELECT {shown} FROM {tables.format(how)}"
             with an.Session() as session:
                 assert session.sql(text).to_pylist() == [tuple(row) for row in spark.sql(text).collect()], text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # a * without FROM stands for nothing
+        "SELECT * FROM t, LATERAL (SELECT *)",
+        "SELECT * FROM t, LATERAL (SELECT *, v + 1 AS z)",
+        "SELECT t.k FROM t LEFT JOIN LATERAL (SELECT *) x ON t.v = 9",
+        "SELECT * FROM t, LATERAL (SELECT * WHERE t.v > 1)",
+        "SELECT k FROM t WHERE EXISTS (SELECT * WHERE t.v > 1)",
+        "SELECT 1, *",
+        # grouping sets that aggregates ask for
+        "SELECT k, count(*) FILTER (WHERE grouping(k) = 1) FROM t GROUP BY ROLLUP(k)",
+        "SELECT k, sum(grouping(k)), max(grouping_id()) FROM t GROUP BY ROLLUP(k)",
+        (
+            "SELECT s, k, sum(k + grouping(k)), count(DISTINCT grouping(s)), sum(v) FILTER (WHERE grouping_id(s, k) = "
+            "1) FROM t GROUP BY CUBE(s, k)"
+        ),
+        # outputs of one name
+        "SELECT x.k, y.k FROM t x, t y GROUP BY x.k, y.k HAVING count(*) > 1 AND x.k > 1",
+        "SELECT x.k, y.k, count(*) FROM t x, t y GROUP BY x.k, y.k HAVING x.k > y.k",
+        # nulls of no type, which Spark does not find in a hash table
+        "SELECT NULL INTERSECT SELECT NULL",
+        "SELECT NULL FROM t EXCEPT SELECT NULL FROM t",
+    ],
+)
+def test_forms_have_sparks_answer(session, spark, text):
+    rows = [(1, 1, "ab"), (1, 2, "b"), (2, 2, "cd"), (3, 2, None)]
+    spark.createDataFrame(rows, "k int, v int, s string").createOrReplaceTempView("t")
+
+    def shown(answer):
+        return sorted(map(repr, map(tuple, answer)))
+
+    assert shown(session.sql(text).to_pylist()) == shown(spark.sql(text).collect())
+
+
+def test_nulls_of_no_type_are_found_whatever_spark_plans(session):
+    assert session.sql("VALUES (NULL) INTERSECT VALUES (NULL)").to_pylist() == [(None,)]
+    assert session.sql("VALUES (NULL) EXCEPT VALUES (NULL)").to_pylist() == []
+
+
+def test_a_star_without_from_is_refused_where_nothing_is_left(session):
+    for text in ("SELECT *", "SELECT * FROM (SELECT *)"):
+        with pytest.raises(PlanError, match="needs a FROM clause"):
+            session.sql(text)
+
+
+def test_a_view_with_too_few_names_says_how_many_columns_there_are(session):
+    with pytest.raises(PlanError, match=r"names 1 columns, and its query has 6$"):
+        session.sql("CREATE MATERIALIZED VIEW v (x) AS SELECT * FROM t x, t y")

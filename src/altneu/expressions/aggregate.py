@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from pyarrow import types as pt
 from sqlglot import exp
 
 from altneu import types as T
@@ -16,6 +17,7 @@ from altneu.expressions.collations import collation_of, plain, text_of
 from altneu.expressions.construct import call, get_field, key_of_order, with_collation
 from altneu.expressions.expr import Column, Expr, Literal
 from altneu.expressions.intervals import name_of_units, units_of_call
+from altneu.expressions.lambdas import Lambda, Variable
 from altneu.expressions.names import AGGREGATES, COLLECTED, NULLS, PICKED
 from altneu.expressions.parse import OrderKey, Source, explained, tree_of
 
@@ -180,17 +182,39 @@ def aggregate_expr(
                 f"`*` is only allowed in count(*), not in {name}({'DISTINCT ' if distinct else ''}*)"
             )
         return add(AggregateCall("count", False, (), predicate, T.LONG))
-    args, collation = _without_collation(name, [builder.build(n) for n in nodes], distinct=distinct)
-    keys = [] if order is None else [(key_of_order(builder.build(k.this)), k.args) for k in order.expressions]
-    ordered = tuple(OrderKey(key, bool(how["desc"]), bool(how["nulls_first"])) for key, how in keys)
-    result = HANDLERS[name](Written(name, args, distinct, ordered, predicate, add, respected))
-    if collation is not None and name in _EXTREMES:
+    given = [builder.build(n) for n in nodes]
+    by = [] if order is None else [builder.build(k.this) for k in order.expressions]
+    args, collation = _without_collation(name, given, distinct=distinct)
+    ordered = tuple(
+        OrderKey(key_of_order(key), bool(k.args["desc"]), bool(k.args["nulls_first"]))
+        for key, k in zip(by, order.expressions if order else (), strict=True)
+    )
+    written = Written(name, args, distinct, ordered, predicate, add, respected)
+    result = HANDLERS[name](written)
+    if name == "mode" and (collation := collation_of((given or by)[0])) is not None:
+        result = _text_of_mode(written, (given or by)[0], result)
+    elif collation is not None and name in _EXTREMES:
         result = get_field(result, "text")
     return with_collation(result, collation)
 
 
+def _text_of_mode(written: Written, text: Expr, key: Expr) -> Expr:
+    """Of the texts with the most frequent key, the least by its bytes."""
+    found = HANDLERS["collect_set"](replace(written, name="collect_set", args=(_keyed(text),), order=()))
+    pair = Variable("pair", found.type.value_type)
+    same = Lambda((pair.name,), call("=", [get_field(pair, "key"), key]))
+    return get_field(call("array_min", [call("filter", [found, same])]), "text")
+
+
+def _keyed(text: Expr) -> Expr:
+    """What a collation compares a text by, and the text; null if that is."""
+    bare = text_of(text)
+    parts = [Literal("key", T.STRING), key_of_order(text), Literal("text", T.STRING), bare]
+    return call("case", [call("isnotnull", [bare]), call("named_struct", parts)])
+
+
 _EXTREMES = ("min", "max")
-_PASSING = ("any_value", "first", "last", "max_by", "min_by", "listagg")
+_PASSING = ("any_value", "first", "last", "max_by", "min_by", "listagg", "collect_list")
 """Aggregates that give texts of their first argument, which have its collation."""
 
 
@@ -206,10 +230,10 @@ def _without_collation(name: str, args: Sequence[Expr], *, distinct: bool) -> tu
     if name in ("max_by", "min_by"):
         return (text_of(args[0]), *map(key_of_order, args[1:])), collation
     if collation is not None and name in _EXTREMES:
-        text = text_of(args[0])
-        parts = [Literal("key", T.STRING), key_of_order(args[0]), Literal("text", T.STRING), text]
-        return (call("case", [call("isnotnull", [text]), call("named_struct", parts)]),), collation
-    if name in _PASSING and not distinct:
+        return (_keyed(args[0]),), collation
+    if name == "mode":
+        return (*map(key_of_order, args[:1]), *map(plain, args[1:])), None
+    if name in _PASSING and not distinct and not (name == "collect_list" and pt.is_list(args[0].type)):
         return (*map(text_of, args[:1]), *map(plain, args[1:])), collation
     return tuple(map(plain, args)), None
 
@@ -219,8 +243,8 @@ def shown_text(expr: Expr, among: Expr | None = None) -> AggregateExpr:
 
     ``among`` says which rows of the group it is taken from.
     """
-    call = AggregateCall("min", False, (text_of(expr),), among, T.STRING)
-    return AggregateExpr((call,), with_collation(Column("#0", T.STRING), collation_of(expr)))
+    call = AggregateCall("min", False, (text_of(expr),), among, expr.type)
+    return AggregateExpr((call,), with_collation(Column("#0", expr.type), collation_of(expr)))
 
 
 __all__ = [

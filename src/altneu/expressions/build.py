@@ -16,7 +16,7 @@ from altneu.errors import (
     UnsupportedFunctionError,
 )
 from altneu.expressions import intervals, registry
-from altneu.expressions.collations import plain
+from altneu.expressions.collations import mark_of, plain
 from altneu.expressions.construct import call, cast, get_field
 from altneu.expressions.expr import Column, Expr
 from altneu.expressions.functions.higher_order import LAMBDAS, parameter_types
@@ -177,7 +177,11 @@ class Builder:
             fewer = is_lambda and name not in ("transform", "filter")
             if len(names) > len(types) or (len(names) < len(types) and fewer):
                 raise TypeMismatchError(f"{name}: the lambda `{node.sql('spark')}` takes {len(types)} parameters")
-            bound = {n.lower(): Variable(n, kind) for n, kind in zip(names, types, strict=False)}
+            mark = mark_of(args[0]) if args else ""
+            bound = {
+                n.lower(): Variable(n, kind, mark=mark if kind == T.STRING and place == 1 else "")
+                for n, kind in zip(names, types, strict=False)
+            }
             body = plain(Builder(self.schema, {**self.variables, **bound}).build(node.this if is_lambda else node))
             args.append(Lambda(tuple(names), body))
         return call("array_sort_by" if name == "array_sort" else name, args)

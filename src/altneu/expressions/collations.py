@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
+from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError, UnsupportedFunctionError
 from altneu.errors.extras import require
 from altneu.expressions.expr import Column
 from altneu.expressions.icu_locales import LOCALES, OTHERS
+from altneu.expressions.lambdas import Variable
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Expr
@@ -24,7 +26,12 @@ if TYPE_CHECKING:
 NAMES = ("UTF8_BINARY", "UTF8_BINARY_RTRIM", "UTF8_LCASE", "UTF8_LCASE_RTRIM")
 _SPECIFIERS = {"CI": "case", "CS": "case", "AI": "accents", "AS": "accents", "RTRIM": "spaces"}
 _LOCALES = {name.upper(): name for name in (*LOCALES, *OTHERS)}
-COMPARED = frozenset({"=", "<=>", "!=", "<", "<=", ">", ">=", "in", "equal_null"})
+COMPARED = frozenset(
+    {
+        *("=", "<=>", "!=", "<", "<=", ">", ">=", "in", "equal_null"),
+        *("array_contains", "array_position", "arrays_overlap"),
+    }
+)
 """Functions that compare all their arguments and give none of them."""
 _ASKED = frozenset(
     {
@@ -33,7 +40,8 @@ _ASKED = frozenset(
         *("try_to_binary", "from_base32", "to_base32", "md5", "sha1", "sha2", "crc32", "hmac", "hash", "xxhash64"),
         *("levenshtein", "jaro_winkler_similarity", "soundex", "luhn_check", "is_valid_utf8", "quote"),
         *("url_encode", "url_decode", "try_url_decode", "format_string", "parse_json", "try_parse_json"),
-        *("get_json_object", "json_array_length", "json_object_keys", "from_json", "from_csv"),
+        *("get_json_object", "json_array_length", "json_object_keys", "from_json", "from_csv", "to_json"),
+        *("size", "cardinality", "array_size", "transform", "exists", "forall"),
         *("to_date", "try_to_date", "to_timestamp", "try_to_timestamp", "to_timestamp_ntz", "to_timestamp_ltz"),
         *("unix_timestamp", "to_unix_timestamp", "date_format", "trunc", "date_trunc", "next_day"),
         *("from_utc_timestamp", "to_utc_timestamp", "to_number", "try_to_number"),
@@ -48,7 +56,7 @@ _SEARCHING = {
 """Functions that look for a text in another one, and whether they give a text: by UTF8_LCASE there is ``lcase_…``."""
 _BY_PATTERN = {
     **dict.fromkeys(("like", "ilike", "rlike", "regexp_count", "regexp_instr"), False),
-    **dict.fromkeys(("regexp_extract", "regexp_replace", "regexp_substr"), True),
+    **dict.fromkeys(("regexp_extract", "regexp_replace", "regexp_substr", "split"), True),
 }
 """Functions that look for a pattern, of which only the text's collation matters, and whether they give a text."""
 _SPACED = {
@@ -67,10 +75,22 @@ _PASSED = frozenset(
     {
         *("concat", "concat_ws", "substring", "left", "right", "repeat", "reverse", "lpad", "rpad"),
         *("coalesce", "case", "if", "nvl2", "conv", "overlay", "hex", "mask"),
-        *("validate_utf8", "try_validate_utf8", "make_valid_utf8"),
+        *("validate_utf8", "try_validate_utf8", "make_valid_utf8", "array", "array_repeat"),
     }
 )
 """Functions whose value is the same by any collation, and is a text with that of their arguments, as in Spark."""
+_OF_ARRAYS = frozenset(
+    {
+        *("[]", "element_at", "try_element_at", "get", "array_join", "slice", "array_compact"),
+        *("array_append", "array_prepend", "array_insert", "filter"),
+    }
+)
+"""Those of arrays of texts; of a map they compare its keys."""
+
+
+def has_texts(kind: pa.DataType) -> bool:
+    """Whether a type's values may have a collation: texts, and arrays of texts, which have that of their texts."""
+    return kind == T.STRING or (pt.is_list(kind) and kind.value_type == T.STRING)
 
 
 def name_of(text: str) -> str:
@@ -146,17 +166,17 @@ def text_of(expr: Expr) -> Expr:
     """The expression without its collation."""
     while _is_collated(expr):
         expr = expr.args[0]  # type: ignore[attr-defined]
-    return replace(expr, mark="") if isinstance(expr, Column) and expr.mark.startswith(_MARK) else expr
+    return replace(expr, mark="") if isinstance(expr, Column | Variable) and expr.mark.startswith(_MARK) else expr
 
 
 def strength_of(expr: Expr) -> int:
     """How strong the collation of a text is: explicit, implicit or that of a constant."""
-    if isinstance(expr, Column):
+    if isinstance(expr, Column | Variable):
         return _IMPLICIT
     if _is_collated(expr):
         return _EXPLICIT if expr.function.name == "collate" else _IMPLICIT  # type: ignore[attr-defined]
     args: Sequence[Expr] = getattr(expr, "args", ())
-    return max((min(strength_of(a), _IMPLICIT) for a in args if a.type == T.STRING), default=_DEFAULT)
+    return max((min(strength_of(a), _IMPLICIT) for a in args if has_texts(a.type)), default=_DEFAULT)
 
 
 def collation_among(name: str, args: Sequence[Expr]) -> tuple[str, bool]:
@@ -165,7 +185,7 @@ def collation_among(name: str, args: Sequence[Expr]) -> tuple[str, bool]:
     Raises:
         TypeMismatchError: two have different ones, both explicitly, or both implicitly and none explicitly.
     """
-    texts = [a for a in args if a.type == T.STRING]
+    texts = [a for a in args if has_texts(a.type)]
     for strength in (_EXPLICIT, _IMPLICIT):
         names = {collation_of(a) or _BINARY for a in texts if strength_of(a) == strength}
         if len(names) > 1:
@@ -187,9 +207,12 @@ def plain(expr: Expr) -> Expr:
         UnsupportedFunctionError: it has.
     """
     name = collation_of(expr)
+    if name == _BINARY:
+        return text_of(expr)
     if name is not None:
+        kind = T.type_name(expr.type).upper()
         raise UnsupportedFunctionError(
-            f"`{expr.text}`: a text with a collation is not supported here; CAST({text_of(expr).text} AS STRING) has "
+            f"`{expr.text}`: a text with a collation is not supported here; CAST({text_of(expr).text} AS {kind}) has "
             f"none, and the text that it is compared by is collation_key({text_of(expr).text}, '{name}')"
         )
     return expr
@@ -244,6 +267,16 @@ def searching(name: str, args: Sequence[Expr]) -> Search | None:
     )
 
 
+def refused(name: str, args: Sequence[Expr]) -> UnsupportedFunctionError:
+    """The error of a function whose arguments have a collation, and that knows none."""
+    written = next(a for a in args if collation_of(a) is not None)
+    kind, bare = T.type_name(written.type).upper(), text_of(written).text
+    return UnsupportedFunctionError(
+        f"{name}() of `{written.text}`, which has the collation {collation_of(written)}, is not supported; "
+        f"{name}(CAST({bare} AS {kind})) compares bytes"
+    )
+
+
 def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | None, tuple[str, bool] | None]:
     """The arguments of a function without collations, the collation they are compared by, and that of the result.
 
@@ -260,18 +293,15 @@ def compared(name: str, args: Sequence[Expr]) -> tuple[Sequence[Expr], str | Non
     if name in _ASKED:
         return texts, None, None
     passed = name in _PASSED or (name in _CASED and all((of_icu(n) or ("UNICODE",))[0] == "UNICODE" for n in names))
-    passed = passed or (name in _TRIMS and len(args) == 1)
+    passed = passed or (name in _TRIMS and len(args) == 1) or (name in _OF_ARRAYS and has_texts(args[0].type))
+    passed = passed or (name == "initcap" and all(n.startswith(_BINARY) for n in names))
     if name not in (*COMPARED, *_CHOOSING) and not passed:
-        written = next(a for a in args if collation_of(a) is not None)
-        raise UnsupportedFunctionError(
-            f"{name}() of `{written.text}`, which has the collation {collation_of(written)}, is not supported; "
-            f"{name}(CAST({text_of(written).text} AS STRING)) compares bytes"
-        )
+        raise refused(name, args)
     values = _values_of(name, args)
     collation, explicit = collation_among(name, values)
     if passed:
         return texts, None, (collation, explicit)
-    other = next((t for t in texts if t.type not in (T.STRING, T.NULL)), None)
+    other = next((t for t in texts if not has_texts(t.type) and t.type != T.NULL), None)
     if other is not None:
         raise TypeMismatchError(f"{name}: `{other.text}` is {T.type_name(other.type)}, not a text; cast it")
     if name in _CHOOSING:

@@ -112,6 +112,7 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
             [call("rtrim", [a]) if i in found.trimmed and a.type == T.STRING else a for i, a in enumerate(found.args)],
         )
         return made if found.given is None else _with_strength(made, *found.given)
+    given = args
     args, collation, passed = collations.compared(function.name, args)
     if collation is not None and passed is not None:
         return _with_strength(_chosen(function.name, args, collation), *passed)
@@ -125,7 +126,11 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
         made = intervals.Interval(made.value, made.type, intervals.units_of_call(function.name, coerced, made.type))
     if passed is None or passed == ("UTF8_BINARY", False):
         return made
-    return _with_strength(made, *passed)
+    if collations.has_texts(made.type):
+        return _with_strength(made, *passed)
+    if pt.is_nested(made.type):
+        raise collations.refused(function.name, given)
+    return made
 
 
 def may_be_null(expr: Expr, never: AbstractSet[str]) -> bool:
@@ -143,7 +148,7 @@ def may_be_null(expr: Expr, never: AbstractSet[str]) -> bool:
 
 def _chosen(name: str, texts: Sequence[Expr], collation: str) -> Expr:
     """The greatest or the least of texts by a collation: of equal ones the first, as in Spark."""
-    texts = [cast(t, T.STRING) for t in texts if t.type != T.NULL]
+    texts = [t for t in texts if t.type != T.NULL]
     if len(texts) == 1:
         return texts[0]
     places = range(len(texts)) if name == "least" else range(0, -len(texts), -1)
@@ -190,7 +195,7 @@ def collation_key(expr: Expr, collation: str) -> Expr:
 
 def with_collation(expr: Expr, collation: str | None) -> Expr:
     """A text with a collation that it has as a column has one."""
-    if collation in (None, "UTF8_BINARY") or expr.type != T.STRING:
+    if collation in (None, "UTF8_BINARY") or not collations.has_texts(expr.type):
         return expr
     return call("collated", [expr, Literal(collation, T.STRING)])
 

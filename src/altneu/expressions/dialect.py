@@ -99,8 +99,11 @@ class SparkExpressions(Spark):
             """A type; a time of day as what is written again as one."""
             found: exp.Expr | None = super()._parse_types(*args, **kwargs)
             kind = found.args.get("to") if isinstance(found, exp.Cast) else found  # ``TIME '12:00'`` is a cast
-            if isinstance(kind, exp.DataType) and isinstance(kind.args.get("collate"), exp.Column):
-                kind.set("collate", exp.Var(this=".".join(part.name for part in kind.args["collate"].parts)))
+            types = exp.DataType, exp.CollateColumnConstraint
+            for one in kind.find_all(*types) if isinstance(kind, exp.DataType) else ():
+                key = "collate" if isinstance(one, exp.DataType) else "this"
+                if isinstance(one.args.get(key), exp.Column):
+                    one.set(key, exp.Var(this=".".join(part.name for part in one.args[key].parts)))
             digits = time_digits(kind) if isinstance(kind, exp.DataType) else None
             if kind is not None and digits is not None:
                 name = "TIME" if digits == 6 else f"TIME({digits})"

@@ -15,11 +15,12 @@ from altneu.expressions.vector import Failure, Failures, Values, Vector
 
 @dataclass(frozen=True, repr=False)
 class Variable(Expr):
-    """A lambda's parameter."""
+    """A lambda's parameter; ``mark`` is what its array's declaration says beside the type, its collation."""
 
     name: str
     type: pa.DataType
     nullable: bool = True
+    mark: str = ""
 
     @property
     def columns(self) -> frozenset[str]:

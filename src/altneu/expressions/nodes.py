@@ -21,7 +21,7 @@ from altneu.errors import (
     UpdateTimeError,
 )
 from altneu.expressions import intervals
-from altneu.expressions.collations import collation_of, name_of, plain, text_of
+from altneu.expressions.collations import collation_of, has_texts, name_of, plain, text_of
 from altneu.expressions.construct import call, cast, decimal_type, get_field, integer, literal, number
 from altneu.expressions.expr import Expr, Literal
 from altneu.expressions.intervals import mark_of_units, name_of_units, units_named, units_of
@@ -107,8 +107,8 @@ def _cast(self: TreeBuilder, node: exp.Expr) -> Expr:
             return value
         return call("interval_as", [value, Literal(name_of_units(units), T.STRING)])
     made = cast(value, target, implicit=False, name=name)
-    collation = node.args["to"].args.get("collate")
-    if target == T.STRING and collation is not None:
+    collation = node.args["to"].args.get("collate") or T.collation_inside(node.args["to"])
+    if has_texts(target) and collation is not None:
         return call("collated", [made, Literal(name_of(collation.name), T.STRING)])
     return made
 
@@ -120,7 +120,7 @@ def _target_type(node: exp.Expr) -> pa.DataType:
         if units in ("YEAR", "MONTH", "YEAR TO MONTH"):
             return T.YEAR_MONTH
     try:
-        to = node.args["to"].copy()
+        to = T.without_collation(node.args["to"]).copy()
         to.set("collate", None)  # ``_cast`` reads it
         return T.arrow_type(to)
     except SchemaError as error:
@@ -416,9 +416,7 @@ def _collation(args: Sequence[Expr]) -> Expr:
 
 def _typeof(args: Sequence[Expr]) -> Expr:
     name = collation_of(args[0])
-    return Literal(
-        (mark_of_units(args[0]) or T.type_name(args[0].type)) + (f" collate {name}" if name else ""), T.STRING
-    )
+    return Literal(mark_of_units(args[0]) or T.type_with_collation(args[0].type, name or ""), T.STRING)
 
 
 def _moment(args: Sequence[Expr]) -> Expr:

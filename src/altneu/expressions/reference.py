@@ -104,14 +104,17 @@ _TAIL = """\
 * Regular expressions are those of RE2, which differ from Java's: there is no look-around, no back reference and no
   possessive quantifier. `$` matches only at the end of the text. Inside a class `[` and `&&` are plain characters, so
   there is no intersection, and `[:alpha:]` is a POSIX class. `(?i)` folds case for all of Unicode, `\\b` knows ASCII
-  letters only, `\\s` does not match a vertical tab, and only `\\n` stops `.`.
+  letters only, `\\s` does not match a vertical tab, and only `\\n` stops `.`. A pattern that matches the empty text and
+  has an assertion, such as `\\s*$`, matches it directly behind another match in Java, and not in RE2:
+  `regexp_replace('a ', '\\s*$', '-')` is `a-`, in Spark `a--`.
 * JSON is read as Spark reads it, and written so: numbers with a point as doubles, single quotes accepted, what follows
   a document not read. Documents of more than 200 arrays and objects in one another are none (Spark: 1000). Of equal
   names `from_json` keeps the last in a map.
 * Formats must be constants, and so must the second argument of `round`, `ceil` and `floor`. Patterns may be columns:
   altneu compiles each distinct pattern of a batch once, and a row whose pattern is not a regular expression becomes an
   error row.
-* Floats print as in Java 19 and later (the shortest digits that read back), and -0.0 equals 0.0 everywhere.
+* Floats print as in Java 19 and later (the shortest digits that read back), and -0.0 equals 0.0 everywhere. There is
+  no negative zero in rows, which a row with 0.0 has to retract: `CAST(-0.0F AS STRING)` is `0.0`, in Spark `-0.0`.
 * Where Spark silently wraps around, altneu reports an error: `div` of decimals beyond bigint, decimals beyond the range
   of timestamps. `-x` and `abs(x)` of decimals of more than 34 digits are exact.
 * altneu sorts the entries of a map by their keys, so that a map can be retracted with its entries in any order;
@@ -132,11 +135,15 @@ _TAIL = """\
 * Texts have collations as in Spark: `s COLLATE name` explicitly, a column (`s STRING COLLATE name` in a schema, or a
   column of a query) and `CAST(s AS STRING COLLATE name)` implicitly, and a constant takes that of what it is compared
   with. Two explicit ones do not mix, nor do two implicit ones; the columns of a set operation have equal ones.
-  Comparisons, IN, joins, ORDER BY, windows, GROUP BY, grouping sets, DISTINCT, UNION, EXCEPT, INTERSECT,
-  `count(DISTINCT …)`, `min`, `max`, `min_by`, `max_by`, `any_value`, `lag`, `lead`, `first`, `last`, `nth_value` and
-  `listagg` obey them. Of texts that a collation does not tell apart Spark shows any; altneu's GROUP BY, DISTINCT, set
-  operations and `min` show the least by its bytes, and `max` the greatest. With several such columns each shows its
-  own, so that no one row may have them all. Collations pass through functions whose value none changes: `upper`,
+  Comparisons, IN, joins, ORDER BY, windows, GROUP BY, grouping sets, DISTINCT, UNION, EXCEPT, INTERSECT (with ALL,
+  too), UNPIVOT, `stack`, `count(DISTINCT …)`, `min`, `max`, `mode`, `min_by`, `max_by`, `any_value`, `lag`, `lead`,
+  `first`, `last`, `nth_value` and `listagg` obey them. Of texts that a collation does not tell apart Spark shows any;
+  altneu's GROUP BY, DISTINCT, set operations, `mode` and `min` show the least by its bytes, and `max` the greatest.
+  With several such columns each shows its own, so that no one row may have them all. An array of texts has the
+  collation of its texts, in a column (`xs ARRAY<STRING COLLATE name>`) as well: `collect_list`, `array_agg`, `split`
+  by UTF8_LCASE and `array` give one, and comparisons, keys, `array_contains`, `array_position`, `arrays_overlap`,
+  `explode`, elements, `array_join`, `slice`, `concat`, `filter`, `exists`, `forall` and lambdas of `transform` obey it.
+  Collations pass through functions whose value none changes: `upper`,
   `lower`, `concat`, `concat_ws`, `substring`, `left`, `right`, `repeat`, `reverse`, `lpad`, `rpad`, `trim` without
   characters, `coalesce`, `nullif`, `if`, CASE, `overlay`, `mask`, `hex` and `conv`. Functions that read bytes, such
   as `md5`, `hash`, `base64`, `to_date` and `from_json`, take texts with any. `greatest` and `least` obey them and
@@ -144,8 +151,10 @@ _TAIL = """\
   `find_in_set`, `replace`, `translate`, `trim` of characters, `split_part`, `substring_index`, LIKE, ILIKE, RLIKE and
   `regexp_count`, `_extract`, `_instr`, `_replace` and `_substr`; and by `_RTRIM` of it and of UTF8_BINARY the first
   five, `replace`, `translate`, `ltrim` and `substring_index`. What is left is refused by name, such as LIKE by
-  UNICODE, `mode`, arrays and structs of texts with a collation, EXCEPT ALL and INTERSECT ALL; `CAST(s AS STRING)` has
-  no collation. In Python, the verbs that take names of columns as keys (`group_by`, `join`, `distinct`) refuse such
+  UNICODE, `initcap` by anything but UTF8_BINARY (it follows ICU's boundaries of words), structs, maps and arrays of
+  arrays with such texts, `array_distinct`, `array_sort` and others that would compare elements, and `collect_set` and
+  `array_agg(DISTINCT …)`, which show any of equal texts; `CAST(s AS STRING)` and `CAST(xs AS ARRAY<STRING>)` have no
+  collation. In Python, the verbs that take names of columns as keys (`group_by`, `join`, `distinct`) refuse such
   columns; expressions and orders obey their collations, and so do DataFrames of a session's sources and views. A
   DataFrame that Spark has made of rows with such a column is refused where a view reads it, and in DataFrames that a
   view gives a column has none.

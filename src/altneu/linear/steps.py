@@ -421,7 +421,7 @@ class Unnest(Step):
         """Schema after this step."""
         kind = self.value.type
         types = [kind.key_type, kind.item_type] if pa.types.is_map(kind) else [kind.value_type]
-        added = [pa.field(n, t) for n, t in zip(self.names, types, strict=True)]
+        added = [T.marked(pa.field(n, t), mark_of(self.value)) for n, t in zip(self.names, types, strict=True)]
         if self.ordinality is not None:
             added.append(pa.field(self.ordinality, pa.int64(), nullable=self.outer))
         return pa.schema([*schema, *added])

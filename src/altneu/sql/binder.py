@@ -110,6 +110,8 @@ class Binder:
         tables.numbered(tree, scope.relation)
         ordering.inherited(tree, clause.order)
         items = [item for part in tree.expressions for item in starred(part, scope.relation, around)]
+        if not items and around is None:
+            raise PlanError("`*` needs a FROM clause")
         scope, items = tables.generated(self, scope, items)
         if tree.args.get("order") and not ordering.counts(tree):
             self._check_order(tree, scope, items)
@@ -201,16 +203,11 @@ class Binder:
         first, second = _aligned(*_equally_carried(*sides), tree.key.upper())
         left, right = Collection(first.node), Collection(second.node)
         collated = not isinstance(tree, exp.Union) and any(mark_of(f).startswith("collate") for f in left.schema)
-        if collated and not tree.args.get("distinct"):
-            raise PlanError(
-                f"not supported: {tree.key.upper()} ALL of texts with a collation, of which Spark leaves any out; use "
-                f"{tree.key.upper()}, or a LEFT SEMI or ANTI JOIN"
-            )
         if tree.args.get("distinct") and not isinstance(tree, exp.Union) and not collated:
             left, right = left.distinct(), right.distinct()
         match tree:
             case exp.Except() | exp.Intersect() if collated:
-                result = Collection(_by_keys(left.node, right.node, found=isinstance(tree, exp.Intersect)))
+                result = Collection(_by_keys(left.node, right.node, tree))
             case exp.Union():
                 result = left.concat(right)
                 if tree.args.get("distinct"):
@@ -245,8 +242,8 @@ def _of_moments(verb: str, relation: Relation) -> Answer:
     return Answer(replace(relation, node=node, fields=(*relation.fields, *(Field("", n, n) for n in added))))
 
 
-def _by_keys(left: ir.Node, right: ir.Node, *, found: bool) -> ir.Node:
-    """One copy of the rows of the left side that collations find on the right one, or do not find.
+def _by_keys(left: ir.Node, right: ir.Node, tree: exp.Except | exp.Intersect) -> ir.Node:
+    """The rows of the left side that collations find on the right one, or do not find: one copy, or all of them.
 
     Of those that collations do not tell apart, each text is the least of the left side by its bytes.
     """
@@ -269,12 +266,16 @@ def _by_keys(left: ir.Node, right: ir.Node, *, found: bool) -> ir.Node:
             ),
         ],
     )
-    none = exp.Literal.number(0)
-    kept = filtered(
-        node,
-        exp.GT(this=bound(counts[0]), expression=none),
-        (exp.GT if found else exp.EQ)(this=bound(counts[1]), expression=none),
-    )
+    (here, other), none, found = map(bound, counts), exp.Literal.number(0), isinstance(tree, exp.Intersect)
+    if tree.args.get("distinct"):
+        kept = filtered(
+            node,
+            exp.GT(this=here, expression=none),
+            (exp.GT if found else exp.EQ)(this=other, expression=none),
+        )
+    else:
+        name, values = ("least", [here, other]) if found else ("greatest", [exp.Sub(this=here, expression=other), none])
+        kept = Collection(node).repeat_row(exp.Anonymous(this=name, expressions=values)).node  # type: ignore[arg-type]
     return projected(kept, [(n, parse(bound(n), kept.schema)) for n in schema.names])
 
 

@@ -90,10 +90,11 @@ def _having(
 ) -> Scope:
     """The groups on which conditions are true; subqueries in them read ``outputs`` that are keys or aggregates, too."""
     fields = scope.relation.fields
+    known = {f.name.lower() for f in fields}
     more = [
         Field("", name, tree.name)
         for name, tree in outputs.items()
-        if is_bound(tree) and isinstance(tree, exp.Column) and scope.relation.find([name]) is None
+        if is_bound(tree) and isinstance(tree, exp.Column) and name.lower() not in known
     ]
     scope = Scope(replace(scope.relation, fields=(*fields, *more)), scope.around)
     for condition in conditions:
@@ -293,6 +294,20 @@ class Groups:
         name = self._name_of_key(key)
         return next((i for i, (_, known) in enumerate(self.keys) if known == name), None)
 
+    def _with_grouping(self, node: exp.Expr) -> exp.Expr:
+        """An aggregate whose grouping() and grouping_id() say of each row for which set it is there."""
+        sets = self.sets
+        if sets is None:
+            return node
+
+        def visit(part: exp.Expr) -> exp.Expr:
+            if isinstance(part, exp.Anonymous) and part.name.lower() in FUNCTIONS:
+                found = sets.translated(part, [self._place(key) for key in part.expressions])
+                return found.transform(lambda n: bound(f"#{ID}") if is_bound(n) and n.name == ID else n)
+            return part
+
+        return node.transform(visit)
+
     def _call(self, node: exp.Expr) -> str:
         columns = list(node.find_all(exp.Column))
         if columns and self.scope.around and not any(self.scope.is_local(c) for c in columns):
@@ -300,7 +315,7 @@ class Groups:
                 f"`{node.sql('spark')}` aggregates the rows of the outer query, so it belongs there: compute it in a "
                 "query in FROM, or in HAVING by the name of its table"
             )
-        self.scope, resolved = self.binder.value(node, self.scope)
+        self.scope, resolved = self.binder.value(self._with_grouping(node), self.scope)
         for tree, name in self.calls:
             if tree == resolved:
                 return name

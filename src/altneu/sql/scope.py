@@ -305,7 +305,7 @@ def starred(item: exp.Expr, relation: Relation, around: Around | None = None) ->
         columns = [(f.name, exp.column(f.name, table=f.table, quoted=True)) for f in fields]
     if not columns:
         if of is None:
-            raise PlanError("`*` needs a FROM clause")
+            return []  # there is no FROM
         known = ", ".join(sorted({f.table for f in relation.fields if f.table}))
         place = f"{item.sql('spark')} ({place_of(item)})"
         raise PlanError(f"{place}: there is no {'.'.join(of)!r} in FROM; there are: {known}")

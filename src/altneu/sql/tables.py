@@ -14,14 +14,14 @@ from altneu.columnar.python_values import python_values
 from altneu.columnar.rows import Rows
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, parse
-from altneu.expressions.collations import mark_of
+from altneu.expressions.collations import collation_of, mark_of
 from altneu.plan import ir
 from altneu.sql.binding import QueryBinder
 from altneu.sql.ordering import CHOSEN, OWN, SHOWN
 from altneu.sql.pipes import PLACE
 from altneu.sql.scope import Field, Relation, Scope, bound, common_type, fresh
 from altneu.sql.trees import has_aggregate, name_of
-from altneu.types import NULL, is_struct, marked, type_name
+from altneu.types import NULL, is_struct, marked, type_with_collation
 
 _NOTHING = pa.schema([])
 _EXPLODES = {"explode": False, "explode_outer": True, "posexplode": False, "posexplode_outer": True, "unnest": False}
@@ -144,6 +144,8 @@ class Generator:
             return self._series(scope.relation, arguments)
         if self.name in _STRUCTS:
             rows = exp.Anonymous(this="array", expressions=self._structs(arguments, scope.relation.node.schema))
+            if (listed := _with_collations(rows, scope.relation.node.schema)) is not None:
+                return self._listed(scope.relation, *listed)
             kind = parse(rows, scope.relation.node.schema).type
             return self._inlined(scope.relation, rows, kind, outer=self.outer)
         self._expect(arguments, 1, 1)
@@ -164,13 +166,13 @@ class Generator:
         self._expect(arguments, 2, len(arguments))
         width = -(-len(values) // int(count.this))
         for place in range(width):
-            kinds = [parse(value, schema).type for value in values[place::width]]
-            known = [kind for kind in kinds if kind != NULL]
+            parsed = [parse(value, schema) for value in values[place::width]]
+            known = [type_with_collation(v.type, _collation_of(v)) for v in parsed if v.type != NULL]
             other = next((kind for kind in known if kind != known[0]), None)
             if other is not None:
                 raise PlanError(
-                    f"stack(): the values of column col{place} must have one type, got {type_name(known[0])} and "
-                    f"{type_name(other)}; CAST them"
+                    f"stack(): the values of column col{place} must have one type, got {known[0]} and {other}; "
+                    "CAST them"
                 )
         rows: list[exp.Expr] = []
         for start in range(0, width * int(count.this), width):
@@ -220,6 +222,8 @@ class Generator:
 
     def _unnested(self, relation: Relation, value: exp.Expr) -> Relation:
         schema = relation.node.schema
+        if self.name in _INLINES and (listed := _with_collations(value, schema)) is not None:
+            return self._listed(relation, *listed)
         kind = parse(value, schema).type
         outer = self.outer or _EXPLODES.get(self.name, _INLINES.get(self.name, False))
         positions = self.name.startswith("posexplode") or self.ordinality
@@ -238,6 +242,19 @@ class Generator:
             result = result.select(**outputs)
         return Relation(result.node, (*relation.fields, *fields), relation.carried, relation.plain)
 
+    def _listed(self, relation: Relation, members: Sequence[str], rows: Sequence[Sequence[exp.Expr]]) -> Relation:
+        """Each row once for each list of values, which are chosen by a number: a struct would have no collations."""
+        columns, fields = self._named(members, relation)
+        number = fresh("^number", [*relation.node.schema.names, *columns])
+        numbers = exp.Anonymous(this="array", expressions=[exp.Literal.number(i) for i in range(len(rows))])
+        result = Collection(relation.node).unnest(numbers, as_=number)  # type: ignore[arg-type]
+        outputs: list[tuple[str, exp.Expr]] = [(n, bound(n)) for n in relation.node.schema.names]
+        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+            branches = [exp.If(this=exp.Literal.number(i), true=v.copy()) for i, v in enumerate(values)]
+            outputs.append((column, exp.Case(this=bound(number), ifs=branches)))
+        result = result._project((n, parse(t, result.schema)) for n, t in outputs)
+        return Relation(result.node, (*relation.fields, *fields), relation.carried, relation.plain)
+
     def _inlined(self, relation: Relation, value: exp.Expr, kind: pa.DataType, *, outer: bool) -> Relation:
         if not pa.types.is_list(kind) or not is_struct(kind.value_type):
             raise PlanError(f"{self.name}() needs an array of structs, not `{value.sql('spark')}`")
@@ -250,6 +267,21 @@ class Generator:
             outputs.append((column, exp.Dot(this=bound(element), expression=exp.to_identifier(member, quoted=True))))
         result = result._project((n, parse(t, result.schema)) for n, t in outputs)
         return Relation(result.node, (*relation.fields, *fields), relation.carried, relation.plain)
+
+
+def _collation_of(value: Expr) -> str:
+    return mark_of(value).removeprefix("collate ")
+
+
+def _with_collations(value: exp.Expr, schema: pa.Schema) -> tuple[list[str], list[list[exp.Expr]]] | None:
+    """The names and the rows of an array of structs with a collation among their values; None of another one."""
+    structs = value.expressions if isinstance(value, exp.Anonymous) and value.name.lower() == "array" else []
+    if not structs or any(getattr(s, "name", "").lower() != "named_struct" for s in structs):
+        return None
+    rows = [struct.expressions[1::2] for struct in structs]
+    if all(collation_of(parse(v, schema)) is None for row in rows for v in row):
+        return None
+    return [name.name for name in structs[0].expressions[::2]], rows
 
 
 def _generator_of(item: exp.Expr) -> exp.Anonymous | None:

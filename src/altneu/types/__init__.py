@@ -179,7 +179,19 @@ def declared_type(field: pa.Field) -> str:
     'string collate UTF8_LCASE'
     """
     mark = mark_of(field)
-    return f"{type_name(field.type)} {mark}" if mark.startswith("collate ") else type_name(field.type)
+    return type_with_collation(field.type, mark.removeprefix("collate ") if mark.startswith("collate ") else "")
+
+
+def type_with_collation(data_type: pa.DataType, collation: str) -> str:
+    """The name of a type of texts, or of arrays of texts, that have a collation, or none.
+
+    >>> type_with_collation(list_type(STRING), "UTF8_LCASE")
+    'array<string collate UTF8_LCASE>'
+    """
+    name = type_name(data_type)
+    if not collation:
+        return name
+    return f"array<string collate {collation}>" if pa.types.is_list(data_type) else f"{name} collate {collation}"
 
 
 def quote_name(name: str) -> str:
@@ -442,6 +454,8 @@ def _field(node: exp.Expr, text: str) -> pa.Field:
         remedy = _KEYS if isinstance(node, exp.PrimaryKey | exp.UniqueColumnConstraint) else "write it as 'name type'"
         raise SchemaError(f"cannot read {node.sql('spark')!r} in the schema {text!r}: {remedy}")
     nullable, mark = True, ""
+    if (inside := collation_inside(node.kind)) is not None:
+        mark = f"collate {inside.name}"
     for constraint in node.args.get("constraints") or []:
         if isinstance(constraint.kind, exp.CollateColumnConstraint) and node.kind.this in _TEXTS:
             mark = f"collate {constraint.kind.this.sql('spark').replace('`', '')}"
@@ -451,7 +465,7 @@ def _field(node: exp.Expr, text: str) -> pa.Field:
             keys = isinstance(constraint.kind, exp.PrimaryKeyColumnConstraint | exp.UniqueColumnConstraint)
             remedy = _KEYS if keys else "only NOT NULL, COMMENT and, in CREATE TABLE, DEFAULT are supported"
             raise SchemaError(f"cannot read {constraint.sql('spark')!r} in the schema {text!r}: {remedy}")
-    data_type = arrow_type(node.kind, text)
+    data_type = arrow_type(without_collation(node.kind), text)
     if data_type == NULL and not nullable:
         raise SchemaError(
             f"column {node.name!r} is void, a type that has only nulls, and cannot be NOT NULL (in {text!r})"
@@ -462,13 +476,28 @@ def _field(node: exp.Expr, text: str) -> pa.Field:
 _TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR)
 
 
+def collation_inside(kind: exp.Expr) -> exp.Expr | None:
+    """The name of the collation in ``ARRAY<STRING COLLATE name>``."""
+    (inner,) = kind.expressions if kind.this == exp.DType.ARRAY and len(kind.expressions) == 1 else (exp.DataType(),)
+    return inner.args.get("collate") if inner.this in _TEXTS else None
+
+
+def without_collation(kind: exp.Expr) -> exp.Expr:
+    """The type without the collation in ``ARRAY<STRING COLLATE name>``."""
+    if collation_inside(kind) is None:
+        return kind
+    bare = kind.copy()
+    bare.expressions[0].set("collate", None)
+    return bare
+
+
 def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
     """The Arrow type of a sqlglot type node."""
     kind = node.this
     if node.args.get("collate") is not None:
         raise SchemaError(
-            f"a COLLATE inside the type {node.sql('spark')} is not supported: columns of texts and CAST(s AS STRING "
-            "COLLATE …) have one" + (f" (in {text!r})" if text else "")
+            f"a COLLATE inside the type {node.sql('spark')} is not supported: columns of texts and of arrays of texts, "
+            "and CAST(s AS STRING COLLATE …) have one" + (f" (in {text!r})" if text else "")
         )
     simple = _SIMPLE.get(kind)
     if simple is not None:
@@ -485,9 +514,7 @@ def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
         return result
     if kind == exp.DType.STRUCT and children:
         fields = [_field(c, text) for c in children]
-        if any(mark_of(f) for f in fields):
-            raise SchemaError(f"a COLLATE inside a struct is not supported; a column of its own has one (in {text!r})")
-        return pa.struct(fields)
+        return _struct(fields, text)
     if isinstance(kind, exp.Interval):
         unit = kind.args.get("unit")
         name = unit.sql().upper() if unit is not None else ""
@@ -497,6 +524,20 @@ def arrow_type(node: exp.Expr, text: str = "") -> pa.DataType:
         return _time(digits, text)
     name = node.sql("spark")
     raise SchemaError(f"the type {name!r} is not supported" + (f" (in {text!r})" if text else ""))
+
+
+def struct_of(text: str) -> pa.DataType:
+    """The type of structs whose fields a schema says."""
+    return _struct(list(parse_schema(text)), text)
+
+
+def _struct(fields: list[pa.Field], text: str) -> pa.DataType:
+    if any(mark_of(f) for f in fields):
+        raise SchemaError(
+            "a COLLATE inside a struct is not supported; a column of its own has one"
+            + (f" (in {text!r})" if text else "")
+        )
+    return pa.struct(fields)
 
 
 _TIME = re.compile(r"TIME(?:\((\d+)\))?")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as pt
 
 from altneu import types as T
 from altneu.errors import TypeMismatchError, UnsupportedFunctionError
-from altneu.expressions.collations import name_of, of_icu
+from altneu.expressions.collations import has_texts, name_of, of_icu
 from altneu.expressions.each import RowFailure, each
 from altneu.expressions.functions.patterns import (
     checked_pattern,
@@ -23,11 +24,14 @@ from altneu.expressions.functions.patterns import (
     regexp_replace,
     regexp_substr,
     rlike,
+    split,
 )
 from altneu.expressions.functions.strings import case, scalar
 from altneu.expressions.icu import sort_keys
+from altneu.expressions.lists import Lists, explode, first_per_row, implode
 from altneu.expressions.registry import Out
 from altneu.expressions.rules import Arguments
+from altneu.expressions.vector import Mask
 
 if TYPE_CHECKING:
     from altneu.expressions.expr import Call
@@ -38,14 +42,14 @@ def _check_name(args: Arguments) -> None:
     if not isinstance(name, str):
         raise TypeMismatchError(f"{args.name}: the collation `{args[1].text}` must be a constant, such as 'UTF8_LCASE'")
     name_of(name)
-    if args[0].type not in (T.STRING, T.NULL):
+    if args[0].type != T.NULL and not has_texts(args[0].type):
         raise TypeMismatchError(
             f"{args.name} takes a text, not {T.type_name(args[0].type)} (`{args[0].text}`); cast it"
         )
 
 
 @scalar(
-    "collate(s string, name string) -> string",
+    "collate(s string|array<string>, name string) -> s",
     check=_check_name,
     usage="s COLLATE name, collate(s, 'name')",
     fold=False,
@@ -58,7 +62,7 @@ def collate(s: pa.Array, name: str) -> pa.Array:  # noqa: ARG001 -- read where t
     return s
 
 
-@scalar("collated(s string, name string) -> string", check=_check_name, fold=False)
+@scalar("collated(s string|array<string>, name string) -> s", check=_check_name, fold=False)
 def collated(s: pa.Array, name: str) -> pa.Array:  # noqa: ARG001 -- read where the text is compared
     """The text with the collation of a column, as CAST(s AS STRING COLLATE name) gives it."""
     return s
@@ -69,13 +73,30 @@ def _of_icu(call: Call) -> bool:
     return not isinstance(name, str) or of_icu(name_of(name)) is not None
 
 
-@scalar("collation_key(s string, name string) -> string", check=_check_name, fails=_of_icu)
+@scalar("collation_key(s string|array<string>, name string) -> s", check=_check_name, fails=_of_icu)
 def collation_key(s: pa.Array, name: str) -> pa.Array | Out:
     """The text by which the collation compares s: in lower case, without spaces at the end, or a sort key of ICU's.
 
-    A text with a character that ICU has another order for than Spark's ICU has no key: it fails.
+    Of an array of texts it is an array of these. A text with a character that ICU has another order for than Spark's
+    ICU has no key: it fails.
     """
-    name = name_of(name)
+    if not pt.is_list(s.type):
+        return _keys(s, name_of(name))
+    lists = explode(s)
+    found = _keys(lists.elements, name_of(name))
+    keys = implode(lists.lengths, found.values if isinstance(found, Out) else found, lists.valid)
+    if not isinstance(found, Out):
+        return keys
+    return Out(keys, [_of_rows(lists, mask, text) for mask, _, text in found.failures])
+
+
+def _of_rows(lists: Lists, mask: Mask, text: str | Callable[[int], str]) -> tuple[Mask, str, Callable[[int], str]]:
+    """The failures of elements, as those of the arrays that have them."""
+    first = first_per_row(lists, mask)
+    return first >= 0, _UNKNOWN, lambda row: text(int(lists.offsets[row] + first[row])) if callable(text) else text
+
+
+def _keys(s: pa.Array, name: str) -> pa.Array | Out:
     if name.endswith("_RTRIM"):
         s = pc.utf8_rtrim(s, " ")
     if name.startswith("UTF8_BINARY"):
@@ -409,7 +430,7 @@ def _without_case(kernel: Callable[..., Any]) -> Callable[..., Out]:
         if why := _unknown_without_case(pattern):
             failure = (np.ones(len(s), np.bool_), "INVALID_PARAMETER_VALUE", f"`{call.text}`: {why}")
             return Out(pa.nulls(len(s), call.type), (failure,))
-        result = kernel(call, s, f"(?i){pattern}", *more)
+        result = kernel(call, s, f"(?i){pattern}" if pattern else pattern, *more)
         values, failures = (result.values, tuple(result.failures)) if isinstance(result, Out) else (result, ())
         odd = np.asarray(pc.match_substring_regex(s, f"[{_OTHERS}]").fill_null(False))
         text = f"`{call.text}`: a text with one of {', '.join(_OTHERS)} is not matched by UTF8_LCASE"
@@ -426,6 +447,7 @@ for _kernel, _signature in (
     (regexp_extract, "regexp_extract(s string, pattern string[, group int]) -> string"),
     (regexp_substr, "regexp_substr(s string, pattern string) -> string?"),
     (regexp_replace, "regexp_replace(s string, pattern string, by string) -> string"),
+    (split, "split(s string, pattern string[, limit int]) -> array<string>"),
 ):
     scalar(
         f"lcase_{_signature}",

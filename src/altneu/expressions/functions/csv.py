@@ -181,7 +181,7 @@ def _schema(text: str) -> pa.DataType:
     try:
         kind = T.parse_type(text)
     except PlanError:
-        kind = pa.struct(list(T.parse_schema(text)))
+        kind = T.struct_of(text)
     if not T.is_struct(kind):
         raise TypeMismatchError(f"from_csv gives a struct, not {T.type_name(kind)}")
     return nullable(kind)

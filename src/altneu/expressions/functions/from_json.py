@@ -71,7 +71,7 @@ def schema_of_text(text: str) -> pa.DataType:
     try:
         return T.parse_type(text)
     except PlanError:
-        return pa.struct(list(T.parse_schema(text)))
+        return T.struct_of(text)
 
 
 def _rule(args: Arguments) -> Typing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -229,12 +229,53 @@ def java_replacement(text: str) -> str:
     return "".join(out)
 
 
+_FIRST, _LAST, _INSIDE, _END = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3"
+"""Characters that no text has, by Unicode: they mark where matches start and end."""
+
+
+_ASSERTION = re.compile(r"(?<!\[)\^|\$|\\[bBAz]")
+"""What matches nothing, but not everywhere."""
+
+
+@lru_cache(maxsize=1024)
+def _asserts(pattern: str) -> bool:
+    return _ASSERTION.search(re.sub(r"\\[^bBAz]", "", pattern)) is not None
+
+
+@lru_cache(maxsize=1024)
+def _matches_nothing(pattern: str) -> bool:
+    """Whether a pattern matches the empty text."""
+    return bool(pc.match_substring_regex(pa.array([""]), f"^(?:{pattern})$")[0].as_py())
+
+
+def _marked(s: pa.Array, pattern: str, by: str = "\\0", nothing: str = "") -> pa.Array:
+    """The texts with each match replaced, by RE2's rules of rewriting, and a mark at both ends of it.
+
+    As Java has it, a match of nothing may follow directly behind another one, which RE2 passes over; its replacement
+    is ``nothing``. An assertion that may hold there or not is left to RE2.
+    """
+    if not _matches_nothing(pattern) or _asserts(pattern):
+        return whole(pc.replace_substring_regex(s, pattern, f"{_FIRST}{by}{_LAST}"))
+    marked = whole(pc.replace_substring_regex(s, pattern, f"{_FIRST}\\0{_INSIDE}{by}{_LAST}"))
+    marked = pc.replace_substring_regex(marked, f"{_FIRST}{_INSIDE}([^{_LAST}]*){_LAST}", f"{_FIRST}\\1{_END}")
+    marked = pc.replace_substring_regex(
+        marked, f"{_FIRST}[^{_INSIDE}{_END}]+{_INSIDE}([^{_LAST}]*){_LAST}", f"{_FIRST}\\1{_LAST}"
+    )
+    more = f"{_LAST}{_FIRST}{nothing}{_END}"
+    marked = whole(pc.replace_substring(marked, _LAST, more))
+    return pc.replace_substring(pc.replace_substring(marked, f"{more}{_FIRST}", f"{_LAST}{_FIRST}"), _END, _LAST)
+
+
 @scalar(
     "regexp_replace(s string, pattern string, by string) -> string", check=_check_pattern, fails=_varies, grows=True
 )
 @_per_row
 def regexp_replace(s: pa.Array, pattern: str, by: str) -> pa.Array:
     """The text with every match replaced; `$1` stands for a group."""
+    if _matches_nothing(pattern) and not _asserts(pattern):
+        rewriting = java_replacement(by)
+        nothing = re.sub(r"\\(.)", lambda escaped: "" if escaped[1].isdigit() else escaped[1], rewriting)
+        return pc.replace_substring_regex(_marked(s, pattern, rewriting, nothing), f"[{_FIRST}{_LAST}]", "")
     return whole(pc.replace_substring_regex(s, pattern, java_replacement(by)))
 
 
@@ -242,11 +283,9 @@ def regexp_replace(s: pa.Array, pattern: str, by: str) -> pa.Array:
 @_per_row
 def regexp_count(s: pa.Array, pattern: str) -> pa.Array:
     """Number of matches."""
+    if _matches_nothing(pattern) or _asserts(pattern):  # Arrow goes on byte by byte, in what is left of the text
+        return pc.cast(pc.count_substring(_marked(s, pattern), _FIRST), T.INT)
     return pc.cast(pc.count_substring_regex(s, pattern), T.INT)
-
-
-_FIRST, _LAST = "\ufdd0", "\ufdd1"
-"""Characters that no text has, by Unicode: they mark where matches start and end."""
 
 
 @scalar(
@@ -261,7 +300,7 @@ def regexp_extract_all(call: Call, s: pa.Array, pattern: str, group: int = 1) ->
     _, count = named_groups(pattern)
     if not 0 <= group <= count:
         return _group_error(call, s, pattern, group, count)
-    marked = whole(pc.replace_substring_regex(s, pattern, f"{_FIRST}\\{group}{_LAST}"))
+    marked = _marked(s, pattern, f"\\{group}")
     lists = explode(pc.split_pattern(marked, _FIRST).cast(call.type))
     texts = keep(lists, lists.places > 0)
     ends = explode(pc.split_pattern(texts.flatten(), _LAST).cast(call.type))
@@ -299,9 +338,20 @@ def split(call: Call, s: pa.Array, pattern: str, limit: int = -1) -> pa.Array:
         return _characters(s, limit)
     if not set(pattern) & set("\\^$.|?*+()[]{}"):
         pieces = pc.split_pattern(s, pattern, max_splits=most)
+    elif _matches_nothing(pattern) or _asserts(pattern):
+        return _between(_marked(s, pattern), most, call.type)
     else:
         pieces = pc.split_pattern_regex(s, pattern, max_splits=most)
     return pieces.cast(call.type)
+
+
+def _between(marked: pa.Array, most: int | None, kind: pa.DataType) -> pa.Array:
+    """What stands between marked matches; a match of nothing at the start is none, as in Java."""
+    marked = pc.replace_substring_regex(marked, f"^{_FIRST}{_LAST}", "")
+    lists = explode(pc.split_pattern(marked, _FIRST, max_splits=most).cast(kind))
+    behind = pc.replace_substring_regex(lists.elements, f"(?s)^[^{_LAST}]*{_LAST}", "")
+    parts = pc.if_else(pa.array(lists.places > 0), behind, lists.elements)
+    return implode(lists.lengths, pc.replace_substring_regex(parts, f"[{_FIRST}{_LAST}]", ""), lists.valid)
 
 
 def _singletons(s: pa.Array) -> pa.Array:

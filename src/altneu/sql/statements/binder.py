@@ -94,7 +94,7 @@ class DefinitionBinder:
             if len(statement.columns) != len(collection.columns):
                 raise StatementError(
                     f"view {statement.name!r} names {len(statement.columns)} columns, and its query has "
-                    f"{len(collection.columns)}: {', '.join(collection.columns)}"
+                    f"{len(collection.columns)}"
                 )
             renamed = zip(statement.columns, collection.columns, strict=True)
             collection = collection.select(**{new: quote_name(old) for new, old in renamed})
