@@ -64,6 +64,7 @@ ENCODINGS = _lines(f"""
     hmac('k', x1, 'MD5')
     hmac(s1, s2, 'SHA-1')
     hmac('k', s1, 'SHA-512')
+    hmac(s1, x1, 'sha256')
     is_valid_utf8(s1)
     make_valid_utf8(s1)
     validate_utf8(s1)

@@ -197,12 +197,12 @@ REFUSED_BY_BOTH = [
     "SELECT map_filter(map('a', 1), (x, v) -> x = k) FROM c1",
     "SELECT split(u, 'b') FROM c1",
     "SELECT split(r, 'b') FROM c1",
-    "SELECT stack(2, k, 'ABC') FROM c1",
 ]
 REFUSED = [
     "SELECT concat(k, u) FROM c1",
     "SELECT array(array(k)) FROM c1",
     "SELECT array(k, p) FROM c1",
+    "SELECT stack(2, k, 'ABC') FROM c1",
     "SELECT struct(k) FROM c1",
     "SELECT map('a', k) FROM c1",
     "SELECT map(k, 1) FROM c1",

@@ -40,6 +40,15 @@ QUERIES = [
     "SELECT extract(YEAR FROM INTERVAL '-1-2' YEAR TO MONTH), extract(MONTH FROM INTERVAL '-1-2' YEAR TO MONTH)",
     "SELECT extract(HOUR FROM INTERVAL '30' HOUR), datepart('d', INTERVAL '3' DAY)",
     f"SELECT 'x' || d FROM (SELECT DISTINCT d FROM {DAYS}) ORDER BY d LIMIT 1",
+    (
+        "SELECT n + make_interval(0, 1, 1, 2, 3, 4, 5.5), n - make_interval(0, i, 1, 2, 3, i, 5.5), "
+        "make_interval(i) + n, n + make_interval(0, NULL), n + make_interval(0, i) - make_interval(0, 0, 0, i) FROM "
+        "VALUES (TIMESTAMP_NTZ'2024-01-31 10:00:00', 1), (TIMESTAMP_NTZ'2024-03-31 00:00:00', -11) t(n, i)"
+    ),
+    (
+        "SELECT d + make_interval(0, i, i), d - make_interval(1, 1, 1, i), d + make_interval(), "
+        "typeof(d + make_interval(i)) FROM VALUES (DATE'2024-01-31', 1), (DATE'2024-03-31', -11) t(d, i)"
+    ),
 ]
 
 
@@ -93,3 +102,17 @@ def test_an_interval_has_only_the_parts_among_its_units(spark, part):
         spark.sql(f"SELECT extract({part})")
     with an.Session() as session, pytest.raises(PlanError, match=r"extract: an interval .* has no"):
         session.sql(f"SELECT extract({part})")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("make_interval(0, 1)", "stands beside a time"),
+        ("1 + make_interval(0, 1)", "moves dates and timestamps, not int"),
+        ("DATE'2024-01-31' + make_interval(0, 0, 0, 0, 1)", "cast the date to a timestamp"),
+        ("DATE'2024-01-31' + try_make_interval(0, 1)", r"add make_interval\(…\) to a time"),
+    ],
+)
+def test_an_interval_of_months_and_days_is_no_value(text, why):
+    with an.Session() as session, pytest.raises(PlanError, match=why):
+        session.sql(f"SELECT {text}")

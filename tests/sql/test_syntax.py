@@ -105,6 +105,7 @@ QUERIES = [
     "VALUES (2), (1) ORDER BY col1 DESC LIMIT 2 OFFSET 1",
     "SELECT posexplode(xs) AS (p, e) FROM t",
     "SELECT CAST(b AS STRING COLLATE UTF8_LCASE) = 'z' FROM t",
+    "SELECT CAST(xs AS ARRAY<STRING COLLATE UTF8_LCASE>) = array('z') FROM t",
     "SELECT current_date",
     "SELECT current_timestamp",
     "SELECT current_user",
@@ -113,6 +114,7 @@ SCHEMAS = [
     "a int CONSTRAINT z NOT NULL COMMENT 'key', b decimal(7, 2), c struct<d: array<int>, e: int>",
     "a int NULL, b int",
     "a string COLLATE UTF8_LCASE",
+    "a array<string COLLATE UTF8_LCASE>",
 ]
 
 
@@ -237,7 +239,7 @@ IGNORED_ELSEWHERE = {
     "SELECT * FROM t WITH (NOLOCK)": "hints of a table",
     "SELECT * FROM t STRAIGHT_JOIN u": "STRAIGHT_JOIN",
     "SELECT a FROM t UNION BY NAME SELECT a FROM u": "UNION BY NAME",
-    "SELECT CAST(xs AS ARRAY<STRING COLLATE UTF8_LCASE>) FROM t": "COLLATE",
+    "SELECT CAST(array(xs) AS ARRAY<ARRAY<STRING COLLATE UTF8_LCASE>>) FROM t": "COLLATE",
     "SELECT array_agg(a ORDER BY x) FROM t": "WITHIN GROUP",
     "SELECT * FROM t TABLESAMPLE (1 ROWS)": "TABLESAMPLE",
     "SELECT * FROM t WHERE EXISTS ((SELECT a FROM u) LIMIT 0)": "THIS of LIMIT",
@@ -260,7 +262,7 @@ def test_a_clause_that_nothing_obeys_is_refused_by_name(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["a BETWEEN SYMMETRIC 1 AND 2", "CAST(xs AS ARRAY<STRING COLLATE UTF8_LCASE>)", "b -> 'z'"]
+    "text", ["a BETWEEN SYMMETRIC 1 AND 2", "CAST(array(xs) AS ARRAY<ARRAY<STRING COLLATE UTF8_LCASE>>)", "b -> 'z'"]
 )
 def test_the_same_holds_for_expressions(text):
     with pytest.raises(PlanError, match="not supported: "):

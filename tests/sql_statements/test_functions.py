@@ -260,7 +260,13 @@ def test_views_over_functions_go_on_when_a_store_is_opened_again(tmp_path):
 def test_what_no_function_can_be_is_refused(session, text, error, message):
     with pytest.raises(error, match=message):
         session.sql(text)
-    assert [name for name, *_ in session.sql("SHOW USER FUNCTIONS").to_pylist()] == ["both", "digits", "score", "twice"]
+    own = ["both", "digits", "score", "twice"]
+    assert [name for name, *_ in session.sql("SHOW USER FUNCTIONS").to_pylist()] == own
+    system, everything = (
+        {name for name, *_ in session.sql(f"SHOW {which} FUNCTIONS").to_pylist()} for which in ("SYSTEM", "ALL")
+    )
+    assert "md5" in system
+    assert everything == system | set(own)
 
 
 def test_a_name_is_registered_for_one_function(session):
@@ -304,6 +310,10 @@ def test_functions_are_parsed():
     assert [
         (s.kind, s.name) for s in parse("DROP FUNCTION f; DROP TEMPORARY FUNCTION IF EXISTS f()") if isinstance(s, Drop)
     ] == [("FUNCTION", "f()")] * 2
+    assert [s.what for s in parse("SHOW SYSTEM FUNCTIONS; SHOW ALL FUNCTIONS LIKE 'a*'")] == [
+        "SYSTEM FUNCTIONS",
+        "FUNCTIONS",
+    ]
     assert [s.what for s in parse("SHOW USER FUNCTIONS; SHOW CREATE FUNCTION f") if isinstance(s, Show)] == [
         "USER FUNCTIONS",
         "CREATE",

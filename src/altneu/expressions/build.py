@@ -17,12 +17,13 @@ from altneu.errors import (
 )
 from altneu.expressions import intervals, registry
 from altneu.expressions.collations import mark_of, plain
-from altneu.expressions.construct import call, cast, get_field
+from altneu.expressions.construct import call, cast, get_field, literal
 from altneu.expressions.expr import Column, Expr
 from altneu.expressions.functions.higher_order import LAMBDAS, parameter_types
 from altneu.expressions.lambdas import Lambda, Variable
 from altneu.expressions.names import AGGREGATES, WINDOWS
 from altneu.expressions.nodes import NODES, SPECIAL
+from altneu.expressions.rules import expect_count
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -72,6 +73,12 @@ _CONVERSIONS = {
 """Functions named as the type that they cast to."""
 
 
+def _made_interval(node: exp.Expr) -> Sequence[exp.Expr] | None:
+    """The arguments of a call of ``make_interval``."""
+    called = isinstance(node, exp.Anonymous) and node.name.lower() == "make_interval"
+    return list(node.expressions) if called else None
+
+
 class Builder:
     """Builds expressions over one schema."""
 
@@ -113,10 +120,36 @@ class Builder:
         while type(node) is kind:
             rights.append(node.args["expression"])
             node = node.this
+        if symbol == "+" and rights and _made_interval(node) is not None:  # it may stand first
+            node, rights[-1] = rights[-1], node
         result = self.build(node)
         for right in reversed(rights):
-            result = self.operate(symbol, result, self.build(right))
+            parts = _made_interval(right) if symbol in "+-" else None
+            result = (
+                self.operate(symbol, result, self.build(right)) if parts is None else self._moved(symbol, result, parts)
+            )
         return result
+
+    def _moved(self, symbol: str, moved: Expr, parts: Sequence[exp.Expr]) -> Expr:
+        """A time plus or minus ``make_interval(…)``: first its months, then its days, then the rest."""
+        given = [self.build(part) for part in parts]
+        expect_count("make_interval", given, 0, 7)
+        if moved.type not in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ):
+            raise TypeMismatchError(
+                f"make_interval moves dates and timestamps, not {T.type_name(moved.type)} (`{moved.text}`); cast it"
+            )
+        if moved.type == T.DATE and len(given) > 4:
+            raise TypeMismatchError(
+                f"make_interval moves a date (`{moved.text}`) by years, months, weeks and days; cast the date to a "
+                "timestamp, which takes hours, minutes and seconds"
+            )
+        given += [literal(0) for _ in range(4 - len(given))]
+        years, months, weeks, rest = given[0], given[1], given[2], given[4:]
+        days = call("+", [call("*", [weeks, literal(7)]), given[3]])
+        moved = self.operate(symbol, moved, call("make_ym_interval", [years, months]))
+        if moved.type == T.DATE:
+            return call("date_add" if symbol == "+" else "date_sub", [moved, days])
+        return self.operate(symbol, moved, call("make_dt_interval", [days, *rest]))
 
     def operate(self, symbol: str, left: Expr, right: Expr) -> Expr:
         """One operator on two typed sides."""

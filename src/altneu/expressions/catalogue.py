@@ -184,11 +184,8 @@ REFUSED = {
         ("vector_avg", "vector_sum"), "a sum of floats depends on their order; use sum or avg of each element"
     ),
     "measure": "it reads metric views; use the aggregate itself",
-    **dict.fromkeys(
-        ("make_interval", "try_make_interval"),
-        "an interval of months, days and microseconds together has neither equality nor order; use make_ym_interval "
-        "and make_dt_interval, and add one after the other",
-    ),
+    "try_make_interval": "an interval of months, days and microseconds together has neither equality nor order; add "
+    "make_interval(…) to a time",
 }
 """Functions that are refused by design, with the reason."""
 

@@ -482,11 +482,21 @@ def _constant(value: str) -> Callable[[Sequence[Expr]], Expr]:
 
 
 _MANY = 1000
+
+
+def _make_interval(_: TreeBuilder, __: Sequence[exp.Expr]) -> Expr:
+    raise UnsupportedFunctionError(
+        "make_interval() stands beside a time, as in at + make_interval(0, 1): an interval of months, days and "
+        "microseconds together has neither equality nor order; make_ym_interval and make_dt_interval give values"
+    )
+
+
 SPECIAL: dict[str, Callable[[TreeBuilder, Sequence[exp.Expr]], Expr]] = {
     "nullif": _nullif,
     "locate": _locate,
     "position": _locate,
     "struct": _struct,
+    "make_interval": _make_interval,
     "#update_field": _update_field,  # not a name that a text can call
     MOMENT: _written_as(MOMENT, 1, 2, _moment),
     "update_time": _update_time,

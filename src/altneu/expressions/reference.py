@@ -66,6 +66,10 @@ _ELSEWHERE = (
     ("collation(s)", "The name of a text's collation, by default `SYSTEM.BUILTIN.UTF8_BINARY`."),
     ("current_timezone()", "Always `UTC`."),
     (
+        "t + make_interval([years, months, weeks, days, hours, minutes, seconds]), t - make_interval(…)",
+        "A date or timestamp moved by the months, then the days, then the rest; a date by months and days only.",
+    ),
+    (
         (
             "boolean(a), tinyint(a), smallint(a), int(a), bigint(a), float(a), double(a), decimal(a), string(a), "
             "binary(a), date(a), time(a), timestamp(a)"

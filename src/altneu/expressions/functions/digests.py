@@ -28,6 +28,7 @@ _HMAC = {
     "SHA-384": "sha384",
     "SHA-512": "sha512",
 }
+_HMAC_BARE = {name.replace("-", ""): digest for name, digest in _HMAC.items()}
 
 
 def _each(b: pa.Array, digest: Callable[[bytes], Any], type_: pa.DataType) -> pa.Array:
@@ -67,7 +68,7 @@ def crc32(b: pa.Array) -> pa.Array:
 @scalar("hmac(key binary|string, b binary|string[, algorithm string]) -> binary", fails=True)
 def keyed(call: Call, key: pa.Array, b: pa.Array, algorithm: str = "SHA-256") -> Out:
     """The code of bytes or of a text by a key: HMAC by SHA-256, MD5, SHA-1, SHA-224, SHA-384 or SHA-512, as bytes."""
-    name = _HMAC.get(algorithm.upper())
+    name = _HMAC.get(algorithm.upper(), _HMAC_BARE.get(algorithm.upper()))
 
     def code(secret: bytes, message: bytes) -> bytes:
         if name is None:

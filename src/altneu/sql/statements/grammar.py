@@ -78,7 +78,8 @@ def show(p: Any) -> Show:
         if not p.word("IN"):
             p.expect("FROM")
         return Show("COLUMNS", p.table("a name"))
-    what = "USER FUNCTIONS" if p.word("USER", "FUNCTIONS") else p.one_of(*SHOWN, "DATABASES", "NAMESPACES")
+    whose = next((one for one in ("USER", "SYSTEM", "ALL") if p.word(one, "FUNCTIONS")), "")
+    what = f"{whose} FUNCTIONS".removeprefix("ALL ") if whose else p.one_of(*SHOWN, "DATABASES", "NAMESPACES")
     if what in ("DATABASES", "NAMESPACES"):
         what = "SCHEMAS"
     if what is None:

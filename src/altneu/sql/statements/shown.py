@@ -26,12 +26,11 @@ def show(statement: Show, engine: Engine, known: Definitions) -> pa.Table:
         return _columns(str(statement.name), known)
     if statement.what == "CREATE":
         return _create(str(statement.name), engine, known)
-    if statement.what in ("FUNCTIONS", "USER FUNCTIONS"):
-        found = [
-            usage_of(name, f) for name in sorted(known.function_names()) if (f := known.function(name)) is not None
-        ]
-        own = listing() if statement.what == "FUNCTIONS" else []
-        return _table(("name", "group", "usage", "result"), [*found, *own], statement.like)
+    if statement.what.endswith("FUNCTIONS"):
+        found = [] if statement.what == "SYSTEM FUNCTIONS" else sorted(known.function_names())
+        own = [usage_of(name, f) for name in found if (f := known.function(name)) is not None]
+        built_in = [] if statement.what == "USER FUNCTIONS" else listing()
+        return _table(("name", "group", "usage", "result"), [*own, *built_in], statement.like)
     if statement.what == "SCHEMAS":
         schemas = [(name, "") if d is None else (d.name, d.comments.get("", "")) for name, d in known.schemas().items()]
         schemas.sort(key=lambda schema: schema[0].lower())
