@@ -14,6 +14,11 @@ CALLS = (
     "min({}) OVER (PARTITION BY k ORDER BY o DESC ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
     "count({}) OVER (PARTITION BY k ORDER BY o)",
     "lag({}) OVER (PARTITION BY k ORDER BY o)",
+    "max({}) OVER (PARTITION BY k)",
+    "sum({}) OVER (PARTITION BY k)",
+    "count(DISTINCT {}) OVER (PARTITION BY k, s)",
+    "percentile({}, 0.5) OVER (PARTITION BY k)",
+    "mode({}) OVER (PARTITION BY k)",
 )
 
 

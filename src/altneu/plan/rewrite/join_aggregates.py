@@ -44,8 +44,11 @@ def _joined(node: Node) -> Node:
             return node
         rows = replace(node, reducer=windows)
     calls = tuple(reducer.calls[i].call for i in places)
-    read = dict.fromkeys((*node.key, *(name for one in calls for name in one.arguments)))
-    columns = Project(tuple((name, _column(name, node.input.schema)) for name in read))
+    read = {name: name for name in node.key}
+    copies = {name: f"#of {name}" for one in calls for name in one.arguments if name in read}  # groups have no keys
+    calls = tuple(replace(one, arguments=tuple(copies.get(name, name) for name in one.arguments)) for one in calls)
+    read |= {copies.get(name, name): name for i in places for name in reducer.calls[i].call.arguments}
+    columns = Project(tuple((name, _column(of, node.input.schema)) for name, of in read.items()))
     groups: Node = replace(node, input=Linear(node.input, BoundLogic((columns,))), reducer=Aggregates(calls))
     results = {i: (0, f"#w{at}") for at, i in enumerate(others)} | {i: (1, f"#{at}") for at, i in enumerate(places)}
     outputs = [(name, 0, name) for name in node.input.schema.names]
