@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MEAN, WORST = 1.5, 3.0
-ROW_GROUP = 1 << 17
 
 
 @dataclass
@@ -63,7 +62,7 @@ class Run:
         settings: dict[str, str | int] = {"spark.sql.shuffle.partitions": CORES}
         self.spark = spark or an.spark_session("altneu bench", f"local[{CORES}]", config=settings)
         for name, table in data.generate(scale).items():
-            pq.write_table(table, self._file(name), row_group_size=ROW_GROUP)
+            pq.write_table(table, self._file(name), row_group_size=data.ROW_GROUP)
             self.spark.read.parquet(self._file(name)).createOrReplaceTempView(name)
 
     def _file(self, table: str) -> str:

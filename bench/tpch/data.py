@@ -50,6 +50,7 @@ TABLES = {
 """The tables, as Spark would declare what the generator makes."""
 
 QUERIES = range(1, 23)
+ROW_GROUP = 1 << 17  # rows of a row group of a Parquet file
 
 
 def sources(*, keep: bool = False) -> dict[str, an.Collection]:
@@ -87,6 +88,24 @@ def generate(scale: float) -> dict[str, pa.Table]:
     with connect() as connection:
         connection.execute(f"CALL dbgen(sf={scale})")
         return {name: connection.execute(f"FROM {name}").to_arrow_table() for name in TABLES}
+
+
+def write(scale: float, folder: Path, pieces: int) -> dict[str, Path]:
+    """The tables at a scale factor, each a folder of Parquet files; no more than one piece is in memory at a time."""
+    import pyarrow.parquet as pq
+
+    folders = {name: folder / name for name in TABLES}
+    for place in folders.values():
+        place.mkdir(parents=True)
+    for piece in range(pieces):
+        with connect() as connection:
+            connection.execute(f"CALL dbgen(sf={scale}, children={pieces}, step={piece})")
+            for name, place in folders.items():
+                rows = connection.execute(f"FROM {name}").to_arrow_reader(ROW_GROUP)
+                with pq.ParquetWriter(place / f"{piece:03}.parquet", rows.schema) as file:
+                    for batch in rows:
+                        file.write_batch(batch)
+    return folders
 
 
 def texts() -> dict[int, str]:
