@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import psutil
 
 import altneu as an
 from altneu import sql
@@ -31,40 +35,66 @@ def begin(phase: str) -> None:
     print(json.dumps({"phase": phase}), flush=True)
 
 
-def own(spark: SparkSession, query: Query, folder: Path) -> float:
-    """Seconds of Spark's query, written to Parquet; what all of its rows are is then in the folder ``ANSWER``."""
+@dataclass
+class Taken:
+    """What something took: seconds on the clock, and those that this process and those below it computed."""
+
+    seconds: float = 0.0
+    computed: float = 0.0
+
+
+@contextmanager
+def taken() -> Iterator[Taken]:
+    """What the block takes, which is known when it ends."""
+    result = Taken()
+    clock, processor = time.perf_counter(), _processor_seconds()
+    yield result
+    result.seconds, result.computed = time.perf_counter() - clock, _processor_seconds() - processor
+
+
+def _processor_seconds() -> float:
+    """Of this process and of those below it, with those that have ended."""
+    me, result = psutil.Process(), 0.0
+    for process in (me, *me.children(recursive=True)):
+        try:
+            result += sum(process.cpu_times()[:4])  # user, system, and both of children that have been waited for
+        except psutil.Error:
+            continue
+    return result
+
+
+def own(spark: SparkSession, query: Query, folder: Path) -> Taken:
+    """Spark's query, written to Parquet; all rows that it has without a limit are then in the folder ``ANSWER``."""
     begin(ON)
-    started = time.perf_counter()
-    spark.sql(query.text).write.parquet(str(folder / OUT))
-    seconds = time.perf_counter() - started
+    with taken() as result:
+        spark.sql(query.text).write.parquet(str(folder / OUT))
     if query.limit is None:
         (folder / OUT).rename(folder / ANSWER)
     else:
         shutil.rmtree(folder / OUT)
         spark.sql(query.whole).write.parquet(str(folder / ANSWER))
-    return seconds
+    return result
 
 
 def load(spark: SparkSession, query: Query, folder: Path, memory: str) -> dict[str, object]:
     """The view in a store, which a killed load may have left, and whether it is Spark's answer."""
     store = folder / STORE
     begin(LOAD)
-    started = time.perf_counter()
-    with an.Session(spark, path=store, memory=memory) as session:
-        opened = time.perf_counter() - started
-        view = session.maintain("v", sql.query(query.text, data.sources()))
-        for name in session.sources:
-            session.insert(name, spark.table(name))
-        step = session.advance()
-        seconds = time.perf_counter() - started
+    with ExitStack() as stack:
+        with taken() as result:
+            session = stack.enter_context(an.Session(spark, path=store, memory=memory))
+            view = session.maintain("v", sql.query(query.text, data.sources()))
+            for name in session.sources:
+                session.insert(name, spark.table(name))
+            step = session.advance()
         begin(CHECK)
         answer = rows_of(spark.read.parquet(str(folder / ANSWER)).toArrow())
         difference = query.difference(rows_of(view.to_arrow()), answer)
         analysed = session.explain("v", analyze=True)
     kept = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
     return {
-        "seconds": seconds,
-        "opened": opened,
+        "seconds": result.seconds,
+        "computed": result.computed,
         "rows": step.state_rows,
         "kept": kept,
         "difference": difference,
@@ -84,8 +114,9 @@ def main(folder: Path, number: int, memory: str, *, again: bool) -> None:
     spark = an.spark_session("altneu bench", f"local[{CORES}]")
     for name in data.TABLES:
         spark.read.parquet(str(folder / TABLES / name)).createOrReplaceTempView(name)
-    seconds = None if again else own(spark, query, folder)
-    print(json.dumps({"own": seconds, **load(spark, query, folder, memory)}), flush=True)
+    apart = None if again else own(spark, query, folder)
+    found = {"own": apart and [apart.seconds, apart.computed], **load(spark, query, folder, memory)}
+    print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

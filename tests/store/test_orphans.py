@@ -85,6 +85,7 @@ def test_a_store_on_an_object_store(s3):
     assert f"segments/{left[1].name}" not in removed.segments
     with DirectoryStore.create_or_open(address, storage_options=s3, checkpoint_every=3) as store:
         check_step(store)
+        assert store.segment_directory.has(left[1].name)
 
 
 def test_a_look_at_the_lock_refuses_nobody(tmp_path):

@@ -122,6 +122,45 @@ def test_scratch_does_not_outlive_its_writer(path):
         assert files(path / "scratch") == set()
 
 
+def test_segments_do_not_outlive_the_step_that_died_before_its_commit(path):
+    with DirectoryStore.create_or_open(path) as store:
+        for _ in range(3):
+            step(store)
+    there = files(path)
+    for dead in range(4):  # each time the step is taken again it leaves other segments, and one that is not finished
+        with DirectoryStore.create_or_open(path) as store:
+            assert files(path) == there
+            check_step(store)
+            ahead = store.next_number + dead % 2
+            for number in range(5):
+                write_segment(store.segment_directory, [batch(100 * dead + number)], SCHEMA, ahead)
+            unfinished = SegmentWriter(store.segment_directory, SCHEMA, ahead)
+            unfinished.write(batch(0))
+            assert len(files(path) - there) == 6
+    with DirectoryStore.create_or_open(path) as store:
+        assert files(path) == there
+        step(store)
+        check_step(store)
+
+
+def test_a_task_of_a_dead_driver_that_finishes_later_does_no_harm(path):
+    with DirectoryStore.create_or_open(path) as store:
+        step(store)
+        zombies = [SegmentWriter(store.segment_directory, SCHEMA, store.next_number) for _ in range(2)]
+        for zombie in zombies:
+            zombie.write(batch(50))
+    with DirectoryStore.create_or_open(path) as store:
+        with pytest.raises(StoreError):
+            zombies[0].finish()  # what it wrote has been deleted
+        late = SegmentWriter(store.segment_directory, SCHEMA, store.next_number)
+        late.write(batch(50))
+        mine = store.write_segment([batch(50)], SCHEMA)
+        assert late.finish() == mine  # the same content, so the same name
+        store.commit(2, set={"new": mine.to_json()})
+        assert store.open_segment(mine)[0].equals(batch(50))
+        zombies[1].abandon()
+
+
 def test_other_peoples_files_are_left_alone(path):
     with DirectoryStore.create_or_open(path) as store:
         for folder in ("segments", "log", "scratch"):

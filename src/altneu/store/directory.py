@@ -21,7 +21,7 @@ from altneu.store.ledger import Change, Ledger
 from altneu.store.locate import Location, folder_of
 from altneu.store.lock import Writer
 from altneu.store.log import CommitLog
-from altneu.store.orphans import find_orphans, over
+from altneu.store.orphans import aimed_at, find_orphans, over
 from altneu.store.recovery import ASIDE
 from altneu.store.recovery import recover as recover_store
 from altneu.store.references import Json, SegmentRef
@@ -121,6 +121,8 @@ class DirectoryStore(Store):
             folder.child("log").sync()  # a commit that its writer died too early to sync is built upon from here on
             store = cls(folder, writer, log, checkpoint_every=checkpoint_every, verify=verify, durable=durable)
             store._clear_scratch()
+            if not recover:  # which deletes nothing that damage may have cut off from its commit
+                store._clear_unfinished_steps()
             if version != FORMAT:
                 take_up(folder, identity)
         except BaseException as error:
@@ -302,6 +304,16 @@ class DirectoryStore(Store):
         """Delete scratch files, which no writer needs after its end; without a lock their writer may be running."""
         for name in list(over(self._scratch, None if self._folder.locks else self._number)):
             self._scratch.remove(name)
+
+    def _clear_unfinished_steps(self) -> None:
+        """Delete the segments of a step that died before its commit, which a bulk load has many of.
+
+        Nothing names them: a commit has the greatest number of all segments that it names. Without a lock their writer
+        may be running. Tasks of a dead driver may write more, which vacuum deletes.
+        """
+        if self._folder.locks:
+            for name in [name for name in self._segments.names() if (aimed_at(name) or 0) > self._number]:
+                self._segments.remove(name)
 
     def close(self) -> None:
         """Release the lock; the object refuses to write from then on."""

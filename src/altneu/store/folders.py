@@ -6,10 +6,16 @@ import atexit
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from altneu.errors import StoreError
+from altneu.store.lock import WriterLock, holder_of
+
 _SOCKET_PATH_LIMIT = 100  # bytes of a Unix socket's whole path: 104 on macOS, 108 on Linux, with the end marker
+_PREFIX = "altneu-"
+_OWNER = "owner"  # a file that the process of a folder has locked as long as it lives
 _SOCKET_NAME_LENGTH = len("/.") + 36 + len(".sock")  # how Spark names its sockets: a uuid
 
 
@@ -30,7 +36,10 @@ def user_cache(name: str) -> Path:
 
 @cache
 def scratch() -> Path:
-    """This process's own temporary folder, removed when the process ends."""
+    """This process's own temporary folder, removed when the process ends; after a kill by a later one.
+
+    What Spark shuffles lies in it: of a large step that is as much as the step reads.
+    """
     return _temporary(tempfile.gettempdir())
 
 
@@ -55,11 +64,24 @@ def socket_folder() -> Path:
 
 
 def _temporary(base: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="altneu-", dir=base))
-    atexit.register(_remove, folder, os.getpid())
+    _clear_dead(Path(base))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    unnamed = folder / f".{_OWNER}"
+    lock = WriterLock(unnamed)
+    unnamed.rename(folder / _OWNER)  # whoever finds it finds it locked
+    atexit.register(_remove, folder, lock)
     return folder
 
 
-def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child inherits the registration, not the folder
+def _remove(folder: Path, lock: WriterLock) -> None:
+    if lock.held:  # a forked child inherits the registration, not the folder
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clear_dead(base: Path) -> None:
+    """Remove the folders of processes that were killed."""
+    for folder in base.glob(f"{_PREFIX}*"):
+        with suppress(OSError, StoreError):  # it is another user's, or goes just now
+            is_mine = folder.lstat().st_uid == os.getuid() and (folder / _OWNER).exists()
+            if is_mine and holder_of(folder / _OWNER) is None:
+                shutil.rmtree(folder, ignore_errors=True)
