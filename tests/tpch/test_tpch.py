@@ -6,8 +6,10 @@ Judged by the answers that come with DuckDB's generator, by DuckDB after every s
 from __future__ import annotations
 
 import os
+from collections import Counter
 from itertools import pairwise
 
+import pyarrow.parquet as pq
 import pytest
 
 import altneu as an
@@ -65,6 +67,16 @@ def difference_to_spark(history, view, number, found):
 
 def published(history, number, schema, answers):
     return sorted(spoken(answers[number], schema), key=str)
+
+
+def test_tables_written_in_pieces_are_the_tables(tmp_path):
+    whole, folders = data.generate(0.01), data.write(0.01, tmp_path, 3)
+    assert list(folders) == list(data.TABLES)
+    for name, folder in folders.items():
+        written = pq.read_table(folder)
+        assert written.schema.equals(whole[name].schema)
+        assert Counter(rows_of(written)) == Counter(rows_of(whole[name]))
+    assert len(list(folders["lineitem"].iterdir())) == 3
 
 
 def test_the_steps_change_every_table_and_every_answer(history):
