@@ -216,7 +216,8 @@ def _told(scale: float, memory: str, loads: dict[str, Loaded]) -> Findings:
             f"{peaks(ON, JVM) / MIB:,.0f}" if own else "",
         )
         if one.left:
-            table.notes.append(f"{name}: the killed load left {one.left / MIB:,.0f} MiB in the store.")
+            when = "had been committed, with" if found["was_loaded"] else "left"
+            table.notes.append(f"{name}: the killed load {when} {one.left / MIB:,.0f} MiB in the store.")
     bound = bytes_in(memory)
     worker = max(one.peaks(phase, WORKER) for one in loads.values() for phase in (LOAD, CHECK))
     wrong = {name: one.problem for name, one in loads.items() if one.problem is not None}

@@ -84,7 +84,8 @@ def load(spark: SparkSession, query: Query, folder: Path, memory: str) -> dict[s
         with taken() as result:
             session = stack.enter_context(an.Session(spark, path=store, memory=memory))
             view = session.maintain("v", sql.query(query.text, data.sources()))
-            for name in session.sources:
+            is_loaded = session.lower > 0  # the kill came after the commit
+            for name in session.sources if not is_loaded else ():
                 session.insert(name, spark.table(name))
             step = session.advance()
         begin(CHECK)
@@ -95,6 +96,7 @@ def load(spark: SparkSession, query: Query, folder: Path, memory: str) -> dict[s
     return {
         "seconds": result.seconds,
         "computed": result.computed,
+        "was_loaded": is_loaded,
         "rows": step.state_rows,
         "kept": kept,
         "difference": difference,
