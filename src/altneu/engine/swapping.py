@@ -181,6 +181,7 @@ def _taking_up(
     """A context in which the store has the state of a fork, beside it what its own views had."""
     number = store.next_number
     names = renamed(snapshot, store.checksums, number)
+    store.go_on()
     share_segments(snapshot, store.folder, names)
     called = f"f{number}."  # no blob that a step writes begins so
     state = cast(State, in_other_names(dict(snapshot.state), names, lambda blob: called + blob))

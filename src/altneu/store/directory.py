@@ -64,6 +64,7 @@ class DirectoryStore(Store):
         self._verify: Verify = verify
         self.durable = durable
         self._unsynced: set[str] = set()  # segments of this process, which a commit syncs all at once
+        self._goes_on = False  # whether this process has written, or is about to
         self._segments, self._scratch = folder.child("segments"), folder.child("scratch")
         self._leases = Leases(folder.child("readers"))
         self._require(ledger.segments.values())
@@ -121,8 +122,7 @@ class DirectoryStore(Store):
             folder.child("log").sync()  # a commit that its writer died too early to sync is built upon from here on
             store = cls(folder, writer, log, checkpoint_every=checkpoint_every, verify=verify, durable=durable)
             store._clear_scratch()
-            if not recover:  # which deletes nothing that damage may have cut off from its commit
-                store._clear_unfinished_steps()
+            store._goes_on = recover  # which deletes nothing that damage may have cut off from its commit
             if version != FORMAT:
                 take_up(folder, identity)
         except BaseException as error:
@@ -150,12 +150,14 @@ class DirectoryStore(Store):
     def write_segment(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> SegmentRef:
         """Write a segment that the next commit may name, which also syncs it."""
         self._writer.check(self._folder.where())
+        self.go_on()
         ref = write_segment(self.segment_directory, batches, schema, self.next_number, durable=False)
         self._unsynced.add(ref.name)
         return ref
 
     def hand_over(self) -> None:
         """Wait until all segments that this process has written are there for other processes."""
+        self.go_on()
         self._segments.arrived(sorted(self._unsynced))
 
     def open_segment(self, ref: SegmentRef) -> list[pa.RecordBatch]:
@@ -305,15 +307,17 @@ class DirectoryStore(Store):
         for name in list(over(self._scratch, None if self._folder.locks else self._number)):
             self._scratch.remove(name)
 
-    def _clear_unfinished_steps(self) -> None:
-        """Delete the segments of a step that died before its commit, which a bulk load has many of.
+    def go_on(self) -> None:
+        """Delete the segments of a step that died before its commit, once, before this process adds others.
 
-        Nothing names them: a commit has the greatest number of all segments that it names. Without a lock their writer
-        may be running. Tasks of a dead driver may write more, which vacuum deletes.
+        A bulk load has many of them. Nothing names them: a commit has the greatest number of all segments that it
+        names. Opening a store deletes none, as the end of its log may have been left behind by who copied it. Without a
+        lock their writer may be running. Tasks of a dead driver may write more, which vacuum deletes.
         """
-        if self._folder.locks:
+        if self._folder.locks and not self._goes_on:
             for name in [name for name in self._segments.names() if (aimed_at(name) or 0) > self._number]:
                 self._segments.remove(name)
+        self._goes_on = True
 
     def close(self) -> None:
         """Release the lock; the object refuses to write from then on."""
