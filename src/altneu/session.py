@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from altneu.collections.functions import Udf
     from altneu.page import Page
     from altneu.sql.frames import Described
     from altneu.sql.statements import Statements
@@ -160,12 +161,12 @@ class Session(Closing):
         The path may be an address; without ``storage_options`` those of the store count.
 
         The fork has everything that the last commit has: views with their state, sources, definitions of statements,
-        positions of streams, and this session's settings; the views of this session are maintained in it. Rows that
-        wait for a step are not in it. From then on the two know nothing of each other: each has its own clock, takes
-        its own rows, and follows streams on by itself, from the same positions and with its own copies of Spark's
-        checkpoints in the store's folder; a stream with ``checkpoint=`` elsewhere begins in the fork with
-        ``restart=``. The fork has none of the SINKs that statements made, and a sink in a program is refused a target
-        that the store writes (docs/howto/blue_green.md).
+        positions of streams, and this session's settings; the views of this session are maintained in it, and the
+        functions of ``session.udf`` are known. Rows that wait for a step are not in it. From then on the two know
+        nothing of each other: each has its own clock, takes its own rows, and follows streams on by itself, from the
+        same positions and with its own copies of Spark's checkpoints in the store's folder; a stream with
+        ``checkpoint=`` elsewhere begins in the fork with ``restart=``. The fork has none of the SINKs that statements
+        made, and a sink in a program is refused a target that the store writes (docs/howto/blue_green.md).
 
         For the time of the ``lease`` the fork retains the history of all that follows, as a reader would have it, so
         that who follows the store's views can go on with them after ``swap``; None retains none.
@@ -201,6 +202,7 @@ class Session(Closing):
             settings, collections = self._engine.settings, self._engine.catalogue.collections
             fork = Session(path=path, storage_options=storage_options, **settings)
             try:
+                fork._know(self._registered)
                 if fork._engine.definitions:
                     fork.statements.restore()
                 for name, collection in collections.items():
@@ -219,8 +221,8 @@ class Session(Closing):
         streams. Views that both have, with contents and with the same columns, go on with their history: the rows that
         are different come and go at the next time that is closed, for readers, subscriptions and sinks alike, which
         notice nothing else. Other views of the store end, and other views of the fork are new. SINKs of the store stay,
-        and sinks of a program go on; temporary views and functions end. Spark's checkpoints in the fork's folder are
-        copied.
+        and sinks of a program go on, as do functions of ``session.udf``, those of the fork before others of the same
+        name; temporary views end. Spark's checkpoints in the fork's folder are copied.
 
         Before that, streams of both are stopped, and the one that is behind closes the times that the other has closed.
         Feed both the same rows: what only this session has had is not in the fork (``an.compare`` tells). The fork is
@@ -271,6 +273,7 @@ class Session(Closing):
             for each in (engine, theirs):
                 each.check_open()
             before = self.statements if engine.definitions else None
+            registered = self._registered | fork._registered
             swap(
                 engine,
                 theirs,
@@ -282,8 +285,18 @@ class Session(Closing):
             self._statements, self._described, self._streams = None, None, Streams(engine)
             fork.close()
             forget_checkpoints(swappable(engine).folder, engine.streams_stored)
+            self._know(registered)
             if engine.definitions:
                 self.statements.restore()
+
+    @property
+    def _registered(self) -> dict[str, Udf]:
+        """The functions that the program has given names."""
+        return {} if self._statements is None else dict(self._statements.known.registered)
+
+    def _know(self, registered: Mapping[str, Udf]) -> None:
+        if registered:
+            self.statements.known.take_over(registered)
 
     @property
     def lock(self) -> Lock:

@@ -205,6 +205,25 @@ def test_statements_sinks_and_subscriptions(tmp_path):
         assert blue.sql("SELECT n FROM shops WHERE shop = 'here'").to_pylist() == [(2,)]
 
 
+def test_functions_of_the_program_are_known_in_a_fork_and_after_a_swap(tmp_path):
+    """One view calls a function, and statements of others need not; the fork has another one of a name."""
+    with an.Session(path=tmp_path / "blue") as session:
+        session.udf.register("slug", lambda text: text.lower(), "string")
+        session.udf.register("mark", lambda text: f"{text}!", "string")
+        session.sql("CREATE TABLE t (a STRING); INSERT INTO t VALUES ('A')")
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT slug(a) AS b FROM t")
+        session.sql("CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM t")
+        fork = session.fork(tmp_path / "green")
+        assert fork.sql("SELECT slug('X') AS x, mark('X') AS y").to_pylist() == [("x", "X!")]
+        fork.udf.register("mark", lambda text: f"{text}?", "string")
+        fork.sql("CREATE OR REPLACE MATERIALIZED VIEW w AS SELECT mark(a) AS n FROM t")
+        session.swap(fork)
+        assert session.sql("SELECT * FROM w").to_pylist() == [("A?",)]
+        session.sql("INSERT INTO t VALUES ('B')")
+        assert sorted(session.sql("SELECT b, slug('X') AS x FROM v").to_pylist()) == [("a", "x"), ("b", "x")]
+        assert session.sql("SELECT mark('X') AS y").to_pylist() == [("X?",)]
+
+
 def test_streams_go_on_where_the_fork_is(spark, tmp_path):
     files = Files(spark, tmp_path / "in")
     files.put((1, 1), (2, 2))

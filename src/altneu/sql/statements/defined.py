@@ -453,6 +453,11 @@ class Definitions(Mapping[str, Collection]):
         self.version += 1
         self.registered[name.lower()] = udf
 
+    def take_over(self, registered: Mapping[str, Udf]) -> None:
+        """Know functions to which the program has given names in another session."""
+        self.version += 1
+        self.registered |= registered
+
     def function(self, name: str) -> UserFunction | SqlFunction | None:
         """The function of a name.
 
