@@ -11,6 +11,7 @@ from altneu.cli.opening import open_reader, open_session, store_folder
 from altneu.cli.output import Output
 from altneu.cli.query import SHOWN
 from altneu.engine.reading import Time
+from altneu.errors import AltneuError
 from altneu.streams.forking import fork_store
 from altneu.views.comparing import compare as compared
 
@@ -151,6 +152,11 @@ def swap(out: Output, path: str, fork_path: str, master: str | None, settings: t
         fork = open_session(fork_path, master, settings)
         with fork:
             fork.statements.restore()
+            try:
+                fork.statements.definer.check()
+            except AltneuError as error:
+                error.add_note("altneu: a program that registers its functions swaps the fork in with session.swap")
+                raise
             session.swap(fork)
         views = session.views
     if out.as_json:
