@@ -64,7 +64,7 @@ class Writer:
         return in_segment(ref)
 
     def settle(self) -> None:
-        """Sync all segments at once, before anybody is told of them."""
+        """Sync all segments that were written, at once; the driver learns their names afterwards."""
         names, self.segments = sorted(self.segments), set()
         if names and self.place.durable:
             self.place.folder.sync(names)
