@@ -30,7 +30,7 @@ from bench import (
 from bench.nexmark import measure as nexmark
 from bench.scale import SCALES, Scale
 from bench.tables import Findings
-from bench.tpch import bulk
+from bench.tpch import bulk, crossing
 from bench.tpch import measure as tpch
 
 CASES: dict[str, Callable[[Scale], Findings]] = {
@@ -56,6 +56,7 @@ CASES: dict[str, Callable[[Scale], Findings]] = {
     "s": weights.measure,
     "t": bulk.measure,
     "u": between_tables.measure,
+    "v": crossing.measure,
 }
 
 

@@ -122,6 +122,15 @@ def test_the_answers_and_errors_are_those_of_all_rows(spark, tmp_path, seed, set
                 there.retract("r", frame)
                 there.advance()
                 assert shown(views[1]) == (Counter(), Counter())
+            with an.Session() as here, an.Session(spark, placement="spark") as there:
+                views = [session.maintain(name, plan) for session in (here, there)]
+                diffs = pa.array([rng.choice([-1, 1, 1, 0, 3, -5]) for _ in range(300)])
+                pq.write_table(table.append_column("often", diffs), often := str(tmp_path / "often.tmp"))
+                here.insert("r", pq.read_table(often), diff="often")
+                there.insert("r", spark.read.parquet(often), diff="often")
+                for session in (here, there):
+                    session.advance()
+                assert shown(views[0]) == shown(views[1]), plan
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
@@ -193,6 +202,48 @@ def test_what_is_refused_is_refused_whatever_the_filter(spark):
             session.advance()
 
 
+@pytest.mark.parametrize("placement", ["spark", "auto"])
+def test_rows_with_diffs_of_their_own_are_filtered_and_added_up_by_spark(spark, days, placement):
+    rows = an.source("rows", "day date, k bigint, v int")
+    some = rows.filter("day >= date'2024-01-09' and v + 1 > 3")
+    frame = spark.read.parquet(days).selectExpr("*", "if(k % 5 = 0, -1, 1) as often")
+    there = [(k, k % 1000 % 7) for k in range(8000, 10_000) if k % 1000 % 7 >= 3 and k % 5]  # twice, the others not
+    totals = Counter()
+    for k, v in there:
+        totals[v] += 2 * k
+    plans = {"where": some.select("k", "v"), "counts": some.group_by("v").agg("sum(k) as total")}
+    for asked, plan in plans.items():
+        with an.Session(spark, placement=placement) as session:
+            view = session.maintain("v", plan)
+            session.insert("rows", spark.read.parquet(days).where("day >= date'2024-01-09'"))
+            session.advance()
+            session.insert("rows", frame, diff="often")
+            with scanned(spark) as found:
+                session.advance()
+            assert found.files == 2
+            if placement == "spark":
+                assert asked in session._engine.executor.jobs.asked["rows"]
+            assert sorted(view.to_pylist()) == sorted(there * 2 if asked == "where" else totals.items())
+
+
+@pytest.mark.parametrize("summed", [False, True])
+def test_a_diff_that_is_refused_is_not_left_to_spark(spark, summed):
+    """A null, and of a source to which rows are only added a negative one, whether or not the plan needs its row."""
+    rows = an.source("rows", "k bigint, v int", append_only=True).filter("k > 5")
+    plan = rows.group_by("v").agg("count(*) as n") if summed else rows
+    for often, found in ((None, "is null in row"), (-1, "is append-only"), (-(2**63), "is append-only")):
+        frame = spark.createDataFrame([(9, 1, 1), (8, 1, 1), (1, 2, often)], "k bigint, v int, often bigint")
+        with an.Session(spark, placement="spark") as session:
+            view = session.maintain("v", plan)
+            session.insert("rows", frame, diff="often")
+            with pytest.raises(an.errors.AltneuError, match=found):
+                session.advance()
+            session.discard("rows")
+            session.insert("rows", frame.where("k > 5"), diff="often")
+            session.advance()
+            assert sorted(view.to_pylist()) == ([(1, 2)] if summed else [(8, 1), (9, 1)])
+
+
 def test_rows_of_a_kept_source_are_all_read(spark, days):
     rows = an.source("rows", "day date, k bigint, v int", keep=True)
     with an.Session(spark, placement="spark") as session:
@@ -232,7 +283,7 @@ def test_sums_that_spark_makes_are_those_that_are_made_here(spark, tmp_path, nam
         with an.Session() as here, an.Session(spark, placement="spark", shards=3) as there:
             views = [session.maintain("v", plan) for session in (here, there)]
             here.insert("r", table)
-            there.insert("r", spark.read.parquet(str(tmp_path)))
+            there.insert("r", spark.read.parquet(str(tmp_path / "rows.parquet")))
             here.advance()
             there.advance()
             assert shown(views[0]) == shown(views[1])
@@ -242,6 +293,22 @@ def test_sums_that_spark_makes_are_those_that_are_made_here(spark, tmp_path, nam
                 there.retract("r", part)
                 there.advance()
                 assert shown(views[0]) == shown(views[1])
+            nothing = shown(views[0])
+            for i, kind in enumerate((pa.int64(), pa.int8())):  # come and go, some often
+                diffs = [rng.choice([1, 1, 1, -1, 0, 2, -3]) for _ in range(len(table))]
+                pq.write_table(table.append_column("x y", pa.array(diffs, kind)), tmp_path / f"{i}.often")
+                for session, rows_of in ((here, pq.read_table), (there, spark.read.parquet)):
+                    session.insert("r", rows_of(str(tmp_path / f"{i}.often")), diff="x y")
+                    session.advance()
+                assert shown(views[0]) == shown(views[1])
+                for session, rows_of in ((here, pq.read_table), (there, spark.read.parquet)):
+                    session.retract("r", rows_of(str(tmp_path / f"{i}.often")), diff="x y")
+                    session.advance()
+                assert shown(views[0]) == shown(views[1]) == nothing
+            there.retract("r", spark.read.parquet(str(tmp_path / "rows.parquet")))  # counts below zero
+            there.insert("r", table)
+            there.advance()
+            assert shown(views[1]) == nothing
     finally:
         spark.conf.set("spark.sql.ansi.enabled", before)
 

@@ -143,7 +143,12 @@ class Stamp:
     @property
     def is_plain(self) -> bool:
         """Whether all rows have one time and one diff, so that the source's columns are all that is read."""
-        return type(self.time) is int and type(self.diff) is int and not self.own and self.commands is None
+        return type(self.diff) is int and self.has_one_time
+
+    @property
+    def has_one_time(self) -> bool:
+        """Whether all rows are updates at one time; each may have a diff of its own."""
+        return type(self.time) is int and not self.own and self.commands is None
 
     @property
     def columns(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
@@ -106,7 +106,7 @@ def rows_needed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> tupl
 
     Law:    a step makes of them what it makes of all (tests/session/test_needed_rows.py).
     """
-    if source not in plan.sources or not stamp.is_plain:
+    if source not in plan.sources or not (stamp.has_one_time and has_diffs(frame, stamp)):
         return frame, ""
     number, unsure = plan.sources[source], columns_to_check(frame, stamp)
     now = stamp.time if isinstance(stamp.time, int) else None
@@ -121,7 +121,32 @@ def rows_needed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> tupl
 
     needed, text = found
     alternatives = [needed, *(sf.col(quote_name(name)).isNull() for name in sorted(unsure))]
-    return frame.where(reduce(or_, alternatives)), " OR ".join([text, *(f"{name} IS NULL" for name in sorted(unsure))])
+    texts = [text, *(f"{name} IS NULL" for name in sorted(unsure))]
+    for test, said in _refused_diffs(frame, stamp):
+        alternatives.append(test)
+        texts.append(said)
+    return frame.where(reduce(or_, alternatives)), " OR ".join(texts)
+
+
+def _refused_diffs(frame: DataFrame, stamp: Stamp) -> Iterator[tuple[Column, str]]:
+    """What tells rows that are refused for their diffs, and the same in words."""
+    from pyspark.sql import functions as sf
+
+    if not isinstance(stamp.diff, str):
+        return
+    diff = sf.col(quote_name(stamp.diff))
+    if stamp.append_only:
+        yield (diff < 0, f"{stamp.diff} < 0") if stamp.sign > 0 else (diff > 0, f"{stamp.diff} > 0")
+    if frame.schema[stamp.diff].nullable:
+        yield diff.isNull(), f"{stamp.diff} IS NULL"
+
+
+def has_diffs(frame: DataFrame, stamp: Stamp) -> bool:
+    """Whether the diffs of rows are whole numbers, so that Spark can tell those that will be refused."""
+    from pyspark.sql import types
+
+    whole = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
+    return isinstance(stamp.diff, int) or isinstance(frame.schema[stamp.diff].dataType, whole)
 
 
 def of_their_types(frame: DataFrame, stamp: Stamp, unsure: Collection[str]) -> bool:

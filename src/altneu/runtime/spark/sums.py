@@ -23,6 +23,7 @@ from altneu.runtime.spark.decimals import as_numbers
 from altneu.runtime.spark.frames import (
     asked,
     columns_to_check,
+    has_diffs,
     narrowed,
     of_their_types,
     placed,
@@ -32,7 +33,7 @@ from altneu.runtime.spark.frames import (
 from altneu.runtime.spark.jobs import Jobs
 from altneu.runtime.spark.versions import spark_type
 from altneu.runtime.spark.wire import SPARK_SCHEMA
-from altneu.runtime.spark.worker import APART, OF, Adder, Task, read_partials, read_source
+from altneu.runtime.spark.worker import APART, DIFF, OF, Adder, Task, read_partials, read_source
 from altneu.types import quote_name
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ def _sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, jobs: Jobs) -
     ):
         return None
     unsure = columns_to_check(frame, stamp)
-    if not (stamp.is_plain and stamp.diff == stamp.sign == 1 and of_their_types(frame, stamp, unsure)):
+    if not (stamp.has_one_time and has_diffs(frame, stamp) and of_their_types(frame, stamp, unsure)):
+        return None
+    if isinstance(stamp.diff, int) and stamp.sign * stamp.diff not in _summed(stamp):
         return None
     computed = {c for reader in readers for e in reader.exprs if not e.is_column for c in e.columns}
     rest = narrowed(task.plan, source, frame, stamp)
@@ -175,14 +178,22 @@ def _said(one: Sum) -> tuple[str, str]:
     return what + by + sets, " AND ".join(test.sql for test in one.looks[0].tests)
 
 
+def _summed(stamp: Stamp) -> tuple[int, ...]:
+    """The diffs of rows that Spark adds up: others are refused, are nothing, or might lead beyond 64 bits."""
+    return (1,) if stamp.append_only else (1, -1)
+
+
 class _Added:
-    """What Spark makes of a row: for each look of each sum, the row's group and what is added to its sums."""
+    """What Spark makes of a row: for each look of each sum, the row's group and what is added to its sums.
+
+    Rows with diffs of their own are grouped by these as well: the sums of a group times its diff are what its rows add.
+    """
 
     def __init__(self, frame: DataFrame, unsure: Collection[str], rest: Stamp) -> None:
         self.frame, self.unsure, self.rest = frame, sorted(unsure), rest
         self.apart = False
         self._looks: list[tuple[Column, dict[str, Column]]] = []
-        self._keys: list[str] = [OF]
+        self._keys: list[str] = [OF, *([DIFF] if isinstance(rest.diff, str) else [])]
         self._aggregates: dict[str, str] = {}
         self._readers = self._sums = 0
 
@@ -195,6 +206,7 @@ class _Added:
         from pyspark.sql import functions as sf
 
         to = Translator(self.frame, prefix=f"#computed{self._readers}_")
+        diffs = {DIFF: sf.col(quote_name(self.rest.diff)).cast("bigint")} if isinstance(self.rest.diff, str) else {}
         made: list[tuple[Column, dict[str, Column]]] = []
         wide: list[Column] = []
         for number, one in enumerate(reader.sums, self._sums):
@@ -206,14 +218,17 @@ class _Added:
                 values = {n: _value(to, look.columns[n], accumulator.schema.field(n).type) for n in used}
                 to.columns(e for n, e in look.columns.items() if n not in used and e.can_fail)
                 passes = reduce(and_, to.columns(look.tests), sf.lit(True))
-                made.append((passes, {OF: sf.lit(number), **{prefix + n: value for n, value in values.items()}}))
+                named = {prefix + name: value for name, value in values.items()}
+                made.append((passes, {OF: sf.lit(number), **diffs, **named}))
                 for name in accumulator.wide:
                     limit = Decimal(10) ** (SUMMED - accumulator.schema.field(name).type.scale)
                     wide.append(sf.abs(values[name]) >= sf.lit(limit))
         to.check()
         self.frame = to.frame
         self._readers, self._sums = self._readers + 1, self._sums + len(reader.sums)
-        if apart := [*to.failed, *(sf.col(quote_name(name)).isNull() for name in self.unsure), *wide]:
+        summed = [self.rest.sign * diff for diff in _summed(self.rest)]
+        unlike = [column.isNull() | ~column.isin(*summed) for column in diffs.values()]
+        if apart := [*to.failed, *(sf.col(quote_name(name)).isNull() for name in self.unsure), *wide, *unlike]:
             self.apart, is_apart = True, sf.coalesce(reduce(or_, apart), sf.lit(False))
             row = sf.struct(*map(quote_name, self.rest.columns))
             (first, columns), *others = made  # the first look gives the row as it is

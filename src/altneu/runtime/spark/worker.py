@@ -22,7 +22,7 @@ from altneu.columnar.rows import Rows, as_array
 from altneu.errors import AltneuError
 from altneu.operators.base import ArrangementState, Message, Opened, Region, Snapshot, StepMode
 from altneu.operators.reduce.accumulate import Accumulator
-from altneu.order import Antichain
+from altneu.order import Antichain, difference
 from altneu.plan.physical import Plan, Port, Stages
 from altneu.runtime.base import run
 from altneu.runtime.divided import Division, home_of, sent_to
@@ -57,7 +57,7 @@ from altneu.store import Folder
 from altneu.trace.batch import Arranged, LazyBatch
 from altneu.trace.update import Updates
 
-APART, OF = "#apart", "#of"
+APART, DIFF, OF = "#apart", "#diff", "#of"
 CHUNK_ROWS = 1 << 19  # rows of a source that one run of stage 0 takes: enough to combine well, little enough to hold
 LEAST_ROWS = 1 << 12  # so few that a failure to find memory for them is one
 _frozen = False
@@ -221,7 +221,8 @@ def read_partials(
 
     ``columns`` are the names of what comes. The column ``OF`` has the number of the adder whose group it is; its
     columns' names begin with that. Groups with a row in the column ``APART`` are as many such rows, which the adder's
-    nodes read as they would any others.
+    nodes read as they would any others. The sums of a group count as often as its rows do: the stamp says how often, or
+    the column ``DIFF``.
     """
 
     def kernel(batches: Batches) -> Batches:
@@ -243,17 +244,19 @@ def read_partials(
                             yield from outbox.send(result.sent)
                     if not there.num_rows:
                         continue
-                    before = perf_counter()
-                    partials = _of_adder(there, number)
-                    slots = adder.accumulator.from_partials(partials, [time])
-                    seconds = perf_counter() - before
-                    added = int(sum(partials.column("#rows").to_pylist()))
-                    known = counts.setdefault(adder.node, [0, 0, 0, 0.0])
-                    counts[adder.node] = [known[0] + added, known[1] + len(slots), 0, known[3] + seconds]
-                    channel = adder.channel
-                    key = task.plan.channels[channel].key
-                    parts = sent_to(channel, slots, key or (), task.mode, task.region.upper)
-                    yield from outbox.send((place, channel, part) for place, part in parts)
+                    for diff, of_diff in _by_diff(there, stamp):
+                        before = perf_counter()
+                        partials = _of_adder(of_diff, number)
+                        slots = adder.accumulator.from_partials(partials, [time])
+                        slots = replace(slots, diffs=difference.multiply(slots.diffs, np.array([diff])))
+                        seconds = perf_counter() - before
+                        added = int(sum(partials.column("#rows").to_pylist()))
+                        known = counts.setdefault(adder.node, [0, 0, 0, 0.0])
+                        counts[adder.node] = [known[0] + added, known[1] + len(slots), 0, known[3] + seconds]
+                        channel = adder.channel
+                        key = task.plan.channels[channel].key
+                        parts = sent_to(channel, slots, key or (), task.mode, task.region.upper)
+                        yield from outbox.send((place, channel, part) for place, part in parts)
             through = dict[int, Counts]()
             for node, counted in counts.items():
                 for above in task.plan.upstream(Port(node)):  # of several that read the rows it is the most
@@ -275,6 +278,15 @@ def _of_adder(groups: pa.Table, number: int) -> Rows:
     return Rows.from_batch(groups.select(names).rename_columns([name.removeprefix(prefix) for name in names]))
 
 
+def _by_diff(groups: pa.Table, stamp: Stamp) -> Iterator[tuple[int, pa.Table]]:
+    """Groups by the diff of their rows: that of all rows, or what the column ``DIFF`` says."""
+    if isinstance(stamp.diff, int):
+        yield stamp.sign * stamp.diff, groups
+        return
+    for diff in pc.unique(groups.column(DIFF)).to_pylist():
+        yield stamp.sign * diff, groups.filter(pc.equal(groups.column(DIFF), diff))
+
+
 def _without_apart(chunk: pa.Table, stamp: Stamp) -> tuple[pa.Table, Updates | None]:
     """The groups that have been added up, and the rows that have not."""
     if APART not in chunk.column_names:
@@ -283,9 +295,12 @@ def _without_apart(chunk: pa.Table, stamp: Stamp) -> tuple[pa.Table, Updates | N
     there, apart = chunk.filter(pc.invert(is_apart)).drop_columns([APART]), chunk.filter(is_apart)
     if not apart.num_rows:
         return there, None
-    rows = as_array(apart.column(APART))
-    updates = stamp.updates(pa.table(rows.flatten(), names=[f.name for f in rows.type]))
-    return there, replace(updates, diffs=np.asarray(as_array(apart.column("#rows")), np.int64))
+    rows, times = as_array(apart.column(APART)), np.asarray(as_array(apart.column("#rows")), np.int64)
+    table = pa.table(rows.flatten(), names=[f.name for f in rows.type])
+    updates = stamp.updates(table)
+    if isinstance(stamp.diff, str):
+        times = times[np.asarray(as_array(table.column(stamp.diff))) != 0]  # such rows are no updates
+    return there, replace(updates, diffs=difference.multiply(updates.diffs, times))
 
 
 def start(task: Task) -> Kernel:
