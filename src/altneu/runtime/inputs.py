@@ -175,10 +175,7 @@ class Stamp:
         if self.is_plain:
             return self._plain(rows)
         times = self._times(table, rows.count)
-        diffs = self._integers(table, self.diff, rows.count, "diff")
-        diffs = difference.negate(diffs) if self.sign < 0 else diffs
-        if self.append_only:
-            self._refuse_retractions(diffs)
+        diffs = self.diffs_of(table, rows.count)
         same = isinstance(self.time, int)  # one time for all rows is looked at once
         self._refuse_late(times[:1, :1] if same else times[:1])
         updates = Updates(rows, times, diffs)
@@ -186,6 +183,19 @@ class Stamp:
             updates = self.commands.of(updates, table, self.source)
         some = self.diff != 0 if isinstance(self.diff, int) else diffs.all()
         return updates if some else updates.filter(diffs != 0)
+
+    def diffs_of(self, table: pa.Table | pa.RecordBatch, count: int) -> Ints:
+        """The diffs of so many rows.
+
+        Raises:
+            SchemaError: they are in a column that is not there, is of another type, or has a null.
+            InputError: one is negative, and the source is append-only.
+        """
+        diffs = self._integers(table, self.diff, count, "diff")
+        diffs = difference.negate(diffs) if self.sign < 0 else diffs
+        if self.append_only:
+            self._refuse_retractions(diffs)
+        return diffs
 
     def of_columns(self, columns: Sequence[pa.Array], count: int) -> Updates:
         """The same from columns of the schema's names and types, of a stamp that is plain."""

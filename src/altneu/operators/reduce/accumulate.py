@@ -48,6 +48,7 @@ from altneu.operators.reduce.aggregates import (
 )
 from altneu.operators.reduce.calls import Aggregate
 from altneu.order import Lattice
+from altneu.order.difference import multiply
 from altneu.trace.update import Updates
 from altneu.types import quote_name
 
@@ -322,12 +323,15 @@ class Accumulator:
         kinds = zip(self.arguments, self.kinds.tolist(), strict=True)
         return tuple(n for n, kind in kinds if kind == DECIMAL and self.schema.field(n).type.precision > SUMMED)
 
-    def from_partials(self, partials: Rows, time: Sequence[int]) -> Updates:
+    def from_partials(self, partials: Rows, time: Sequence[int], diffs: Ints | None = None) -> Updates:
         """Slots at one time from sums made elsewhere, a row a group: key columns and those that ``partials`` names.
+
+        With ``diffs`` each row of a group was there so often.
 
         Raises:
             PlanError: the aggregates have no partial sums.
             SchemaError: a column is missing.
+            DiffOverflowError: a sum times its diff leaves the signed 64-bit range.
         """
         wanted = self.partials()
         if wanted is None:
@@ -341,7 +345,8 @@ class Accumulator:
         positions, slots, amounts = [], [], []
         for name, _ in wanted:
             first, column = _slot_of_partial(name), partials.column(name).fill_null(0)
-            for place, amount in enumerate(_digits_of(column) if name.startswith("#sum") else [whole(column)]):
+            for place, sums in enumerate(_digits_of(column) if name.startswith("#sum") else [whole(column)]):
+                amount = sums if diffs is None else multiply(sums, diffs)
                 at = np.flatnonzero(amount)
                 positions.append(at)
                 slots.append(np.full(len(at), first + place, np.int16))
@@ -362,9 +367,9 @@ class TotalAccumulator(Accumulator):
         """The slots of the sums alone."""
         return self._of_sums(super().explode(updates, lattice))
 
-    def from_partials(self, partials: Rows, time: Sequence[int]) -> Updates:
+    def from_partials(self, partials: Rows, time: Sequence[int], diffs: Ints | None = None) -> Updates:
         """The same of sums that were made elsewhere."""
-        return self._of_sums(super().from_partials(partials, time))
+        return self._of_sums(super().from_partials(partials, time, diffs))
 
     def _of_sums(self, slots: Updates) -> Updates:
         numbers = whole(slots.rows.columns[-1])

@@ -122,13 +122,13 @@ def rows_needed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> tupl
     needed, text = found
     alternatives = [needed, *(sf.col(quote_name(name)).isNull() for name in sorted(unsure))]
     texts = [text, *(f"{name} IS NULL" for name in sorted(unsure))]
-    for test, said in _refused_diffs(frame, stamp):
+    for test, said in refused_diffs(frame, stamp):
         alternatives.append(test)
         texts.append(said)
     return frame.where(reduce(or_, alternatives)), " OR ".join(texts)
 
 
-def _refused_diffs(frame: DataFrame, stamp: Stamp) -> Iterator[tuple[Column, str]]:
+def refused_diffs(frame: DataFrame, stamp: Stamp) -> Iterator[tuple[Column, str]]:
     """What tells rows that are refused for their diffs, and the same in words."""
     from pyspark.sql import functions as sf
 

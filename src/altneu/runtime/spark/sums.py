@@ -27,6 +27,7 @@ from altneu.runtime.spark.frames import (
     narrowed,
     of_their_types,
     placed,
+    refused_diffs,
     rows_needed,
     titled,
 )
@@ -145,8 +146,8 @@ def _sums(task: Task, source: str, frame: DataFrame, stamp: Stamp, jobs: Jobs) -
     unsure = columns_to_check(frame, stamp)
     if not (stamp.has_one_time and has_diffs(frame, stamp) and of_their_types(frame, stamp, unsure)):
         return None
-    if isinstance(stamp.diff, int) and stamp.sign * stamp.diff not in _summed(stamp):
-        return None
+    if isinstance(stamp.diff, int) and (stamp.diff == 0 or (stamp.append_only and stamp.diff * stamp.sign < 0)):
+        return None  # nothing is to be added up, or all is refused
     computed = {c for reader in readers for e in reader.exprs if not e.is_column for c in e.columns}
     rest = narrowed(task.plan, source, frame, stamp)
     if not computed <= plain_columns(frame):
@@ -178,11 +179,6 @@ def _said(one: Sum) -> tuple[str, str]:
     return what + by + sets, " AND ".join(test.sql for test in one.looks[0].tests)
 
 
-def _summed(stamp: Stamp) -> tuple[int, ...]:
-    """The diffs of rows that Spark adds up: others are refused, are nothing, or might lead beyond 64 bits."""
-    return (1,) if stamp.append_only else (1, -1)
-
-
 class _Added:
     """What Spark makes of a row: for each look of each sum, the row's group and what is added to its sums.
 
@@ -206,7 +202,7 @@ class _Added:
         from pyspark.sql import functions as sf
 
         to = Translator(self.frame, prefix=f"#computed{self._readers}_")
-        diffs = {DIFF: sf.col(quote_name(self.rest.diff)).cast("bigint")} if isinstance(self.rest.diff, str) else {}
+        diffs = {DIFF: sf.col(quote_name(self.rest.diff))} if isinstance(self.rest.diff, str) else {}
         made: list[tuple[Column, dict[str, Column]]] = []
         wide: list[Column] = []
         for number, one in enumerate(reader.sums, self._sums):
@@ -224,11 +220,12 @@ class _Added:
                     limit = Decimal(10) ** (SUMMED - accumulator.schema.field(name).type.scale)
                     wide.append(sf.abs(values[name]) >= sf.lit(limit))
         to.check()
+        if refused := [test for test, _ in refused_diffs(self.frame, self.rest)]:  # in Python, where one comes there
+            (first, columns), *others = made
+            made = [(reduce(or_, [first, *refused]), columns), *others]
         self.frame = to.frame
         self._readers, self._sums = self._readers + 1, self._sums + len(reader.sums)
-        summed = [self.rest.sign * diff for diff in _summed(self.rest)]
-        unlike = [column.isNull() | ~column.isin(*summed) for column in diffs.values()]
-        if apart := [*to.failed, *(sf.col(quote_name(name)).isNull() for name in self.unsure), *wide, *unlike]:
+        if apart := [*to.failed, *(sf.col(quote_name(name)).isNull() for name in self.unsure), *wide]:
             self.apart, is_apart = True, sf.coalesce(reduce(or_, apart), sf.lit(False))
             row = sf.struct(*map(quote_name, self.rest.columns))
             (first, columns), *others = made  # the first look gives the row as it is

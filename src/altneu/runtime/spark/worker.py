@@ -18,11 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from altneu.columnar.rows import Rows, as_array
+from altneu.columnar.rows import Ints, Rows, as_array
 from altneu.errors import AltneuError
 from altneu.operators.base import ArrangementState, Message, Opened, Region, Snapshot, StepMode
 from altneu.operators.reduce.accumulate import Accumulator
-from altneu.order import Antichain, difference
+from altneu.order import Antichain
+from altneu.order.difference import multiply
 from altneu.plan.physical import Plan, Port, Stages
 from altneu.runtime.base import run
 from altneu.runtime.divided import Division, home_of, sent_to
@@ -221,7 +222,7 @@ def read_partials(
 
     ``columns`` are the names of what comes. The column ``OF`` has the number of the adder whose group it is; its
     columns' names begin with that. Groups with a row in the column ``APART`` are as many such rows, which the adder's
-    nodes read as they would any others. The sums of a group count as often as its rows do: the stamp says how often, or
+    nodes read as they would any others. The sums of a group count as often as its rows do, as the stamp says or
     the column ``DIFF``.
     """
 
@@ -244,19 +245,17 @@ def read_partials(
                             yield from outbox.send(result.sent)
                     if not there.num_rows:
                         continue
-                    for diff, of_diff in _by_diff(there, stamp):
-                        before = perf_counter()
-                        partials = _of_adder(of_diff, number)
-                        slots = adder.accumulator.from_partials(partials, [time])
-                        slots = replace(slots, diffs=difference.multiply(slots.diffs, np.array([diff])))
-                        seconds = perf_counter() - before
-                        added = int(sum(partials.column("#rows").to_pylist()))
-                        known = counts.setdefault(adder.node, [0, 0, 0, 0.0])
-                        counts[adder.node] = [known[0] + added, known[1] + len(slots), 0, known[3] + seconds]
-                        channel = adder.channel
-                        key = task.plan.channels[channel].key
-                        parts = sent_to(channel, slots, key or (), task.mode, task.region.upper)
-                        yield from outbox.send((place, channel, part) for place, part in parts)
+                    before = perf_counter()
+                    partials = _of_adder(there, number)
+                    slots = adder.accumulator.from_partials(partials, [time], _diffs_of(there, stamp))
+                    seconds = perf_counter() - before
+                    added = int(sum(partials.column("#rows").to_pylist()))
+                    known = counts.setdefault(adder.node, [0, 0, 0, 0.0])
+                    counts[adder.node] = [known[0] + added, known[1] + len(slots), 0, known[3] + seconds]
+                    channel = adder.channel
+                    key = task.plan.channels[channel].key
+                    parts = sent_to(channel, slots, key or (), task.mode, task.region.upper)
+                    yield from outbox.send((place, channel, part) for place, part in parts)
             through = dict[int, Counts]()
             for node, counted in counts.items():
                 for above in task.plan.upstream(Port(node)):  # of several that read the rows it is the most
@@ -278,13 +277,11 @@ def _of_adder(groups: pa.Table, number: int) -> Rows:
     return Rows.from_batch(groups.select(names).rename_columns([name.removeprefix(prefix) for name in names]))
 
 
-def _by_diff(groups: pa.Table, stamp: Stamp) -> Iterator[tuple[int, pa.Table]]:
-    """Groups by the diff of their rows: that of all rows, or what the column ``DIFF`` says."""
-    if isinstance(stamp.diff, int):
-        yield stamp.sign * stamp.diff, groups
-        return
-    for diff in pc.unique(groups.column(DIFF)).to_pylist():
-        yield stamp.sign * diff, groups.filter(pc.equal(groups.column(DIFF), diff))
+def _diffs_of(groups: pa.Table, stamp: Stamp) -> Ints | None:
+    """How often each row of a group is there; None if once."""
+    if isinstance(stamp.diff, str):
+        return stamp.diffs_of(pa.table({stamp.diff: groups.column(DIFF)}), groups.num_rows)
+    return None if stamp.diff * stamp.sign == 1 else np.full(groups.num_rows, stamp.diff * stamp.sign)
 
 
 def _without_apart(chunk: pa.Table, stamp: Stamp) -> tuple[pa.Table, Updates | None]:
@@ -300,7 +297,7 @@ def _without_apart(chunk: pa.Table, stamp: Stamp) -> tuple[pa.Table, Updates | N
     updates = stamp.updates(table)
     if isinstance(stamp.diff, str):
         times = times[np.asarray(as_array(table.column(stamp.diff))) != 0]  # such rows are no updates
-    return there, replace(updates, diffs=difference.multiply(updates.diffs, times))
+    return there, replace(updates, diffs=multiply(updates.diffs, times))
 
 
 def start(task: Task) -> Kernel:
