@@ -14,13 +14,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
 import altneu as an
 from altneu import sql
+from altneu.engine.parts import Placement
 from altneu.runtime.journal import Refresh as How
 from bench.inputs import FOLDER
 from bench.scale import Scale
@@ -29,6 +30,9 @@ from bench.tpch import data
 from bench.tpch.compare import Query, rows_of
 from bench.tpch.measure import CORES
 from bench.tpch.refresh import Refresh
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SHARES = (0.0001, 0.001, 0.01, 0.1, 0.5)
 MOST = 1.3  # how many times as long as Spark's own query a step may take
@@ -53,12 +57,22 @@ class Taken:
 
 
 class Run:
-    """Tables before and after all changes, and the changes of each step, as Parquet files; and a Spark session."""
+    """Tables before and after all changes, and the changes of each step, as Parquet files.
 
-    def __init__(self, folder: Path, scale: float, turns: int) -> None:
-        self.folder, self.texts, self.turns = folder, data.texts(), turns
+    And a Spark session, which may be given; small steps are the driver's if "auto".
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        scale: float,
+        turns: int,
+        spark: SparkSession | None = None,
+        placement: Placement = "auto",
+    ) -> None:
+        self.folder, self.texts, self.placement = folder, data.texts(), placement
         settings: dict[str, str | int] = {"spark.sql.shuffle.partitions": CORES}
-        self.spark = an.spark_session("altneu bench", f"local[{CORES}]", config=settings)
+        self.spark = spark or an.spark_session("altneu bench", f"local[{CORES}]", config=settings)
         tables = data.generate(scale)
         self._write("before", tables)
         refresh, orders = Refresh(tables, seed=1), tables["orders"].num_rows
@@ -95,7 +109,7 @@ class Run:
         result, store = Taken(), self.folder / "store"
         shutil.rmtree(store, ignore_errors=True)
         self.show("before")
-        with an.Session(self.spark, path=store) as session:
+        with an.Session(self.spark, path=store, placement=self.placement) as session:
             view = session.maintain("v", sql.query(self.texts[number], data.sources()), refresh=how)
             for name in session.sources:
                 session.insert(name, self.spark.table(name))
@@ -105,8 +119,8 @@ class Run:
                 for table in session.sources:
                     if table in sizes:
                         path = self._file(name, table)
-                        small = sizes[table] < AS_FRAMES
-                        rows = pq.read_table(path) if small else self.spark.read.parquet(path)
+                        is_large = sizes[table] >= AS_FRAMES or self.placement == "spark"
+                        rows = self.spark.read.parquet(path) if is_large else pq.read_table(path)
                         session.insert(table, rows, diff="diff")
                 step = session.advance()
                 if i >= len(SHARES):

@@ -369,6 +369,24 @@ def test_sums_of_several_kinds_are_made_in_one_look_at_the_rows(spark, tmp_path,
             assert [shown(v) for v in views[0]] == [shown(v) for v in views[1]]
 
 
+@pytest.mark.parametrize("summed", [False, True])
+def test_spark_may_find_that_there_are_no_rows(spark, tmp_path, summed):
+    """Then it leaves out its count of them with the rest of its plan: as it plans, or while the job runs."""
+    rows = an.source("rows", "k bigint, v int").filter("k > 5")
+    plan = rows.group_by("v").agg("count(*) as n") if summed else rows
+    frame = spark.createDataFrame([(1, 1), (2, 1)], "k bigint, v int")
+    frame.write.parquet(str(tmp_path / "rows"))
+    with an.Session(spark, placement="spark") as session:
+        view = session.maintain("v", plan)
+        for nothing in (frame.where("false"), frame, spark.read.parquet(str(tmp_path / "rows")).distinct()):
+            session.insert("rows", nothing)
+            session.advance()
+            session.insert("rows", nothing.selectExpr("*", "-1 as often"), diff="often")
+            session.advance()
+            assert view.to_pylist() == []
+            assert "Spark was asked" in session.explain("v", analyze=True)
+
+
 def test_columns_may_have_any_names(spark):
     """Dots and backticks too, in what is read and in what is added up."""
     frame = spark.createDataFrame([(1, 2), (1, 3)], "`a.b` bigint, `c``d` bigint")

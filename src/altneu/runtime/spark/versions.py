@@ -299,14 +299,20 @@ def failure_of(error: Exception) -> str:
 
 
 def observed(observation: Any, name: str) -> int | None:
-    """What Spark has counted; None if it has not told yet, which is not waited for, and 0 of a job that failed."""
+    """What Spark has counted; None if it has not told yet, which is not waited for, and 0 of a job that failed.
+
+    Where Spark finds, in planning or while the job runs, that there are no rows, it leaves out the count with them and
+    tells a row, or a map, without values.
+    """
     if isinstance(getattr(observation, "_jo", None), NoneType):  # of Spark Connect
         result = getattr(observation, "_result", None)
         return None if result is None else int(result.get(name, 0))
     value = observation._jo.future().value()
     if not value.isDefined():
         return None
-    return int(observation.get[name]) if value.get().isSuccess() else 0
+    if not value.get().isSuccess() or value.get().get().toString() in ("[]", "Map()"):
+        return 0
+    return int(observation.get[name])
 
 
 def expected_bytes(frame: DataFrame) -> int | None:
