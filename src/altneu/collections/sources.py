@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from altneu.columnar.rows import array_of
 from altneu.errors import InputError, SchemaError, SourceFailedError
+from altneu.errors.nearest import did_you_mean
 from altneu.operators.source.keyed import COMMANDS
 from altneu.plan import ir
 from altneu.runtime.inputs import Commands, Stamp, named
@@ -67,7 +68,8 @@ def refuse_extra(names: Iterable[str], read: Collection[str], others: Container[
 
 def _extra(what: str, name: object, read: Collection[str]) -> str:
     return (
-        f"{what} has {name!r}, which is not a column; the columns are: {', '.join(read)}. To leave out what is none, "
+        f"{what} has {name!r}, which is not a column; the columns are: {', '.join(read)}"
+        f"{did_you_mean(str(name), read) or '.'} To leave out what is none, "
         'pass extra="ignore"; to add it to the source, ALTER TABLE … ADD COLUMN or declare it with an.source'
     )
 

@@ -15,6 +15,7 @@ from altneu.columnar.rows import Ints, Rows, array_of
 from altneu.engine.engine import at_rest
 from altneu.engine.reading import OnErrors, StateOfViews, Time, refuse_without_contents
 from altneu.errors import ERROR_SCHEMA, AltneuError, ReadError, ViewHasErrorsError
+from altneu.errors.nearest import listed
 from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY
 from altneu.order import Epoch
 from altneu.plan.physical import ViewPorts
@@ -147,7 +148,7 @@ class Contents:
             values = dict(row)
             unknown = [name for name in values if name not in names]
             if unknown:
-                raise ReadError(f"view {self.name!r} has no column {unknown[0]!r}; it has: {', '.join(names)}")
+                raise ReadError(f"view {self.name!r} has no column {unknown[0]!r}; it has: {listed(unknown[0], names)}")
         else:
             parts = row if isinstance(row, tuple) else (row,)
             if len(parts) != len(self.key):

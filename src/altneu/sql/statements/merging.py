@@ -17,6 +17,7 @@ from sqlglot import exp
 from altneu.collections.collection import Collection
 from altneu.columnar.python_values import python_values
 from altneu.errors import StatementError
+from altneu.errors.nearest import listed
 from altneu.plan import ir
 from altneu.sql.scope import Within, full_name, table_named
 from altneu.sql.statements.tree import Merge, MergeClause, MergeWhen
@@ -197,7 +198,7 @@ def _values(merge: Merge, clause: MergeClause, table: pa.Schema, source: Sequenc
     result: dict[str, exp.Expr] = {}
     for name, value in clause.values:
         if name.lower() not in known:
-            raise StatementError(f"{merge.name!r} has no column {name!r}; it has: {', '.join(table.names)}")
+            raise StatementError(f"{merge.name!r} has no column {name!r}; it has: {listed(name, table.names)}")
         if known[name.lower()] in result:
             raise StatementError(f"MERGE sets column {name!r} twice in one clause")
         result[known[name.lower()]] = value

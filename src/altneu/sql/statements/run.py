@@ -18,6 +18,7 @@ from altneu.engine.engine import Engine
 from altneu.engine.reading import Time
 from altneu.engine.replace import replace
 from altneu.errors import AltneuError, PlanError, StatementError
+from altneu.errors.nearest import listed
 from altneu.explain import Explained, rendered
 from altneu.expressions.construct import literal
 from altneu.expressions.literals import literal_sql
@@ -552,7 +553,7 @@ class Statements:
             raise StatementError(f"UPDATE sets column {twice!r} twice")
         for name, _ in statement.values:
             if name.lower() not in {c.lower() for c in schema.names}:
-                raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
+                raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {listed(name, schema.names)}")
         old = self._matching(statement.name, statement.where, statement.alias, statement.common)
         query = _all_of(target.name, statement.where, statement.alias, statement.common)
         defaults = self._defaults(target)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
+from altneu.errors.nearest import listed
 from altneu.expressions.reference import listing
 from altneu.sql.functions import usage_of
 from altneu.sql.queries import Shown
@@ -110,7 +111,7 @@ def describe(statement: Describe, known: Definitions, query: Shown | None) -> pa
         return _described([(n, kind, None) for n, kind in fields])
     name = str(statement.name)
     if name not in known:
-        raise StatementError(f"there is no {name!r}; there are: {', '.join(known) or '(none)'}")
+        raise StatementError(f"there is no {name!r}; there are: {listed(name, known)}")
     defined = known.get_defined(name)
     made = None if defined is None else defined.statement
     told = made if isinstance(made, CreateView | CreateSource) else None
@@ -142,7 +143,7 @@ def _described(rows: Sequence[Row]) -> pa.Table:
 
 def _columns(name: str, known: Definitions) -> pa.Table:
     if name not in known:
-        raise StatementError(f"there is no {name!r}; there are: {', '.join(known) or '(none)'}")
+        raise StatementError(f"there is no {name!r}; there are: {listed(name, known)}")
     schema = known[name].schema
     return pa.table(
         {
