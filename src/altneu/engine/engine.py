@@ -471,6 +471,7 @@ class Engine(Parts):
             functions,
             alike,
             partial(self.frontier, name),
+            self.catalogue.nodes.get(name),
         )
 
     def last_changes(self, name: str) -> Updates:

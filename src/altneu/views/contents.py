@@ -18,7 +18,9 @@ from altneu.errors import ERROR_SCHEMA, AltneuError, ReadError, ViewHasErrorsErr
 from altneu.errors.nearest import listed
 from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY
 from altneu.order import Epoch
+from altneu.plan.failing import Told, Wording
 from altneu.plan.physical import ViewPorts
+from altneu.plan.rewrite import optimise
 from altneu.provenance.finding import agreeing
 from altneu.runtime.read import At, contents, first_rows, negatives, rows_with_key
 from altneu.runtime.state import StateTable
@@ -226,10 +228,12 @@ class Contents:
     def _raise_if_any(self, errors: Rows) -> None:
         if not errors.count:
             return
-        shown = [
-            f"  {op}: {code}: {message} (row {row})"
-            for op, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist()
-        ]
+        node = self._source.known(self.name).node
+        wording = Wording(None if node is None else optimise(node))
+        shown = []
+        for operator, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist():
+            told = wording.of(Told(str(operator), str(message), str(row)))
+            shown.append(f"  {told.operator}: {code}: {told.message} (row {told.row})")
         more = f"\n  and {errors.count - _SHOWN} more" if errors.count > _SHOWN else ""
         doubt = self._source.known(self.name).doubt
         if NEGATIVE_MULTIPLICITY not in errors.column("code").to_pylist():
