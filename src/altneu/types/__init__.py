@@ -182,6 +182,16 @@ def declared_type(field: pa.Field) -> str:
     return type_with_collation(field.type, mark.removeprefix("collate ") if mark.startswith("collate ") else "")
 
 
+def shown_type(field: pa.Field) -> str:
+    """The type of a column as Spark shows it: as it is declared, and of an interval the units that its values have.
+
+    >>> shown_type(marked(pa.field("d", DAY_TIME), "interval hour to second"))
+    'interval hour to second'
+    """
+    mark = mark_of(field)
+    return mark if mark.startswith("interval ") else declared_type(field)
+
+
 def type_with_collation(data_type: pa.DataType, collation: str) -> str:
     """The name of a type of texts, or of arrays of texts, that have a collation, or none.
 

@@ -8,6 +8,7 @@ looked up, where the table has an index by columns that ON compares with columns
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -39,10 +40,12 @@ class Merging:
     """The queries of a MERGE.
 
     ``counts`` count the pairs of rows that meet a clause WHEN MATCHED, and the rows of the table in them: as many, if
-    each is changed once. None: no clause changes rows that are matched, and those may be deleted twice.
+    each is changed once. None: no clause changes rows that are matched, and those may be deleted twice. ``by`` are the
+    columns of the table that ON reads.
     """
 
     counts: tuple[exp.Expr, exp.Expr] | None
+    by: tuple[exp.Expr, ...]
     gone: tuple[exp.Expr, ...]
     updates: tuple[Coming, ...]
     inserts: tuple[Coming, ...]
@@ -82,7 +85,14 @@ class Merging:
         for query in [*(counts or ()), *gone, *(c.query for c in (*updates, *inserts))]:
             if merge.common is not None:
                 query.set("with_", merge.common.copy())
-        return cls(counts, tuple(gone), tuple(updates), tuple(inserts))
+        return cls(counts, _keys(merge, table, source), tuple(gone), tuple(updates), tuple(inserts))
+
+    def several(self, rows_of: Callable[[exp.Expr], pa.Table]) -> dict[str, object]:
+        """The key of a row of the table that is in more pairs than one: its columns in ON; none where ON has none."""
+        if self.counts is None or not self.by:
+            return {}
+        pairs, changed = (_counted(rows_of(_grouped(query, self.by))) for query in self.counts)
+        return next((dict(key) for key, count in pairs.items() if count > changed[key]), {})
 
 
 def read_once(
@@ -171,6 +181,36 @@ def _select(
     if where is not None and where != exp.true():
         query.set("where", exp.Where(this=where.copy()))
     return query
+
+
+def _keys(merge: Merge, table: pa.Schema, source: Sequence[str]) -> tuple[exp.Expr, ...]:
+    """The columns of the table that ON reads, outside of subqueries."""
+    names = {name.lower(): name for name in table.names}
+    others = {name.lower() for name in source}
+    read = []
+    for column in merge.on.find_all(exp.Column):
+        name, of = column.name.lower(), column.table.lower()
+        mine = of == merge.alias.lower() or (not of and name not in others)
+        if mine and name in names and column.find_ancestor(exp.Query) is None:
+            read.append(names[name])
+    return tuple(_column(name, merge.alias) for name in table.names if name in read)
+
+
+def _grouped(query: exp.Expr, by: Sequence[exp.Expr]) -> exp.Expr:
+    """A query that counts rows, by columns."""
+    grouped = query.copy()
+    grouped.set(
+        "expressions", [*(exp.alias_(column.copy(), column.name, quoted=True) for column in by), *grouped.expressions]
+    )
+    grouped.set("group", exp.Group(expressions=[column.copy() for column in by]))
+    return grouped
+
+
+def _counted(rows: pa.Table) -> Counter[tuple[tuple[str, object], ...]]:
+    """The count of each key, which is in all columns but the last one."""
+    *keys, counts = (python_values(column.combine_chunks()) for column in rows.columns)
+    named = [tuple(zip(rows.column_names, key, strict=False)) for key in zip(*keys, strict=True)]
+    return Counter(dict(zip(named, counts, strict=True)))
 
 
 def _set(merge: Merge, clause: MergeClause, table: pa.Schema, source: Sequence[str]) -> list[tuple[str, exp.Expr]]:
