@@ -46,7 +46,12 @@ REFUSED = {
     "select a from t order by 2 limit 1": "ORDER BY 2: there are 1 columns",
     "select a from t where count(*) > 1": "test it in HAVING",
     "select a from t limit x": "LIMIT needs a whole number",
-    "select a from t where rand() > 0.5": "rand() returns another answer each time",
+    "select a from t where rand() > 0.5": (
+        "rand() returns another answer each time, but a view must depend on its rows alone; put random values in a "
+        "column of the source, or take a hash of a key, which samples rows as well: pmod(hash(key), 100) < 10"
+    ),
+    "select a from t where row_number() over (order by a) = 1": "test one in QUALIFY, or in the WHERE of a query that",
+    "select a from t where x > 1 and sum(a) over () > 1": "test one in QUALIFY, or in the WHERE of a query that",
     "select * from t tablesample (10 percent)": "not supported: TABLESAMPLE",
     "select t.a from t asof join u on t.a = u.a and t.x >= u.y and exists (select 1 from u)": (
         "a subquery in the ON of an ASOF JOIN"

@@ -342,6 +342,27 @@ def test_statements_say_which_name_may_have_been_meant(orders, text, meant):
         orders.sql(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("SELECT CAST(price AS itn) FROM orders", r"^line 1, column 22: there is no type 'itn' \(did you mean int\?\)"),
+        (
+            "SELECT price,\n  price::decimla(3, 1) FROM orders",
+            r"^line 2, column 10: .*'decimla' \(did you mean decimal\?",
+        ),
+        ("SELECT CAST(array(1) AS array<strin>)", r"column 31: there is no type 'strin' \(did you mean string\?\)"),
+        ("SELECT TRY_CAST(1 AS foo)", r"column 22: there is no type 'foo' \(boolean, .*, bigint, .*\)"),
+        ("CREATE TABLE t (a itn)", r"near 'itn': there is no type 'itn' \(did you mean int\?\)$"),
+        ("ALTER TABLE orders ADD COLUMN b strng", r"near 'strng': there is no type 'strng' \(did you mean string\?\)$"),
+        ("SELECT from_json('{}', 'a itn')", r"there is no type 'itn' \(did you mean int\?\)"),
+        ("SELECT item price orders", r"unexpected|Invalid expression|line 1, column 19: (?!there is no type)"),
+    ],
+)
+def test_a_misspelt_type_is_told_of_as_one(orders, text, told):
+    with pytest.raises(AltneuError, match=told):
+        orders.sql(text)
+
+
 def test_so_do_the_verbs_of_a_session(orders):
     for ask in (orders.view, orders.drop, orders.explain):
         with pytest.raises(PlanError, match=r"; did you mean 'totals'\?$"):
