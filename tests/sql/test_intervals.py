@@ -33,6 +33,7 @@ QUERIES = [
     f"SELECT CAST(sum(d) AS STRING), CAST(max(d) AS STRING), CAST(avg(d) AS STRING), 'x' || min(h) FROM {DAYS}",
     f"SELECT 'x' || d, count(*) FROM {DAYS} GROUP BY d",
     f"SELECT CAST(max(d) OVER () AS STRING), CAST(lag(h, 0) OVER (ORDER BY a) AS STRING), 'x' || d FROM {DAYS}",
+    f"SELECT typeof(v), 'x' || v, 'x' || w FROM (SELECT max(d) OVER () v, lag(h, 0) OVER (ORDER BY a) w FROM {DAYS})",
     f"SELECT typeof(d), typeof(h), typeof(INTERVAL '1' YEAR), typeof(INTERVAL 1 WEEK), typeof(d * 2) FROM {DAYS}",
     f"SELECT a + d, a - d, d + a, a + h, a + (d + d), a - d * 1 FROM {DAYS}",
     f"SELECT 'x' || i FROM (SELECT d AS i FROM {DAYS} UNION ALL SELECT h FROM {DAYS})",
@@ -77,6 +78,7 @@ def test_an_interval_has_the_units_that_spark_gives_it(spark, text):
             "coalesce(a - b, INTERVAL 1 MINUTE)",
         ),
         *("a - b + INTERVAL 1 DAY", "INTERVAL '1 02' DAY TO HOUR", "INTERVAL '1' SECOND"),
+        *("max(c - d) OVER ()", "lag(a - b) OVER (ORDER BY a)", "avg(c - d) OVER ()"),
     ],
 )
 def test_statements_that_show_columns_say_these_units_too(spark, value):
