@@ -100,6 +100,7 @@ def test_grammar(text, meaning):
     ("text", "error", "said"),
     [
         ("zz + 1", UnknownColumnError, "columns are: a, b"),
+        ("cast(a as itn)", ExpressionSyntaxError, "there is no type 'itn' (did you mean int?) near 'itn'"),
         ("s.q", UnknownColumnError, "fields of `s`"),
         ("a.x", UnknownColumnError, "'a.x'"),
         ("uper(t)", UnsupportedFunctionError, "upper"),

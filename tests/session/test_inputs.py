@@ -224,6 +224,20 @@ def test_null_where_none_is_allowed_is_refused(session):
     assert view.to_pylist() == [(1,)]
 
 
+def test_a_dictionary_without_a_key_that_is_needed_is_told_of_as_such(session):
+    view = session.maintain("v", an.source("n", "x long not null, y long not null, z long"))
+    for data, told in (
+        ([{"x": 1, "y": 2}, {"x": 1, "z": 3}], r"^row 1 for source 'n' lacks the key 'y', whose column is NOT NULL$"),
+        ([{"z": 1}], r"^row 0 for source 'n' lacks the key 'x', whose column is NOT NULL$"),
+        ([{"x": 1, "y": None}], "'y' of source 'n' is NOT NULL, but row 0 has a null there"),
+    ):
+        with pytest.raises(SchemaError, match=told):
+            session.insert("n", data)
+    session.insert("n", [{"x": 1, "y": 2}])  # null where a column may be null
+    session.advance()
+    assert view.to_pylist() == [(1, 2, None)]
+
+
 def test_an_unknown_source_is_refused_by_name(session, view):
     with pytest.raises(UnknownSourceError, match="'u'; the sources are: t"):
         session.insert("u", [(1, "x")])

@@ -11,6 +11,7 @@ import altneu as an
 from altneu.errors import PlanError
 
 DAYS = "(SELECT DATE'2020-01-01' AS a, DATE'2020-01-04' - DATE'2020-01-01' AS d, INTERVAL '1 02' DAY TO HOUR AS h)"
+TIMES = "(SELECT TIME'10:00:00' AS a, TIME'09:29:59.5' AS b, DATE'2020-01-02' AS c, DATE'2020-01-01' AS d)"
 WHOLE = "(SELECT INTERVAL '-3 04:05:06.25' DAY TO SECOND AS i)"
 QUERIES = [
     f"SELECT {', '.join(f'CAST({e} AS STRING)' for e in group)}"
@@ -32,6 +33,7 @@ QUERIES = [
     f"SELECT CAST(sum(d) AS STRING), CAST(max(d) AS STRING), CAST(avg(d) AS STRING), 'x' || min(h) FROM {DAYS}",
     f"SELECT 'x' || d, count(*) FROM {DAYS} GROUP BY d",
     f"SELECT CAST(max(d) OVER () AS STRING), CAST(lag(h, 0) OVER (ORDER BY a) AS STRING), 'x' || d FROM {DAYS}",
+    f"SELECT typeof(v), 'x' || v, 'x' || w FROM (SELECT max(d) OVER () v, lag(h, 0) OVER (ORDER BY a) w FROM {DAYS})",
     f"SELECT typeof(d), typeof(h), typeof(INTERVAL '1' YEAR), typeof(INTERVAL 1 WEEK), typeof(d * 2) FROM {DAYS}",
     f"SELECT a + d, a - d, d + a, a + h, a + (d + d), a - d * 1 FROM {DAYS}",
     f"SELECT 'x' || i FROM (SELECT d AS i FROM {DAYS} UNION ALL SELECT h FROM {DAYS})",
@@ -39,6 +41,9 @@ QUERIES = [
     f"SELECT extract(DAY FROM i), date_part('MINUTE', i), typeof(extract(HOUR FROM i)) FROM {WHOLE}",
     "SELECT extract(YEAR FROM INTERVAL '-1-2' YEAR TO MONTH), extract(MONTH FROM INTERVAL '-1-2' YEAR TO MONTH)",
     "SELECT extract(HOUR FROM INTERVAL '30' HOUR), datepart('d', INTERVAL '3' DAY)",
+    f"SELECT a - b, CAST(a - b AS STRING), 'x' || -(b - a), typeof(a - b) FROM {TIMES}",
+    f"SELECT 'x' || max(a - b), CAST(avg(a - b) AS STRING) FROM {TIMES}",
+    f"SELECT 'x' || (a - b) * 2, 'x' || coalesce(a - b, INTERVAL 1 MINUTE), extract(HOUR FROM a - b) FROM {TIMES}",
     f"SELECT 'x' || d FROM (SELECT DISTINCT d FROM {DAYS}) ORDER BY d LIMIT 1",
     (
         "SELECT n + make_interval(0, 1, 1, 2, 3, 4, 5.5), n - make_interval(0, i, 1, 2, 3, i, 5.5), "
@@ -58,6 +63,32 @@ def test_an_interval_has_the_units_that_spark_gives_it(spark, text):
         mine = [tuple(map(str, row)) for row in session.sql(text).to_pylist()]
     theirs = [tuple(map(str, row)) for row in spark.sql(text).collect()]
     assert sorted(x.replace("+00:00", "") for row in mine for x in row) == sorted(x for row in theirs for x in row)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "a - b",
+            "c - d",
+            "-(a - b)",
+            "max(a - b)",
+            "avg(a - b)",
+            "(a - b) * 2",
+            "coalesce(a - b, INTERVAL 1 MINUTE)",
+        ),
+        *("a - b + INTERVAL 1 DAY", "INTERVAL '1 02' DAY TO HOUR", "INTERVAL '1' SECOND"),
+        *("max(c - d) OVER ()", "lag(a - b) OVER (ORDER BY a)", "avg(c - d) OVER ()"),
+    ],
+)
+def test_statements_that_show_columns_say_these_units_too(spark, value):
+    text = f"SELECT {value} AS v FROM {TIMES}"
+    theirs = [tuple(row) for row in spark.sql(f"DESCRIBE QUERY {text}").collect()]
+    with an.Session() as session:
+        assert session.sql(f"DESCRIBE QUERY {text}").to_pylist() == theirs
+        session.sql(f"CREATE MATERIALIZED VIEW m AS {text}")
+        assert session.sql("DESCRIBE m").to_pylist() == theirs
+        assert [row.type for row in session.sql("SHOW COLUMNS IN m")] == [kind for _, kind, _ in theirs]
 
 
 def test_collections_with_intervals_of_several_units_have_those_of_all():

@@ -8,6 +8,28 @@ from altneu.sql import query
 
 T, U = an.source("t", "a int, b string, x bigint"), an.source("u", "a int, y bigint, arr array<int>")
 
+FLIGHTS = an.source("flights", "carrier string, delay int"), an.source("planes", "carrier string, seats int")
+MISSPELT = {
+    "select dealy from flights": "(in line 1, column 8); the columns are: carrier, delay; did you mean 'delay'?",
+    "select Dealy from flights where delay > 1": "did you mean 'delay'?",
+    "select f.dealy from flights f, planes p": "p.carrier, p.seats; did you mean 'f.delay'?",
+    "select carier from flights f, planes p": "p.carrier, p.seats; did you mean 'f.carrier' or 'p.carrier'?",
+    "select g.delay from flights f": "the columns are: carrier, delay; did you mean 'delay'?",
+    "select g.delay from flights f, planes p": "p.carrier, p.seats; did you mean 'f.delay'?",
+    "select flight.* from flights, planes": "there are: flights, planes; did you mean 'flights'?",
+    "select * from main.flihgts": "did you mean flights? There are: flights, planes",
+    # ORDER BY, which reads outputs and what they are computed from
+    "select carrier c from flights order by dealy": "the columns are: c, carrier, delay; did you mean 'delay'?",
+    "select delay from flights order by dealy + 1": "the columns are: delay, carrier; did you mean 'delay'?",
+    "select p.seats s from flights f, planes p order by seat": (
+        "the columns are: s, f.carrier, f.delay, p.carrier, p.seats; did you mean 'p.seats'?"
+    ),
+    "select carrier c, count(*) total from flights group by carrier order by totl": (
+        "the columns are: c, total, carrier; did you mean 'total'?"
+    ),
+    "select carrier c, sum(delay) total from flights group by carrier having totl > 1": "did you mean 'total'?",
+}
+
 REFUSED = {
     "select a, from t where": "line 1, column 9: something is missing beside a comma",
     "select a fro t": "line 1, column 14",
@@ -24,7 +46,12 @@ REFUSED = {
     "select a from t order by 2 limit 1": "ORDER BY 2: there are 1 columns",
     "select a from t where count(*) > 1": "test it in HAVING",
     "select a from t limit x": "LIMIT needs a whole number",
-    "select a from t where rand() > 0.5": "rand() returns another answer each time",
+    "select a from t where rand() > 0.5": (
+        "rand() returns another answer each time, but a view must depend on its rows alone; put random values in a "
+        "column of the source, or take a hash of a key, which samples rows as well: pmod(hash(key), 100) < 10"
+    ),
+    "select a from t where row_number() over (order by a) = 1": "test one in QUALIFY, or in the WHERE of a query that",
+    "select a from t where x > 1 and sum(a) over () > 1": "test one in QUALIFY, or in the WHERE of a query that",
     "select * from t tablesample (10 percent)": "not supported: TABLESAMPLE",
     "select t.a from t asof join u on t.a = u.a and t.x >= u.y and exists (select 1 from u)": (
         "a subquery in the ON of an ASOF JOIN"
@@ -126,3 +153,11 @@ def test_what_would_be_answered_wrongly_is_not(text):
     with pytest.raises(PlanError) as caught:
         query(text, {"t": T, "u": U})
     assert MORE[text] in str(caught.value)
+
+
+@pytest.mark.parametrize("text", MISSPELT)
+def test_a_name_that_may_have_been_meant_is_said(text):
+    """Misspelt columns with all that there are, each written as it can be read there, and the nearest ones."""
+    with pytest.raises(PlanError) as caught:
+        query(text, {one.node.name: one for one in FLIGHTS})
+    assert MISSPELT[text] in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -151,13 +152,30 @@ def test_the_rows_of_a_large_source_are_not_brought_into_the_plan(session):
 def test_a_row_is_changed_by_one_row_at_most(session):
     session.sql("INSERT INTO s VALUES (2, 'd', 4)")
     before = Counter(rows(session, "SELECT * FROM t"))
-    with pytest.raises(StatementError, match="several rows of s change one row of t"):
+    with pytest.raises(StatementError, match=r'several rows of s change one row of t, that with \{"k": 2\}; ON must'):
         session.sql("MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET *")
     assert Counter(rows(session, "SELECT * FROM t")) == before
     session.sql("MERGE INTO t USING s ON t.k = s.k WHEN MATCHED AND s.n = 4 THEN UPDATE SET *")  # one of both
     assert Counter(rows(session, "SELECT n FROM t WHERE k = 2")) == {(4,): 2}
     session.sql("MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN DELETE")  # all say the same
     assert rows(session, "SELECT k FROM t") == [(1,)]
+
+
+def test_the_row_that_several_change_is_named_by_its_columns_in_on(session):
+    session.sql("CREATE TABLE days (day DATE, shop STRING, n BIGINT)")
+    session.sql("CREATE TABLE more (day DATE, who STRING, n BIGINT)")
+    first, second = "DATE'2024-05-01'", "DATE'2024-05-02'"
+    session.sql(f"INSERT INTO days VALUES ({first}, 'a', 1), ({first}, 'a', 1), ({second}, 'b', 1)")
+    session.sql(f"INSERT INTO more VALUES ({first}, 'A', 2), ({second}, 'B', 3), ({second}, 'B', 4)")
+    for on, key in (
+        ("d.day = m.day AND upper(shop) = m.who", '{"day": "2024-05-02", "shop": "b"}'),
+        ("upper(shop) = who AND EXISTS (SELECT 1 FROM t WHERE t.k = m.n)", '{"shop": "b"}'),
+    ):
+        session.sql("INSERT INTO t VALUES (2, 'x', 1), (3, 'x', 1), (4, 'x', 1)")
+        with pytest.raises(StatementError, match=re.escape(f"change one row of days, that with {key}; ON")):
+            session.sql(f"MERGE INTO days d USING more m ON {on} WHEN MATCHED THEN UPDATE SET n = m.n")
+    with pytest.raises(StatementError, match="several rows of m change one row of days; ON must"):
+        session.sql("MERGE INTO days d USING more m ON m.n > 2 WHEN MATCHED THEN UPDATE SET n = m.n")
 
 
 def test_a_transaction_has_all_of_it_or_nothing(session):

@@ -26,7 +26,12 @@ TOLD = {
     "SELECT * FROM t AS OF 7": "at=7 is not closed yet",
     "SELECT * FROM t PIVOT (n FOR k IN (1))": "PIVOT needs aggregates, got `n`: PIVOT (sum(x) FOR c IN (...))",
     "SELECT * FROM t TABLESAMPLE (10 PERCENT)": "filter on a hash of a key",
-    "SELECT k FROM t WHERE rank() OVER (ORDER BY k) = 1": "in SQL a query in FROM",
+    "SELECT k FROM t WHERE rank() OVER (ORDER BY k) = 1": (
+        "test one in QUALIFY, or in the WHERE of a query that has this one in its FROM"
+    ),
+    "SELECT k, count(*) FROM t GROUP BY k HAVING rank() OVER (ORDER BY k) = 1": (
+        "in SQL a query in FROM; QUALIFY tests one"
+    ),
 }
 
 

@@ -124,9 +124,21 @@ def test_what_does_not_fit_is_said(text, args, message):
     assert message in str(caught.value)
 
 
-def test_a_value_without_constants_is_refused(session):
-    with pytest.raises(StatementError, match="the value of :a must be None, a bool, number, text"):
-        session.sql("SELECT :a", {"a": object()})
+@pytest.mark.parametrize("value", [1 + 2j, {1, 2}, int, [1, {3}], {"k": 1j}])
+def test_a_value_without_constants_is_refused(session, value):
+    with pytest.raises(StatementError) as caught:
+        session.sql("SELECT :a", {"a": value})
+    inner = value[1] if isinstance(value, list) else value["k"] if isinstance(value, dict) else value
+    assert str(caught.value) == (
+        "the value of :a must be None, a bool, number, text, bytes, date, datetime, time, timedelta, or a list or dict "
+        f"of these, got {inner!r}, which is of type {type(inner).__name__}"
+    )
+
+
+@pytest.mark.parametrize(("value", "why"), [(Decimal("1e60"), "more than 38 digits"), ("\ud800", "surrogates")])
+def test_a_value_beyond_its_type_is_refused(session, value, why):
+    with pytest.raises(StatementError, match=rf"^the value of a parameter \? must fit a type of SQL, got .*{why}"):
+        session.sql("SELECT ?", [value])
 
 
 def test_a_part_of_a_value_is_no_parameter(session):

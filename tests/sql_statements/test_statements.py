@@ -8,6 +8,7 @@ import altneu as an
 from altneu.errors import (
     AltneuError,
     HistoryGoneError,
+    InputError,
     NotYetKnownError,
     PlanError,
     ReadError,
@@ -309,6 +310,69 @@ def test_what_there_is(orders):
     assert (name, text) == ("orders", "CREATE TABLE orders (item STRING NOT NULL, price BIGINT)")
     with pytest.raises(StatementError, match="there is no 'x'"):
         orders.sql("SHOW COLUMNS FROM x")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("SELECT prise FROM orders", "price"),
+        ("INSERT INTO orders (itme, price) VALUES ('a', 1)", "item"),
+        ("INSERT INTO order VALUES ('a', 1)", "orders"),
+        ("UPDATE orders SET prise = 1", "price"),
+        ("DELETE FROM ordres", "orders"),
+        ("MERGE INTO ordres USING totals t ON true WHEN MATCHED THEN DELETE", "orders"),
+        (
+            "MERGE INTO orders o USING totals t ON o.item = t.item WHEN MATCHED THEN UPDATE SET prise = 1",
+            "price",
+        ),
+        ("DROP MATERIALIZED VIEW Total", "totals"),
+        ("DESCRIBE total", "totals"),
+        ("DESCRIBE orders prise", "price"),
+        ("SHOW COLUMNS IN total", "totals"),
+        ("CREATE INDEX i ON ordres (item)", "orders"),
+        ("CREATE INDEX i ON orders (itme)", "item"),
+        ("SUBSCRIBE total", "totals"),
+        ("EXPLAIN VIEW total", "totals"),
+        ("ALTER TABLE orders DROP COLUMN prise", "price"),
+        ("COMMENT ON COLUMN orders.prise IS 'x'", "price"),
+    ],
+)
+def test_statements_say_which_name_may_have_been_meant(orders, text, meant):
+    with pytest.raises(AltneuError, match=rf"; did you mean '{meant}'\?$"):
+        orders.sql(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("SELECT CAST(price AS itn) FROM orders", r"^line 1, column 22: there is no type 'itn' \(did you mean int\?\)"),
+        (
+            "SELECT price,\n  price::decimla(3, 1) FROM orders",
+            r"^line 2, column 10: .*'decimla' \(did you mean decimal\?",
+        ),
+        ("SELECT CAST(array(1) AS array<strin>)", r"column 31: there is no type 'strin' \(did you mean string\?\)"),
+        ("SELECT TRY_CAST(1 AS foo)", r"column 22: there is no type 'foo' \(boolean, .*, bigint, .*\)"),
+        ("CREATE TABLE t (a itn)", r"near 'itn': there is no type 'itn' \(did you mean int\?\)$"),
+        ("ALTER TABLE orders ADD COLUMN b strng", r"near 'strng': there is no type 'strng' \(did you mean string\?\)$"),
+        ("SELECT from_json('{}', 'a itn')", r"there is no type 'itn' \(did you mean int\?\)"),
+        ("SELECT item price orders", r"unexpected|Invalid expression|line 1, column 19: (?!there is no type)"),
+    ],
+)
+def test_a_misspelt_type_is_told_of_as_one(orders, text, told):
+    with pytest.raises(AltneuError, match=told):
+        orders.sql(text)
+
+
+def test_so_do_the_verbs_of_a_session(orders):
+    for ask in (orders.view, orders.drop, orders.explain):
+        with pytest.raises(PlanError, match=r"; did you mean 'totals'\?$"):
+            ask("total")
+    with pytest.raises(InputError, match=r"; did you mean 'orders'\?$"):
+        orders.insert("ordres", [("a", 1)])
+    with pytest.raises(SchemaError, match=r"'prise', which is not a column; .*; did you mean 'price'\? To leave out"):
+        orders.insert("orders", [{"item": "a", "prise": 1}])
+    with pytest.raises(PlanError, match=r"did you mean 'orders'\? A source that no view reads yet"):
+        orders.frame("ordres")
 
 
 def test_plans_are_explained(orders):

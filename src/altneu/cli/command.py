@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import signal
@@ -17,6 +16,7 @@ import click
 
 from altneu.cli.output import Output
 from altneu.errors import AltneuError
+from altneu.errors.nearest import did_you_mean
 
 INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell gives for SIGINT and SIGPIPE
 FAILED = "the command failed: the standard error (with --json the last line) gives the reason and a remedy"
@@ -143,7 +143,4 @@ def nearest(name: str, known: Iterable[str], there_are: str = "there are") -> st
     '; there are: orders, totals'
     """
     names = list(known)
-    by_lower = {n.lower(): n for n in names}
-    if close := difflib.get_close_matches(name.lower(), by_lower, 1):
-        return f"; did you mean {by_lower[close[0]]!r}?"
-    return f"; {there_are}: {', '.join(names) or '(none)'}"
+    return did_you_mean(name, names) or f"; {there_are}: {', '.join(names) or '(none)'}"

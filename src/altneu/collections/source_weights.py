@@ -11,6 +11,7 @@ import pyarrow as pa
 from altneu.collections.sources import CONVERSION, is_spark_frame, to_table
 from altneu.columnar.rows import array_of
 from altneu.errors import InputError, SchemaError
+from altneu.errors.nearest import listed
 from altneu.plan import ir
 from altneu.types import type_name
 
@@ -103,7 +104,7 @@ def _framed(source: ir.Source, frame: Any, given: Mapping[str, Any]) -> Any:
 def _check_names(source: ir.Source, given: Mapping[str, Any], names: Collection[str]) -> None:
     for name, one in given.items():
         if isinstance(one, str) and one not in names:
-            raise SchemaError(f"diff={one!r} is not a column of the data; its columns are: {', '.join(names)}")
+            raise SchemaError(f"diff={one!r} is not a column of the data; its columns are: {listed(one, names)}")
         if name in names and one != name:
             raise SchemaError(
                 f"the data for source {source.name!r} has a column {name!r}, and diff= gives this column of the weight "

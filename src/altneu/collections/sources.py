@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from altneu.columnar.rows import array_of
 from altneu.errors import InputError, SchemaError, SourceFailedError
+from altneu.errors.nearest import did_you_mean
 from altneu.operators.source.keyed import COMMANDS
 from altneu.plan import ir
 from altneu.runtime.inputs import Commands, Stamp, named
@@ -67,7 +69,8 @@ def refuse_extra(names: Iterable[str], read: Collection[str], others: Container[
 
 def _extra(what: str, name: object, read: Collection[str]) -> str:
     return (
-        f"{what} has {name!r}, which is not a column; the columns are: {', '.join(read)}. To leave out what is none, "
+        f"{what} has {name!r}, which is not a column; the columns are: {', '.join(read)}"
+        f"{did_you_mean(str(name), read) or '.'} To leave out what is none, "
         'pass extra="ignore"; to add it to the source, ALTER TABLE … ADD COLUMN or declare it with an.source'
     )
 
@@ -129,7 +132,8 @@ def python_columns(
     if set(map(type, rows)) == _TUPLES and set(map(len, rows)) == {len(columns)}:
         tuples = rows
     else:
-        tuples = [_as_tuple(row, i, columns, source, others) for i, row in enumerate(rows)]
+        needed = frozenset(field.name for field in schema if not field.nullable)
+        tuples = [_as_tuple(row, i, columns, source, others, needed) for i, row in enumerate(rows)]
     names, types = schema.names, schema.types
     if names != columns:
         known = dict(zip(names, types, strict=True))
@@ -153,11 +157,17 @@ def _from_python(
     return pa.RecordBatch.from_arrays(python_columns(rows, columns, schema, source, others), columns)
 
 
-def _as_tuple(row: Any, i: int, columns: Sequence[str], source: str, others: Container[str]) -> tuple[Any, ...]:
+def _as_tuple(
+    row: Any, i: int, columns: Sequence[str], source: str, others: Container[str], needed: AbstractSet[str]
+) -> tuple[Any, ...]:
+    """The values of a row; ``needed`` are the columns that a dictionary must have, as they hold no null."""
     if isinstance(row, Mapping):
         unknown = [k for k in row if k not in columns and k not in others]
         if unknown:
             raise SchemaError(_extra(f"row {i} for source {source!r}", unknown[0], columns))
+        if not needed <= row.keys():
+            missing = next(name for name in columns if name in needed and name not in row)
+            raise SchemaError(f"row {i} for source {source!r} lacks the key {missing!r}, whose column is NOT NULL")
         return tuple(row.get(n) for n in columns)
     if isinstance(row, tuple | list):
         if len(row) != len(columns):

@@ -10,6 +10,7 @@ from typing import TypeGuard
 from altneu.collections.grouping import aggregate_of
 from altneu.collections.remembering import linear
 from altneu.expressions import AggregateCall, Call, Column, Expr, WindowExpr
+from altneu.expressions.aggregate import mark_of_call
 from altneu.expressions.coercion import INTEGRAL
 from altneu.expressions.window import WindowCall, WindowFrame
 from altneu.linear import BoundLogic, Project
@@ -37,7 +38,8 @@ def with_windows(node: ir.Node, exprs: Sequence[tuple[str, WindowExpr]], keep: S
         result = _project(reduced, outputs)
     outputs = [(name, _column(result, name)) for name in keep]
     for name, expr in exprs:
-        places = {f"#w{i}": _column(result, plan.name_of[c]) for i, c in enumerate(expr.calls)}
+        results = [(_column(result, plan.name_of[call]), mark_of_call(call.call)) for call in expr.calls]
+        places = {f"#w{i}": replace(column, mark=mark or column.mark) for i, (column, mark) in enumerate(results)}
         outputs.append((name, expr.result.substitute(places)))
     return _project(result, outputs)
 

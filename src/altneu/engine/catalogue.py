@@ -13,6 +13,7 @@ from altneu.engine.recent import Recent
 from altneu.engine.releasing import Releasing
 from altneu.engine.sources import SourceColumns, declaration_of, retained_source, source_of, sources_of
 from altneu.errors import PlanError, StorePlanError
+from altneu.errors.nearest import listed
 from altneu.linear import BoundLogic
 from altneu.operators.lowering import arrangement_id
 from altneu.order import Lattice
@@ -242,7 +243,7 @@ class Catalogue:
         if name not in self.nodes:
             if name in self._journal.views:
                 raise PlanError(f"the store has a view {name!r}, but not its query; maintain({name!r}, ...) it first")
-            raise PlanError(f"no view {name!r}; the views are: {', '.join(self.nodes) or '(none)'}")
+            raise PlanError(f"no view {name!r}; the views are: {listed(name, self.nodes)}")
         return self.plan.views[name]
 
     def waiting(self) -> list[str]:

@@ -30,6 +30,7 @@ from altneu.engine.reading import Known, OnErrors, Readable, StateOfViews, Time,
 from altneu.engine.recomputing import checked_refresh
 from altneu.engine.stepping import advance
 from altneu.errors import InputError, PlanError, StorePlanError, UnknownSourceError
+from altneu.errors.nearest import listed
 from altneu.explain import Explained, Facts, explained
 from altneu.order import Antichain
 from altneu.plan import ir
@@ -153,7 +154,7 @@ class Engine(Parts):
             self.check_open()
             known = {**self.catalogue.nodes, **self.journal.views}
             if name not in known:
-                raise PlanError(f"no view {name!r}; the views are: {', '.join(known) or '(none)'}")
+                raise PlanError(f"no view {name!r}; the views are: {listed(name, known)}")
             plan = self.catalogue.lowered(self.shards, less=name, without=self.journal.forgotten)
             with interrupts.deferred():
                 self.journal.drop(name, plan.arrangements)
@@ -176,7 +177,7 @@ class Engine(Parts):
             if readers := self.catalogue.readers(name):
                 raise PlanError(f"the view(s) {', '.join(readers)} read source {name!r}; drop these first")
             if name not in {*journal.kept, *journal.filled, *journal.streams}:
-                raise UnknownSourceError(f"no source {name!r}; the sources are: {', '.join(self.declared) or '(none)'}")
+                raise UnknownSourceError(f"no source {name!r}; the sources are: {listed(name, self.declared)}")
             release_stream(name)
             plan = self.catalogue.lowered(self.shards, without=[name])
             with interrupts.deferred():
@@ -470,6 +471,7 @@ class Engine(Parts):
             functions,
             alike,
             partial(self.frontier, name),
+            self.catalogue.nodes.get(name),
         )
 
     def last_changes(self, name: str) -> Updates:

@@ -20,6 +20,7 @@ from altneu.collections.sources import (
 )
 from altneu.engine.parts import Parts
 from altneu.errors import InputError, UnknownSourceError
+from altneu.errors.nearest import did_you_mean
 from altneu.plan import ir
 from altneu.runtime.inputs import Stamp
 
@@ -93,9 +94,10 @@ def source_named(parts: Parts, name: str) -> ir.Source:
     """
     declared = parts.catalogue.source(name)
     if declared is None:
+        known = parts.catalogue.sources
         raise UnknownSourceError(
             f"no maintained view reads a source {name!r}; the sources are: "
-            f"{', '.join(parts.catalogue.sources) or '(none: maintain a view first)'}"
+            f"{', '.join(known) or '(none: maintain a view first)'}{did_you_mean(name, known)}"
         )
     return declared
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from altneu.columnar.rows import Ints
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import HistoryGoneError, NotYetKnownError, ReadError, SchemaError
+from altneu.operators.node import Node
 from altneu.order import LARGEST, Antichain
 from altneu.plan.physical import ViewPorts
 from altneu.runtime.inputs import whole_number
@@ -50,6 +51,7 @@ class Known:
     functions: tuple[str, ...] = ()  # the Python functions that its rows come through
     alike: int = 0  # from when on other arrangements of its rows can be read in place of its contents
     frontier: Callable[[], Antichain] | None = None  # the times at which it may change again; None: at any open one
+    node: Node | None = None  # its plan, whose columns errors of rows name; None: not known
 
     def arrangements(self, alike: Sequence[str], at: At) -> Sequence[str]:
         """Those of the arrangements of its rows, contents first, that can be read at a time."""

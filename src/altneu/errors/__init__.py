@@ -53,6 +53,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from altneu.errors.nearest import listed as _listed
+
 ERROR_SCHEMA = pa.schema(
     [("operator", pa.string()), ("code", pa.string()), ("message", pa.string()), ("row", pa.string())]
 )
@@ -70,13 +72,14 @@ class UnknownColumnError(PlanError):
     """A name that is not a column.
 
     >>> str(UnknownColumnError("dealy", ["delay", "carrier"]))
-    "no column 'dealy'; the columns are: delay, carrier"
+    "no column 'dealy'; the columns are: delay, carrier; did you mean 'delay'?"
     """
 
     def __init__(self, name: str, columns: Iterable[str], where: str = "") -> None:
-        self.name, self.columns = name, [c for c in columns if not c.startswith("#")]
+        self.name, self.where = name, where
+        self.columns = [c for c in dict.fromkeys(columns) if not c.startswith("#")]
         place = f" (in {where})" if where else ""
-        super().__init__(f"no column {name!r}{place}; the columns are: {', '.join(self.columns) or '(none)'}")
+        super().__init__(f"no column {name!r}{place}; the columns are: {_listed(name, self.columns)}")
 
 
 class UnknownTableError(PlanError):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from altneu.columnar.ranking import order_text
 from altneu.errors import PlanError, UnboundedCostError
+from altneu.errors.nearest import listed
 from altneu.explain.model import (
     CALLED,
     Explained,
@@ -31,7 +32,7 @@ def explained(plan: Plan, view: str | None = None, facts: Facts | None = None) -
         PlanError: there is no such view.
     """
     if view is not None and view not in plan.views:
-        raise PlanError(f"no view {view!r}; the views are: {', '.join(plan.views) or '(none)'}")
+        raise PlanError(f"no view {view!r}; the views are: {listed(view, plan.views)}")
     return _Reading(plan, facts or Facts()).explained(view)
 
 

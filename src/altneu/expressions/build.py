@@ -105,7 +105,7 @@ class Builder:
         if isinstance(node, exp.Window):
             raise UnsupportedFunctionError(
                 f"an expression cannot contain a window function ({node.sql('spark')}): window(name=...) makes "
-                "a column of it, in SQL a query in FROM"
+                "a column of it, in SQL a query in FROM; QUALIFY tests one"
             )
         if isinstance(node, exp.Star):
             raise ExpressionSyntaxError("`*` is not an expression here; it is only allowed in count(*)")

@@ -89,7 +89,8 @@ NON_DETERMINISTIC = {
     ),
     **dict.fromkeys(
         ("rand", "random", "randn", "uuid", "shuffle", "randstr", "uniform"),
-        "put random values in a column of the source",
+        "put random values in a column of the source, or take a hash of a key, which samples rows as well: "
+        "pmod(hash(key), 100) < 10",
     ),
     **dict.fromkeys(
         (

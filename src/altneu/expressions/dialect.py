@@ -18,7 +18,7 @@ from sqlglot.tokens import Token, TokenType
 from altneu.errors import ExpressionSyntaxError, PlanError
 from altneu.expressions.variants.paths import written
 from altneu.types import time_digits
-from altneu.types.syntax import refuse_unread, with_quotes
+from altneu.types.syntax import WithTypes, refuse_unread, with_quotes
 
 _SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "SUBSTR", "TRIM", "OVERLAY")
 """Calls whose arguments are not just separated by commas."""
@@ -42,7 +42,7 @@ _WITH_UNIT = {
     **dict.fromkeys(("TIMESTAMPDIFF", "DATEDIFF", "DATE_DIFF"), "timestampdiff"),
 }
 """Calls that may begin with a word that is a unit of time, and what they are then."""
-_Base: Any = Spark.Parser
+_Base: Any = WithTypes
 
 
 def _call_with_unit(name: str) -> Callable[[Any], exp.Expr]:

@@ -31,6 +31,7 @@ _DAY_TIME = re.compile(r"([+-])?(?:(\d+) )?(?:(\d+):)?(\d+)(?::(\d+))?(?:\.(\d{1
 _NAMES = ("DAY", "HOUR", "MINUTE", "SECOND", "YEAR", "MONTH")
 _WHOLE = {T.DAY_TIME: (0, 3), T.YEAR_MONTH: (4, 5)}
 _DAYS = (0, 0)
+_OF_DIFFERENCES = {"date_diff_days": _DAYS, "time_subtract": (1, 3)}  # a date less a date, a time of day less one
 _KEEPING = frozenset(
     {
         *("interval_add", "interval_subtract", "negative", "positive", "abs", "coalesce", "case", "if", "nvl2"),
@@ -69,8 +70,8 @@ def units_of(expr: Expr) -> tuple[int, int]:
 
 def units_of_call(name: str, args: Sequence[Expr], kind: pa.DataType) -> tuple[int, int]:
     """The units of what a function gives, by its name."""
-    if name == "date_diff_days":
-        return _DAYS
+    if name in _OF_DIFFERENCES:
+        return _OF_DIFFERENCES[name]
     if name == "interval_as" and isinstance(args[1], Literal):
         return units_named(args[1].value)
     of_args = [units_of(a) for a in args if a.type == kind and not (isinstance(a, Literal) and a.value is None)]

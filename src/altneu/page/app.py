@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from altneu.engine.history import KEPT
 from altneu.errors import AltneuError
+from altneu.errors.nearest import listed
 from altneu.page import metrics, payloads, uplot
 from altneu.page.cells import cells_of, columns_of
 from altneu.page.connections import most_connections
@@ -160,7 +161,7 @@ class App:
         """
         snapshot, name = self.monitor.snapshot, text(request, "view")
         if name not in snapshot.views:
-            raise Refused(404, f"no view {name!r}; the views are: {', '.join(snapshot.views) or '(none)'}")
+            raise Refused(404, f"no view {name!r}; the views are: {listed(name, snapshot.views)}")
         return snapshot, name
 
     # queries ---------------------------------------------------------------------------------------------------------

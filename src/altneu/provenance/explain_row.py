@@ -13,6 +13,7 @@ from altneu.columnar.rows import Rows, array_of
 from altneu.engine.engine import Engine
 from altneu.engine.reading import Time, refuse_without_contents
 from altneu.errors import ReadError
+from altneu.errors.nearest import listed
 from altneu.operators.kernels.spans import show_row
 from altneu.plan import ir
 from altneu.provenance.explanation import Explanation, InputRows
@@ -72,7 +73,7 @@ def _the_row(name: str, rows: Updates, row: Mapping[str, Any] | Sequence[Any]) -
     if isinstance(row, Mapping):
         unknown = [n for n in row if n not in names]
         if unknown:
-            raise ReadError(f"view {name!r} has no column {unknown[0]!r}; it has: {', '.join(names)}")
+            raise ReadError(f"view {name!r} has no column {unknown[0]!r}; it has: {listed(unknown[0], names)}")
         by_column = dict(row)
     else:
         values = list(row) if isinstance(row, tuple | list) else [row]

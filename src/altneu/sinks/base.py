@@ -15,6 +15,7 @@ from pyarrow import types as pt
 from altneu.columnar.rows import Rows
 from altneu.engine.subscription import Subscription
 from altneu.errors import HistoryGoneError, SinkError, UnknownColumnError
+from altneu.errors.nearest import listed
 from altneu.order import Epoch
 from altneu.runtime.read import negatives
 from altneu.store import LocalFolder, root_of
@@ -270,7 +271,7 @@ def check_partitions(view: View, names: Sequence[str]) -> None:
         if name not in view.schema.names:
             raise SinkError(
                 f"partition_by names {name!r}, which is no column of view {view.name!r}; its columns are: "
-                f"{', '.join(view.schema.names)}"
+                f"{listed(name, view.schema.names)}"
             )
     for name in names:
         kind = view.schema.field(name).type

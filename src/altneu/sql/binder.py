@@ -12,9 +12,10 @@ from sqlglot import exp
 from altneu.collections.collection import Collection
 from altneu.collections.grouping import aggregate_node
 from altneu.collections.joining import project
-from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
+from altneu.errors import NonDeterministicError, PlanError, SchemaError, TypeMismatchError, UnknownColumnError
 from altneu.expressions import Expr, cast, literal, parse, parse_aggregate
 from altneu.expressions.aggregate import shown_text
+from altneu.expressions.catalogue import NON_DETERMINISTIC
 from altneu.expressions.collations import collation_of
 from altneu.expressions.construct import in_common_units, key_of_order
 from altneu.plan import ir
@@ -291,7 +292,10 @@ def positive(count: int) -> int:
 def _refuse_clock(tree: exp.Expr) -> None:
     for call in tree.find_all(exp.Anonymous):
         if call.name.lower() in ("rand", "uuid", "shuffle", "monotonically_increasing_id"):
-            raise PlanError(f"{call.name}() returns another answer each time, but a view must depend on its rows alone")
+            raise NonDeterministicError(
+                f"{call.name}() returns another answer each time, but a view must depend on its rows alone; "
+                f"{NON_DETERMINISTIC[call.name.lower()]}"
+            )
 
 
 def _outputs(relation: Relation, outputs: Sequence[tuple[str, Expr]]) -> Relation:

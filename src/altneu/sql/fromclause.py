@@ -11,7 +11,7 @@ from sqlglot import exp
 from altneu.collections.collection import Collection
 from altneu.collections.joining import JoinKind, columns_of, project
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
-from altneu.expressions import parse
+from altneu.expressions import has_window, parse
 from altneu.expressions.collations import text_of
 from altneu.linear import Project
 from altneu.plan import ir
@@ -53,6 +53,11 @@ class FromClause:
         parts = conjuncts(clocked(clause.this)) if clause else []
         if any(has_aggregate(c) for c in parts):
             raise PlanError("WHERE tests each row, and an aggregate belongs to a group: test it in HAVING")
+        if any(has_window(c) for c in parts):
+            raise PlanError(
+                "WHERE chooses the rows that window functions are computed over: test one in QUALIFY, or in the WHERE "
+                "of a query that has this one in its FROM"
+            )
         self.where = [c for c in parts if not has_subquery(c)]
         self.nested = [c for c in parts if has_subquery(c)]
         self.joins: list[exp.Join] = []

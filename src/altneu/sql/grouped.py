@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
 from altneu.collections.grouping import aggregate_node, grouping_sets
-from altneu.errors import PlanError, TypeMismatchError
+from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.expressions import AggregateCall, AggregateExpr, Expr, cast, has_window, literal, parse, parse_aggregate
 from altneu.expressions.aggregate import shown_text
 from altneu.expressions.collations import collation_of
@@ -22,7 +23,7 @@ from altneu.sql.scope import Field, Relation, Scope, bound, fresh, is_bound
 from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
 from altneu.sql.spans import is_session, with_sessions
 from altneu.sql.subqueries import Subqueries, completed, is_false_or_null, is_null
-from altneu.sql.trees import AROUND_CALL, has_aggregate, is_aggregate, is_subquery, name_of, unaliased
+from altneu.sql.trees import AROUND_CALL, has_aggregate, has_subquery, is_aggregate, is_subquery, name_of, unaliased
 
 _AGGREGATES = "^aggregates"  # the table under which a subquery reads aggregates of the outer query
 
@@ -67,8 +68,9 @@ class Stage:
         if conditions:
             scope = _having(binder, scope, conditions, dict(zip(names, trees, strict=False)))
         resolved = []
-        for one in trees:
-            scope, value = binder.value(one, scope)
+        for place, one in enumerate(trees):
+            with nullcontext() if place < len(names) else _reading_outputs(one, names):
+                scope, value = binder.value(one, scope)
             resolved.append(value)
         scope, resolved = windows.computed(scope, resolved)
         for condition in qualify:
@@ -83,6 +85,17 @@ class Stage:
         if grouping and group is None and not tested and not whole:
             empties = tuple(grouping.over_nothing(value) for _, value in outputs)
         return cls(scope.relation, outputs, empties)
+
+
+@contextmanager
+def _reading_outputs(key: exp.Expr, names: Sequence[str]) -> Iterator[None]:
+    """Let an unknown column of a key of ORDER BY say that outputs, of which the key was rid before, may stand there."""
+    try:
+        yield
+    except UnknownColumnError as error:
+        if has_subquery(key):
+            raise  # it may be about the columns of that
+        raise UnknownColumnError(error.name, [*names, *error.columns], error.where) from None
 
 
 def _having(

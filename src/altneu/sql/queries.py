@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from altneu.collections.collection import Collection
 from altneu.collections.functions import Udf
 from altneu.collections.grouping import check_names
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownTableError
+from altneu.errors.nearest import nearest
 from altneu.expressions import parse
 from altneu.plan import ir
 from altneu.sql.binder import Binder
@@ -157,8 +157,8 @@ def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> C
         name = full_name(parts, within)
         if name.lower() not in names:
             shown = _shown(names)
-            close = difflib.get_close_matches(name.lower(), shown, 1)
-            meant = f"; did you mean {close[0]}?" if close else ""
+            close = nearest(name, shown)
+            meant = f"; did you mean {' or '.join(close)}?" if close else ""
             place = place_of(table)
             where = f" ({place})" if place else ""
             raise UnknownTableError(

@@ -12,6 +12,7 @@ from altneu.collections.collection import Collection
 from altneu.collections.joining import columns_of, project
 from altneu.collections.remembering import linear
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
+from altneu.errors.nearest import listed
 from altneu.expressions import Expr, parse, parse_predicate
 from altneu.expressions.pyspark.forms import OUTER
 from altneu.linear import BoundLogic, Filter
@@ -306,7 +307,7 @@ def starred(item: exp.Expr, relation: Relation, around: Around | None = None) ->
     if not columns:
         if of is None:
             return []  # there is no FROM
-        known = ", ".join(sorted({f.table for f in relation.fields if f.table}))
+        known = listed(".".join(of), sorted({f.table for f in relation.fields if f.table}))
         place = f"{item.sql('spark')} ({place_of(item)})"
         raise PlanError(f"{place}: there is no {'.'.join(of)!r} in FROM; there are: {known}")
     names = [name for name, _ in columns]
@@ -338,7 +339,7 @@ def _members(parts: Sequence[str] | None, relation: Relation) -> list[tuple[str,
 
 
 def _unknown(name: exp.Column, relation: Relation) -> UnknownColumnError:
-    qualified = len({f.table for f in relation.shown}) > 1
+    qualified = len({f.table for f in relation.shown if f.table}) > 1  # outputs, which ORDER BY reads, are of none
     known = [f"{f.table}.{f.name}" if qualified and f.table else f.name for f in relation.shown]
     return UnknownColumnError(".".join(p.name for p in name.parts), known, place_of(name))
 

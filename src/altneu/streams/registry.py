@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from altneu.collections.sources import is_spark_frame
 from altneu.engine.engine import Engine
 from altneu.errors import InputError
+from altneu.errors.nearest import listed
 from altneu.runtime.inputs import Inputs, whole_number
 from altneu.runtime.stored import StoredStream
 from altneu.streams import checkpoint
@@ -135,7 +136,7 @@ class Streams:
         if name in self._followed and self._followed[name].active:
             raise InputError(f"source {name!r} is being followed; stop that first")
         if name not in self._followed and name not in self._engine.streams_stored:
-            raise InputError(f"no stream {name!r} was followed; there are: {', '.join(self.records()) or '(none)'}")
+            raise InputError(f"no stream {name!r} was followed; there are: {listed(name, self.records())}")
         self._followed.pop(name, None)
 
     def release(self, name: str) -> None:
@@ -194,7 +195,7 @@ def _check_names(options: Mapping[str, Any], frames: Mapping[str, Any]) -> None:
     for option, value in options.items():
         for name in value if isinstance(value, Mapping) else ():
             if name not in frames:
-                raise InputError(f"{option}= names {name!r}, and the streams are: {', '.join(frames)}")
+                raise InputError(f"{option}= names {name!r}, and the streams are: {listed(name, frames)}")
 
 
 def _options(name: str, values: Mapping[str, Any]) -> Options:

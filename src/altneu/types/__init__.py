@@ -18,7 +18,7 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from altneu.errors import PlanError, SchemaError
-from altneu.types.syntax import Ddl, refuse_unread
+from altneu.types.syntax import NO_TYPE, Ddl, refuse_unread
 
 BOOLEAN, STRING, BINARY, DATE, NULL = pa.bool_(), pa.string(), pa.binary(), pa.date32(), pa.null()
 BYTE, SHORT, INT, LONG = pa.int8(), pa.int16(), pa.int32(), pa.int64()
@@ -180,6 +180,16 @@ def declared_type(field: pa.Field) -> str:
     """
     mark = mark_of(field)
     return type_with_collation(field.type, mark.removeprefix("collate ") if mark.startswith("collate ") else "")
+
+
+def shown_type(field: pa.Field) -> str:
+    """The type of a column as Spark shows it: as it is declared, and of an interval the units that its values have.
+
+    >>> shown_type(marked(pa.field("d", DAY_TIME), "interval hour to second"))
+    'interval hour to second'
+    """
+    mark = mark_of(field)
+    return mark if mark.startswith("interval ") else declared_type(field)
 
 
 def type_with_collation(data_type: pa.DataType, collation: str) -> str:
@@ -407,8 +417,11 @@ def _parse_ddl(text: str, *, lengths: bool = False) -> list[pa.Field]:
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({_spark_spelling(text)})", dialect=Ddl)
     except sqlglot.errors.SqlglotError as error:
-        near = (getattr(error, "errors", None) or [{}])[0].get("highlight")
-        raise SchemaError(f"cannot read the schema {text!r}" + (f" near {near!r}" if near else "")) from None
+        told = (getattr(error, "errors", None) or [{}])[0]
+        near, reason = told.get("highlight"), str(told.get("description"))
+        where = f" near {near!r}" if near else ""
+        why = f": {reason}" if reason.startswith(NO_TYPE) else ""  # others are about CREATE TABLE, which nobody wrote
+        raise SchemaError(f"cannot read the schema {text!r}{where}{why}") from None
     alone = not any(value for name, value in tree.args.items() if name not in ("this", "kind"))
     definitions = tree.this.expressions if isinstance(tree.this, exp.Schema) and alone else []
     if not definitions:

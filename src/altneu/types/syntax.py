@@ -15,6 +15,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import Token, TokenType
 
 from altneu.errors import PlanError, UnsupportedFunctionError
+from altneu.errors.nearest import nearest
 
 _Parser: Any = Spark.Parser
 
@@ -173,10 +174,47 @@ def with_quotes(tokens: list[Token], sql: str) -> list[Token]:
 _TEXTS = {TokenType.STRING, TokenType.RAW_STRING}
 
 
+TYPES = (
+    *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "varchar", "binary"),
+    *("date", "time", "timestamp", "timestamp_ntz", "interval", "variant", "void", "array", "map", "struct"),
+    *("byte", "short", "integer", "long", "real", "numeric", "timestamp_ltz"),
+)
+"""The names of types, as Spark has them; other words for some of them come last."""
+
+NO_TYPE = "there is no type"
+"""How what is said of a word in the place of a type begins."""
+
+
+class WithTypes(_Parser):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
+    """The parser of sqlglot, which says of a word in the place of a type that it is none."""
+
+    _no_type: Token | None = None
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        at = self._curr
+        found: exp.Expr | None = super()._parse_types(*args, **kwargs)
+        is_asked = not kwargs.get("check_func") and kwargs.get("allow_identifiers", True)  # or an expression may stand
+        if found is None and is_asked and at is not None and at.token_type is TokenType.VAR:
+            self._no_type = at
+        return found
+
+    def raise_error(self, message: str, *token: Token) -> None:
+        """Refuse the text, at a token or where the parser is.
+
+        Raises:
+            ParseError: unless errors are gathered.
+        """
+        at: Token | None = token[0] if token else self._curr or self._prev
+        if at is not None and at is self._no_type:
+            near = nearest(at.text, TYPES)
+            message = f"{NO_TYPE} {at.text!r} ({f'did you mean {near[0]}?' if near else ', '.join(TYPES)})"
+        super().raise_error(message, *token)
+
+
 class Ddl(Spark):
     """Spark's DDL, with texts as Spark 4 reads them."""
 
-    class Parser(_Parser):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
+    class Parser(WithTypes):
         """The parser of sqlglot."""
 
         def _parse(self, parse_method: Callable[..., Any], raw_tokens: list[Token], sql: str | None = None) -> Any:

@@ -15,9 +15,12 @@ from altneu.columnar.rows import Ints, Rows, array_of
 from altneu.engine.engine import at_rest
 from altneu.engine.reading import OnErrors, StateOfViews, Time, refuse_without_contents
 from altneu.errors import ERROR_SCHEMA, AltneuError, ReadError, ViewHasErrorsError
+from altneu.errors.nearest import listed
 from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY
 from altneu.order import Epoch
+from altneu.plan.failing import Told, Wording
 from altneu.plan.physical import ViewPorts
+from altneu.plan.rewrite import optimise
 from altneu.provenance.finding import agreeing
 from altneu.runtime.read import At, contents, first_rows, negatives, rows_with_key
 from altneu.runtime.state import StateTable
@@ -147,7 +150,7 @@ class Contents:
             values = dict(row)
             unknown = [name for name in values if name not in names]
             if unknown:
-                raise ReadError(f"view {self.name!r} has no column {unknown[0]!r}; it has: {', '.join(names)}")
+                raise ReadError(f"view {self.name!r} has no column {unknown[0]!r}; it has: {listed(unknown[0], names)}")
         else:
             parts = row if isinstance(row, tuple) else (row,)
             if len(parts) != len(self.key):
@@ -225,10 +228,12 @@ class Contents:
     def _raise_if_any(self, errors: Rows) -> None:
         if not errors.count:
             return
-        shown = [
-            f"  {op}: {code}: {message} (row {row})"
-            for op, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist()
-        ]
+        node = self._source.known(self.name).node
+        wording = Wording(None if node is None else optimise(node))
+        shown = []
+        for operator, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist():
+            told = wording.of(Told(str(operator), str(message), str(row)))
+            shown.append(f"  {told.operator}: {code}: {told.message} (row {told.row})")
         more = f"\n  and {errors.count - _SHOWN} more" if errors.count > _SHOWN else ""
         doubt = self._source.known(self.name).doubt
         if NEGATIVE_MULTIPLICITY not in errors.column("code").to_pylist():

@@ -101,7 +101,7 @@ def _peeked(engine: Engine, collection: Collection, at: Time, errors: OnErrors, 
     if (looked_up := _looked_up(engine, collection, at, errors, first)) is not None:
         return looked_up.table
     with _computed(engine, collection, at) as (plan, node, since, _):
-        known = _known(engine, ir.coordinates(node), since)
+        known = replace(_known(engine, ir.coordinates(node), since), node=node)
         answer = _Answer(engine.lock, engine.table, plan.views[NAME], known)
         return _Asked(answer, NAME).to_arrow(at, errors)
 

@@ -15,6 +15,7 @@ from altneu.engine.frontier import Closed
 from altneu.engine.reading import Known, OnErrors, Readable, Time, least_readable, refuse_without_contents
 from altneu.engine.subscribers import Subscribers
 from altneu.errors import HistoryGoneError, PlanError, ReadError
+from altneu.errors.nearest import did_you_mean
 from altneu.order import Antichain, Epoch
 from altneu.plan.functions import titles
 from altneu.plan.physical import ViewPorts
@@ -107,7 +108,8 @@ class CommitViews:
         """
         if name not in self._described:
             if name not in self.views:
-                raise PlanError(f"no view {name!r}; the views are: {', '.join(map(repr, self.views)) or '(none)'}")
+                there_are = f"{', '.join(map(repr, self.views)) or '(none)'}{did_you_mean(name, self.views)}"
+                raise PlanError(f"no view {name!r}; the views are: {there_are}")
             description = self.views[name].get("kept")
             if description is None:
                 raise ReadError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from altneu.cli.pipelines.elements import Cdc
 from altneu.cli.pipelines.errors import refused
 from altneu.collections.collection import Collection
+from altneu.errors.nearest import listed
 from altneu.sql.queries import query
 from altneu.types import quote_name
 
@@ -35,7 +36,7 @@ def events(cdc: Cdc, rows: Collection) -> Collection:
         if missing:
             raise refused(
                 "AUTOCDC_COLUMNS_NOT_FOUND_IN_SCHEMA",
-                f"{cdc.source!r} has no column {missing[0]!r}; there are: {', '.join(rows.columns)}",
+                f"{cdc.source!r} has no column {missing[0]!r}; there are: {listed(missing[0], rows.columns)}",
             )
         return [by_lower[name.lower()] for name in names or ()]
 

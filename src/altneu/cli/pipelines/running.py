@@ -31,6 +31,7 @@ from altneu.errors import (
     UnknownSourceError,
     ViewHasErrorsError,
 )
+from altneu.errors.nearest import listed
 from altneu.session import Session
 from altneu.types import to_ddl
 
@@ -159,7 +160,7 @@ def _chosen(graph: Graph, selection: Selection) -> set[str]:
         if names.known(name.split(".")).lower() not in tables:
             raise refused(
                 "TABLE_OR_VIEW_NOT_FOUND",
-                f"there is no table {name!r} to refresh; there are: {', '.join(sorted(tables))}",
+                f"there is no table {name!r} to refresh; there are: {listed(name, sorted(tables))}",
             )
     if selection.refresh or selection.full_refresh:
         return {names.known(name.split(".")).lower() for name in (*selection.refresh, *selection.full_refresh)}

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from altneu.collections.collection import Collection
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
+from altneu.errors.nearest import did_you_mean
 from altneu.expressions import Expr, has_window, parse
 from altneu.expressions.collations import collation_of
 from altneu.expressions.construct import key_of_order
@@ -439,7 +440,8 @@ def _starred(star: exp.Star, relation: Relation) -> list[exp.Expr]:
     elif not fields:
         known = sorted({f.table for f in relation.shown if f.table})
         what = "the columns of another DataFrame" if str(table).startswith(TAG) else f"{table}.*"
-        raise PlanError(f"{what}: not among what is selected from; there are: {', '.join(known) or 'no names'}")
+        there_are = f"{', '.join(known) or 'no names'}{did_you_mean(str(table), known)}"
+        raise PlanError(f"{what}: not among what is selected from; there are: {there_are}")
     return [kept(f) for f in fields]
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from altneu.errors import AltneuError, PlanError, UnknownColumnError
+from altneu.errors.nearest import listed
 from altneu.expressions.pyspark import forms
 from altneu.expressions.pyspark.connect import TAG, Columns, field, has, name_parts
 from altneu.runtime.spark.versions import arrow_schema
@@ -509,7 +510,7 @@ def _place(error: AltneuError, title: str) -> None:
     elif of_other:
         text = f"no column {of_other[1]!r} here: it may be one of another DataFrame, or of one before a change of it"
         if isinstance(error, UnknownColumnError):
-            text += f"; the columns are: {', '.join(error.columns)}"
+            text += f"; the columns are: {listed(of_other[1], error.columns)}"
     error.args = (f"{text} [in {title}{_WHERE}",)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from altneu.collections.collection import Collection
 from altneu.collections.sources import is_spark_frame
 from altneu.errors import PlanError, UnknownTableError
+from altneu.errors.nearest import did_you_mean
 from altneu.plan import ir
 from altneu.runtime.spark.frames import few_rows
 from altneu.runtime.spark.versions import is_connect
@@ -54,8 +55,9 @@ class Described:
             name = next((n for n in self._catalog if n.lower() == source.lower()), source)
             if name not in self._catalog:
                 known = ", ".join(self._catalog) or "(none)"
+                known += did_you_mean(source, self._catalog) or "."
                 raise PlanError(
-                    f"session.frame: no source or view {source!r}; there are: {known}. A source that no view reads yet "
+                    f"session.frame: no source or view {source!r}; there are: {known} A source that no view reads yet "
                     "is given as it is: session.frame(an.source(...))"
                 )
             view = self._known.get(name) if name in self._given else None

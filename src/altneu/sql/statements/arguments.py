@@ -6,9 +6,12 @@ parts could be. What a statement defines is stored with them.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from types import NoneType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -156,6 +159,9 @@ def _identifier(tokens: Sequence[Token], at: int) -> _Place | None:
     return _Place(start, end, None, inside.text, identifier=True) if inside.token_type == TokenType.STRING else None
 
 
+_OF_CONSTANTS = (NoneType, bool, int, float, Decimal, str, bytes, dt.date, dt.time, dt.timedelta)
+
+
 def constant(value: Any, what: str) -> str:
     """A value as it is written in a text: a list as an array, a dict as a map.
 
@@ -171,13 +177,16 @@ def constant(value: Any, what: str) -> str:
         return f"array({', '.join(constant(v, what) for v in value)})"
     if isinstance(value, Mapping):
         return f"map({', '.join(constant(v, what) for pair in value.items() for v in pair)})"
+    if not isinstance(value, _OF_CONSTANTS):
+        kind = type(value).__name__
+        raise StatementError(
+            f"the value of {what} must be None, a bool, number, text, bytes, date, datetime, time, timedelta, or a "
+            f"list or dict of these, got {value!r}, which is of type {kind}"
+        )
     try:
         text = literal(value).sql
     except (PlanError, TypeError, ValueError, ArithmeticError) as error:
-        raise StatementError(
-            f"the value of {what} must be None, a bool, number, text, bytes, date, datetime, timedelta, or a list or "
-            f"dict of these, got {value!r}: {error}"
-        ) from None
+        raise StatementError(f"the value of {what} must fit a type of SQL, got {value!r}: {error}") from None
     return f"({text})" if text.startswith("-") else text
 
 

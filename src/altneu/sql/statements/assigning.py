@@ -12,6 +12,7 @@ from sqlglot import exp
 from altneu import types as T
 from altneu.collections.collection import Collection
 from altneu.errors import StatementError
+from altneu.errors.nearest import listed
 from altneu.sql.dialect import SparkQueries
 from altneu.types import parse_type, quote_name, type_name
 
@@ -42,7 +43,7 @@ def assigned(
     values: dict[str, str] = {}
     for name, column in zip(columns, collection.schema, strict=True):
         if name.lower() not in known:
-            raise StatementError(f"{table!r} has no column {name!r}; it has: {', '.join(schema.names)}")
+            raise StatementError(f"{table!r} has no column {name!r}; it has: {listed(name, schema.names)}")
         target = schema.field(known[name.lower()])
         if target.name in values:
             raise StatementError(f"column {name!r} is named twice")

@@ -13,6 +13,7 @@ from altneu.collections.collection import Collection
 from altneu.engine.engine import Engine
 from altneu.engine.reading import Time
 from altneu.errors import StatementError
+from altneu.errors.nearest import listed
 from altneu.linear.user_function import UserFunction
 from altneu.sql.functions import SqlFunction
 from altneu.sql.queries import unarranged
@@ -107,7 +108,7 @@ class DefinitionBinder:
         plain = self._known.reading({}, defined.versions)
         if statement.of not in plain:
             raise StatementError(
-                f"cannot index {statement.of!r}, which does not exist; there are: {', '.join(plain) or '(none)'}"
+                f"cannot index {statement.of!r}, which does not exist; there are: {listed(statement.of, plain)}"
             )
         collection = plain[statement.of]
         defined.depends = plain.names_read
@@ -136,7 +137,7 @@ class DefinitionBinder:
                 return name
             known = [d.view for d in self._known.all.values() if d.view is not None and d.kind != "INDEX"]
             views = dict.fromkeys([*known, *self._engine.views])
-            raise StatementError(f"there is no view {name!r}; the maintained views are: {', '.join(views) or '(none)'}")
+            raise StatementError(f"there is no view {name!r}; the maintained views are: {listed(name, views)}")
         if defined.error is not None:
             raise defined.error
         if defined.view is None or defined.kind == "INDEX":

@@ -13,6 +13,7 @@ from altneu.collections.collection import Collection
 from altneu.collections.functions import Udf, udf
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
+from altneu.errors.nearest import listed
 from altneu.linear.user_function import UserFunction
 from altneu.plan import ir
 from altneu.plan.rewrite.transform import replaced
@@ -216,8 +217,9 @@ class Definitions(Mapping[str, Collection]):
                 )
             problem = f"{defined.name!r} is a {defined.kind}" if defined else f"there is no {name!r}"
             shown = " or ".join(kinds) or "name"
-            known = ", ".join(d.name for d in self.all.values() if not kinds or d.kind in kinds)
-            raise StatementError(f"{problem}; the statement needs a {shown}; there are: {known or '(none)'}")
+            known = [d.name for d in self.all.values() if not kinds or d.kind in kinds]
+            there_are = listed("" if defined else name, known)
+            raise StatementError(f"{problem}; the statement needs a {shown}; there are: {there_are}")
         return defined
 
     def put(self, defined: Defined) -> None:
@@ -296,7 +298,8 @@ class Definitions(Mapping[str, Collection]):
             StatementError: naming those that do.
         """
         if name.lower() not in (known := self.schemas()):
-            there, shown = ", ".join(map(shown_name, known)), shown_name(name)
+            shown = shown_name(name)
+            there = listed(shown, map(shown_name, known))
             raise StatementError(f"there is no schema {shown!r}: CREATE SCHEMA {shown} first; there are: {there}")
 
     def schemas(self) -> dict[str, Defined | None]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from altneu import types as T
 from altneu.errors import StatementError
+from altneu.errors.nearest import listed
 from altneu.expressions import text_in
 from altneu.expressions.vector import Vector
 from altneu.sql.statements.tree import Origin
@@ -78,7 +79,7 @@ def _settings(origin: Origin) -> Settings:
     if unknown := [name for name in settings if name not in known]:
         raise StatementError(
             f"without Spark {origin.form.upper()} files have no option {unknown[0]!r}; "
-            f"there are: {', '.join(known) or '(none)'}"
+            f"there are: {listed(unknown[0], known)}"
         )
     return settings
 

@@ -8,6 +8,7 @@ looked up, where the table has an index by columns that ON compares with columns
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from sqlglot import exp
 from altneu.collections.collection import Collection
 from altneu.columnar.python_values import python_values
 from altneu.errors import StatementError
+from altneu.errors.nearest import listed
 from altneu.plan import ir
 from altneu.sql.scope import Within, full_name, table_named
 from altneu.sql.statements.tree import Merge, MergeClause, MergeWhen
@@ -38,10 +40,12 @@ class Merging:
     """The queries of a MERGE.
 
     ``counts`` count the pairs of rows that meet a clause WHEN MATCHED, and the rows of the table in them: as many, if
-    each is changed once. None: no clause changes rows that are matched, and those may be deleted twice.
+    each is changed once. None: no clause changes rows that are matched, and those may be deleted twice. ``by`` are the
+    columns of the table that ON reads.
     """
 
     counts: tuple[exp.Expr, exp.Expr] | None
+    by: tuple[exp.Expr, ...]
     gone: tuple[exp.Expr, ...]
     updates: tuple[Coming, ...]
     inserts: tuple[Coming, ...]
@@ -81,7 +85,14 @@ class Merging:
         for query in [*(counts or ()), *gone, *(c.query for c in (*updates, *inserts))]:
             if merge.common is not None:
                 query.set("with_", merge.common.copy())
-        return cls(counts, tuple(gone), tuple(updates), tuple(inserts))
+        return cls(counts, _keys(merge, table, source), tuple(gone), tuple(updates), tuple(inserts))
+
+    def several(self, rows_of: Callable[[exp.Expr], pa.Table]) -> dict[str, object]:
+        """The key of a row of the table that is in more pairs than one: its columns in ON; none where ON has none."""
+        if self.counts is None or not self.by:
+            return {}
+        pairs, changed = (_counted(rows_of(_grouped(query, self.by))) for query in self.counts)
+        return next((dict(key) for key, count in pairs.items() if count > changed[key]), {})
 
 
 def read_once(
@@ -172,6 +183,36 @@ def _select(
     return query
 
 
+def _keys(merge: Merge, table: pa.Schema, source: Sequence[str]) -> tuple[exp.Expr, ...]:
+    """The columns of the table that ON reads, outside of subqueries."""
+    names = {name.lower(): name for name in table.names}
+    others = {name.lower() for name in source}
+    read = []
+    for column in merge.on.find_all(exp.Column):
+        name, of = column.name.lower(), column.table.lower()
+        mine = of == merge.alias.lower() or (not of and name not in others)
+        if mine and name in names and column.find_ancestor(exp.Query) is None:
+            read.append(names[name])
+    return tuple(_column(name, merge.alias) for name in table.names if name in read)
+
+
+def _grouped(query: exp.Expr, by: Sequence[exp.Expr]) -> exp.Expr:
+    """A query that counts rows, by columns."""
+    grouped = query.copy()
+    grouped.set(
+        "expressions", [*(exp.alias_(column.copy(), column.name, quoted=True) for column in by), *grouped.expressions]
+    )
+    grouped.set("group", exp.Group(expressions=[column.copy() for column in by]))
+    return grouped
+
+
+def _counted(rows: pa.Table) -> Counter[tuple[tuple[str, object], ...]]:
+    """The count of each key, which is in all columns but the last one."""
+    *keys, counts = (python_values(column.combine_chunks()) for column in rows.columns)
+    named = [tuple(zip(rows.column_names, key, strict=False)) for key in zip(*keys, strict=True)]
+    return Counter(dict(zip(named, counts, strict=True)))
+
+
 def _set(merge: Merge, clause: MergeClause, table: pa.Schema, source: Sequence[str]) -> list[tuple[str, exp.Expr]]:
     """The values of all columns of the table after UPDATE SET."""
     values = dict(_values(merge, clause, table, source))
@@ -197,7 +238,7 @@ def _values(merge: Merge, clause: MergeClause, table: pa.Schema, source: Sequenc
     result: dict[str, exp.Expr] = {}
     for name, value in clause.values:
         if name.lower() not in known:
-            raise StatementError(f"{merge.name!r} has no column {name!r}; it has: {', '.join(table.names)}")
+            raise StatementError(f"{merge.name!r} has no column {name!r}; it has: {listed(name, table.names)}")
         if known[name.lower()] in result:
             raise StatementError(f"MERGE sets column {name!r} twice in one clause")
         result[known[name.lower()]] = value

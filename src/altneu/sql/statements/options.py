@@ -10,6 +10,7 @@ from typing import Any
 from sqlglot.tokens import TokenType
 
 from altneu.errors import StatementError
+from altneu.errors.nearest import listed
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -27,7 +28,7 @@ def options(p: Any, known: Collection[str] | None = None) -> dict[str, Any]:
         if known is not None:
             name = name.upper()
             if name not in known:
-                p.fail(f"no option {name}; the options are: {', '.join(known) or '(none)'}", token)
+                p.fail(f"no option {name}; the options are: {listed(name, known)}", token)
         if name in settings:
             p.fail(f"option {name} comes twice", token)
         p.word("=")

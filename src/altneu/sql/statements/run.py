@@ -18,9 +18,11 @@ from altneu.engine.engine import Engine
 from altneu.engine.reading import Time
 from altneu.engine.replace import replace
 from altneu.errors import AltneuError, PlanError, StatementError
+from altneu.errors.nearest import listed
 from altneu.explain import Explained, rendered
 from altneu.expressions.construct import literal
 from altneu.expressions.literals import literal_sql
+from altneu.operators.kernels.spans import show_row
 from altneu.sql.scope import table_named
 from altneu.sql.statements.altering import alter, comment, versions_of
 from altneu.sql.statements.arguments import Arguments
@@ -552,7 +554,7 @@ class Statements:
             raise StatementError(f"UPDATE sets column {twice!r} twice")
         for name, _ in statement.values:
             if name.lower() not in {c.lower() for c in schema.names}:
-                raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {', '.join(schema.names)}")
+                raise StatementError(f"{statement.name!r} has no column {name!r}; it has: {listed(name, schema.names)}")
         old = self._matching(statement.name, statement.where, statement.alias, statement.common)
         query = _all_of(target.name, statement.where, statement.alias, statement.common)
         defaults = self._defaults(target)
@@ -576,9 +578,11 @@ class Statements:
         if merging.counts is not None:
             pairs, updated = (self._rows(tree)["n"][0].as_py() for tree in merging.counts)
             if pairs > updated:
+                key = merging.several(self._rows)
+                named = f", that with {show_row(list(key), list(key.values()))}" if key else ""
                 raise StatementError(
-                    f"MERGE: several rows of {statement.source.alias_or_name} change one row of {statement.name}; ON "
-                    "must find one at most, so let the source have one row for each of its keys"
+                    f"MERGE: several rows of {statement.source.alias_or_name} change one row of {statement.name}{named}"
+                    "; ON must find one at most, so let the source have one row for each of its keys"
                 )
         gone = [peek(self._engine, self.binder.shown(tree).collection) for tree in merging.gone]
         come = [

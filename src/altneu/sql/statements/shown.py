@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from altneu.engine.engine import Engine
 from altneu.errors import StatementError, UnknownColumnError
+from altneu.errors.nearest import listed
 from altneu.expressions.reference import listing
 from altneu.sql.functions import usage_of
 from altneu.sql.queries import Shown
 from altneu.sql.statements.defined import Defined, Definitions, schema_of, shown_name
 from altneu.sql.statements.tree import CreateIndex, CreateSink, CreateSource, CreateView, Describe, Kind, Show
-from altneu.types import declared_type
+from altneu.types import shown_type
 
 Row = tuple[Any, ...]
 
@@ -106,16 +107,16 @@ def describe(statement: Describe, known: Definitions, query: Shown | None) -> pa
     """The rows of a DESCRIBE, as Spark has them: a column's name, type and comment; more of a name with EXTENDED."""
     if query is not None:
         schema = query.collection.schema
-        fields = [(n, declared_type(schema.field(c))) for n, c in zip(query.names, query.columns, strict=True)]
+        fields = [(n, shown_type(schema.field(c))) for n, c in zip(query.names, query.columns, strict=True)]
         return _described([(n, kind, None) for n, kind in fields])
     name = str(statement.name)
     if name not in known:
-        raise StatementError(f"there is no {name!r}; there are: {', '.join(known) or '(none)'}")
+        raise StatementError(f"there is no {name!r}; there are: {listed(name, known)}")
     defined = known.get_defined(name)
     made = None if defined is None else defined.statement
     told = made if isinstance(made, CreateView | CreateSource) else None
     comments = {} if defined is None else defined.comments
-    rows = [(f.name, declared_type(f), comments.get(f.name.lower())) for f in known[name].schema]
+    rows = [(f.name, shown_type(f), comments.get(f.name.lower())) for f in known[name].schema]
     if statement.column is not None:
         chosen = [row for row in rows if row[0].lower() == statement.column.lower()]
         if not chosen:
@@ -142,13 +143,13 @@ def _described(rows: Sequence[Row]) -> pa.Table:
 
 def _columns(name: str, known: Definitions) -> pa.Table:
     if name not in known:
-        raise StatementError(f"there is no {name!r}; there are: {', '.join(known) or '(none)'}")
+        raise StatementError(f"there is no {name!r}; there are: {listed(name, known)}")
     schema = known[name].schema
     return pa.table(
         {
             "name": pa.array(schema.names, pa.string()),
             "nullable": pa.array([f.nullable for f in schema], pa.bool_()),
-            "type": pa.array([declared_type(f) for f in schema], pa.string()),
+            "type": pa.array([shown_type(f) for f in schema], pa.string()),
         }
     )
 

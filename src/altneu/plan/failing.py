@@ -1,0 +1,168 @@
+"""Errors of rows in the words of the query: its expressions in place of the columns that altneu has made of them.
+
+Error rows name steps and columns of the plan, ``#0`` for an aggregate, and cut long texts. Stores contain them, so that
+they stay as they are; a message about them is for somebody who has not seen the plan.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeAlias, TypeVar
+
+from altneu.expressions import Call, Expr
+from altneu.linear.bound import BoundLogic
+from altneu.linear.lineage import projections
+from altneu.linear.steps import Extend, Filter, Project, Step
+from altneu.operators.node import Node, walk
+from altneu.operators.reduce.reducers import Aggregates, WindowFunctions
+from altneu.plan import ir
+from altneu.types import stored_name
+
+_OWN = ("#", "^")
+"""How names of columns begin that altneu has made."""
+
+Names: TypeAlias = Mapping[str, str]
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an error row says: the operator, the message and the row."""
+
+    operator: str
+    message: str
+    row: str
+
+
+class Wording:
+    """How a plan's errors are told; ``node`` is the plan that was run, None where nobody knows it."""
+
+    def __init__(self, node: Node | None) -> None:
+        self._names: dict[str, Names] = {}  # of each node's columns, by its fingerprint
+        self._steps: dict[str, tuple[Step, Names] | None] = {}  # by what error rows call them; None: unlike ones alike
+        self._calls: dict[tuple[str, str], str | None] = {}  # the same of functions of reduces, by their signatures too
+        for one in [] if node is None else walk(node):
+            self._names[one.fingerprint] = dict(self._named(one))
+
+    def of(self, error: Told) -> Told:
+        """An error with the expressions of the query where columns of altneu's own are named, or a text was cut."""
+        found = self._steps.get(error.operator)
+        if found is not None:
+            step, names = found
+            label = error.operator
+            if label.endswith("…") or any(_is_own(n) for n in (*_read(step), *_made(step))):
+                label = _label(step, names)
+            row = error.row
+            for name, text in names.items():
+                row = row.replace(f"{_json(name)}:", f"{_json(text)}:")
+            return Told(label, _worded(error.message, names), row)
+        message = error.message
+        for (operator, signature), called in self._calls.items():
+            if operator == error.operator and called is not None:
+                message = message.replace(signature, called)
+        return Told(error.operator, message, error.row)
+
+    def _named(self, node: Node) -> Iterator[tuple[str, str]]:
+        """The texts of a node's own columns, each with its name."""
+        if isinstance(node, ir.Linear):
+            yield from self._through(node.logic, self._names[node.input.fingerprint]).items()
+            return
+        for i, below in enumerate(node.inputs):
+            names = self._names[below.fingerprint]
+            yield from ((mine, names[theirs]) for mine, theirs in node.lineage(i).items() if theirs in names)
+        if isinstance(node, ir.Reduce) and isinstance(node.reducer, Aggregates | WindowFunctions):
+            names = self._names[node.input.fingerprint]
+            begins = "#"
+            if isinstance(node.reducer, WindowFunctions):  # every row has its columns, and those of the functions
+                begins = "#w"
+                yield from names.items()
+            signatures = [call.signature for call in node.reducer.calls]
+            texts = {signature: _called(signature, names) for signature in signatures}
+            for signature, text in texts.items():
+                _remember(self._calls, (str(node.reducer), signature), text)
+            yield from ((f"{begins}{i}", texts[signature]) for i, signature in enumerate(signatures))
+
+    def _through(self, logic: BoundLogic, names: Names) -> Names:
+        """The names behind steps; each step is remembered with those before it."""
+        for step in logic.steps:
+            _remember(self._steps, step.label, (step, names))
+            made = {n: _text(e, names) for n, e in _outputs(step) if _is_own(n)}
+            kept = projections(step)
+            names = {**names, **made} if kept is not None and not kept else made if kept else {}
+        return names
+
+
+def _remember(known: dict[K, V | None], key: K, value: V) -> None:
+    """Keep a value, unless there was another one: nothing tells which of them is meant."""
+    known[key] = value if known.get(key, value) == value else None
+
+
+def _json(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+def _outputs(step: Step) -> tuple[tuple[str, Expr], ...]:
+    return step.outputs if isinstance(step, Project | Extend) else ()
+
+
+def _made(step: Step) -> list[str]:
+    return [name for name, e in _outputs(step) if e.can_fail]
+
+
+def _read(step: Step) -> list[str]:
+    return [name for e in step.expressions if e.can_fail for name in e.columns]
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith(_OWN)
+
+
+def _text(expression: Expr, names: Names) -> str:
+    return _worded(expression.text, names)
+
+
+def _worded(text: str, names: Names) -> str:
+    """A text with what columns stand for in their place."""
+    for name, meant in names.items():
+        text = text.replace(stored_name(name), meant if _is_one(meant) else f"({meant})")
+    return text
+
+
+def _is_one(text: str) -> bool:
+    """Whether a text is a name, a constant or one call, which needs no parentheses beside an operator."""
+    if " " not in text:
+        return True
+    depths = list(accumulate((c == "(") - (c == ")") for c in text))
+    begins = text.find("(")
+    return text[:begins].isidentifier() and 0 not in depths[begins:-1] and text.endswith(")")
+
+
+def _called(signature: str, names: Names) -> str:
+    """A function and what it reads; its arguments are separated, and no column of altneu's own has a comma."""
+    for name in sorted(names, key=len, reverse=True):
+        signature = signature.replace(name, names[name])
+    return signature if signature.startswith("count(") else signature.replace("(*)", "()")
+
+
+def _failing(expression: Expr, names: Names) -> list[str]:
+    """An expression, or the parts of it that may fail if it reads columns that the query has no words for."""
+    if isinstance(expression, Call) and any(_is_own(c) and c not in names for c in expression.columns):
+        parts = [text for e in expression.args if e.can_fail for text in _failing(e, names)]
+        if parts:
+            return parts
+    return [_text(expression, names)]
+
+
+def _label(step: Step, names: Names) -> str:
+    """A step by those of its expressions that may fail."""
+    texts = dict.fromkeys(text for e in step.expressions if e.can_fail for text in _failing(e, names))
+    if not isinstance(step, Filter | Project | Extend) or not texts:
+        return _worded(step.label, names)
+    return f"{'filter' if isinstance(step, Filter) else 'select'} {', '.join(texts)}"
+
+
+__all__ = ["Told", "Wording"]
