@@ -50,6 +50,7 @@ updates in a view's error collection, with the columns of ``ERROR_SCHEMA``.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 
@@ -61,7 +62,17 @@ ERROR_SCHEMA = pa.schema(
 
 
 class AltneuError(Exception):
-    """Base of every exception that altneu raises on purpose."""
+    """Base of every exception that altneu raises on purpose; each can be pickled, and so leave a process."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[AltneuError], args: tuple[Any, ...]) -> AltneuError:
+    """An error with its message, whatever it was made from."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
 
 
 class PlanError(AltneuError):
@@ -224,9 +235,6 @@ class MissingExtraError(SetupError):
     def __init__(self, feature: str, extra: str, reason: str) -> None:
         self.feature, self.extra, self.reason = feature, extra, reason
         super().__init__(f"{feature} needs packages that are not installed ({reason}): pip install 'altneu[{extra}]'")
-
-    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str]]:
-        return type(self), (self.feature, self.extra, self.reason)
 
 
 class JavaNotFoundError(SetupError):
