@@ -143,7 +143,8 @@ class Stamp:
     @property
     def is_plain(self) -> bool:
         """Whether all rows have one time and one diff, so that the source's columns are all that is read."""
-        return type(self.diff) is int and self.has_one_time
+        time, diff = type(self.time), type(self.diff)  # as ``has_one_time`` has it, without a call: every insert asks
+        return time is int and diff is int and not self.own and self.commands is None
 
     @property
     def has_one_time(self) -> bool:
