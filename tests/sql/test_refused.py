@@ -28,6 +28,12 @@ MISSPELT = {
         "the columns are: c, total, carrier; did you mean 'total'?"
     ),
     "select carrier c, sum(delay) total from flights group by carrier having totl > 1": "did you mean 'total'?",
+    # WHERE, which reads no outputs
+    "select delay * 2 twice from flights where Twice > 4": (
+        "'Twice' is an output of SELECT, and WHERE chooses the rows that it is made of: write what it is computed from"
+    ),
+    "select carrier, sum(delay) total from flights where total > 4 group by carrier": "made of: test it in HAVING",
+    "select carrier, rank() over (order by delay) place from flights where place < 4": "made of: test it in QUALIFY",
 }
 
 REFUSED = {

@@ -86,11 +86,12 @@ class UnknownColumnError(PlanError):
     "no column 'dealy'; the columns are: delay, carrier; did you mean 'delay'?"
     """
 
-    def __init__(self, name: str, columns: Iterable[str], where: str = "") -> None:
+    def __init__(self, name: str, columns: Iterable[str], where: str = "", remedy: str = "") -> None:
         self.name, self.where = name, where
         self.columns = [c for c in dict.fromkeys(columns) if not c.startswith("#")]
-        place = f" (in {where})" if where else ""
-        super().__init__(f"no column {name!r}{place}; the columns are: {_listed(name, self.columns)}")
+        place, known = f" (in {where})" if where else "", ", ".join(self.columns) or "(none)"
+        known = f"{known}; {remedy}" if remedy else _listed(name, self.columns)
+        super().__init__(f"no column {name!r}{place}; the columns are: {known}")
 
 
 class UnknownTableError(PlanError):

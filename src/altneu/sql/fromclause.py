@@ -64,7 +64,26 @@ class FromClause:
         self.orders: dict[int, Order] = {}  # of the queries in FROM whose order counts
 
     def relation(self) -> Relation:
-        """The rows of FROM that WHERE selects."""
+        """The rows of FROM that WHERE selects.
+
+        Raises:
+            UnknownColumnError: none of its items has a column; if WHERE names an output of SELECT, it says what to do.
+        """
+        try:
+            return self._relation()
+        except UnknownColumnError as error:
+            name, conditions = error.name.lower(), (*self.where, *self.nested)
+            output = next((one for one in self.tree.expressions if one.alias.lower() == name), None)
+            columns = (column for one in conditions for column in one.find_all(exp.Column))
+            if output is None or not any(column.name.lower() == name for column in columns):
+                raise
+            instead = "test it in QUALIFY" if has_window(output) else "write what it is computed from"
+            if has_aggregate(output) and not has_window(output):
+                instead = "test it in HAVING"
+            remedy = f"{error.name!r} is an output of SELECT, and WHERE chooses the rows that it is made of: {instead}"
+            raise UnknownColumnError(error.name, error.columns, error.where, remedy) from None
+
+    def _relation(self) -> Relation:
         first = self.tree.args.get("from_")
         items: list[exp.Expr] = []
         if first:
