@@ -162,8 +162,8 @@ def _told(found: dict[int, Taken], scale: float, turns: int, how: How) -> Findin
         table.add(f"q{number}", f"{np.median(taken.own):.2f}", *cells, anew)
     table.notes.append(
         f"local[{CORES}], durable, refresh={how}; of steps of each size, the median of {turns} after a first one; "
-        "half of the orders of a step are new, the other half go, each with its lines. Changes are Arrow tables, those of "
-        f"{AS_FRAMES:,} rows and more Parquet files that Spark reads. Spark's query reads the whole tables from "
+        "half of the orders of a step are new, the other half go, each with its lines. Changes are Arrow tables, those "
+        f"of {AS_FRAMES:,} rows and more Parquet files that Spark reads. Spark's query reads the whole tables from "
         "Parquet and writes to Parquet. Anew: at which sizes the view was computed anew."
     )
     worst, share, number = max((taken.ratio(s), s, n) for n, taken in found.items() for s in SHARES)
