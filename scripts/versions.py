@@ -1,4 +1,4 @@
-"""The versions that a script is asked to run on; shared by the scripts that do something with several of them."""
+"""Which versions a script runs on, as its arguments say: shared by the scripts that run on several versions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from collections.abc import Sequence
 
 
 def chosen(arguments: Sequence[str], known: Sequence[str], doc: str | None) -> Sequence[str]:
-    """Those that arguments name, all of those known if they name none; exits where one is not known, or for --help."""
+    """The versions named by the arguments, or all known ones if none is named.
+
+    Raises:
+        SystemExit: a version is not known, or --help was asked for.
+    """
 
     def version(text: str) -> str:
         if text not in known:

@@ -178,6 +178,24 @@ def test_the_row_that_several_change_is_named_by_its_columns_in_on(session):
         session.sql("MERGE INTO days d USING more m ON m.n > 2 WHEN MATCHED THEN UPDATE SET n = m.n")
 
 
+@pytest.mark.parametrize(
+    ("on", "key"),
+    [
+        ("t2.a = q.a", '{"a": [1]}'),
+        ("t2.n = q.w", '{"n": NaN}'),
+        ("t2.a = q.a AND t2.n = q.w", '{"a": [1], "n": NaN}'),
+        ("t2.a IS NULL AND q.w > 1", '{"a": null}'),
+    ],
+)
+def test_the_row_that_several_change_is_named_whatever_its_key_holds(session, on, key):
+    """Lists, NaN, a null; and a column that has the name of the count."""
+    session.sql("CREATE TABLE t2 (a ARRAY<INT>, n DOUBLE)")
+    session.sql("INSERT INTO t2 VALUES (array(1), double('NaN')), (array(2), 2), (null, 3)")
+    twice = "(VALUES (array(1), double('NaN')), (array(1), double('NaN'))) q(a, w)"
+    with pytest.raises(StatementError, match=re.escape(f"change one row of t2, that with {key}; ON")):
+        session.sql(f"MERGE INTO t2 USING {twice} ON {on} WHEN MATCHED THEN UPDATE SET n = 3")
+
+
 def test_a_transaction_has_all_of_it_or_nothing(session):
     merge = "MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN DELETE"
     session.sql(f"BEGIN; {merge}")

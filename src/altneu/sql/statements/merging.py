@@ -8,7 +8,6 @@ looked up, where the table has an index by columns that ON compares with columns
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -92,7 +91,8 @@ class Merging:
         if self.counts is None or not self.by:
             return {}
         pairs, changed = (_counted(rows_of(_grouped(query, self.by))) for query in self.counts)
-        return next((dict(key) for key, count in pairs.items() if count > changed[key]), {})
+        key = next((key for text, (key, count) in pairs.items() if text not in changed or count > changed[text][1]), ())
+        return dict(zip((column.name for column in self.by), key, strict=False))
 
 
 def read_once(
@@ -199,18 +199,16 @@ def _keys(merge: Merge, table: pa.Schema, source: Sequence[str]) -> tuple[exp.Ex
 def _grouped(query: exp.Expr, by: Sequence[exp.Expr]) -> exp.Expr:
     """A query that counts rows, by columns."""
     grouped = query.copy()
-    grouped.set(
-        "expressions", [*(exp.alias_(column.copy(), column.name, quoted=True) for column in by), *grouped.expressions]
-    )
+    keys = [exp.alias_(column.copy(), f"key{i}") for i, column in enumerate(by)]  # a key may have the count's name
+    grouped.set("expressions", [*keys, *grouped.expressions])
     grouped.set("group", exp.Group(expressions=[column.copy() for column in by]))
     return grouped
 
 
-def _counted(rows: pa.Table) -> Counter[tuple[tuple[str, object], ...]]:
-    """The count of each key, which is in all columns but the last one."""
+def _counted(rows: pa.Table) -> dict[str, tuple[tuple[object, ...], int]]:
+    """Each key, which is in all columns but the last one, and its count; by its text, as lists cannot be looked up."""
     *keys, counts = (python_values(column.combine_chunks()) for column in rows.columns)
-    named = [tuple(zip(rows.column_names, key, strict=False)) for key in zip(*keys, strict=True)]
-    return Counter(dict(zip(named, counts, strict=True)))
+    return {repr(key): (key, int(count)) for key, count in zip(zip(*keys, strict=True), counts, strict=True)}
 
 
 def _set(merge: Merge, clause: MergeClause, table: pa.Schema, source: Sequence[str]) -> list[tuple[str, exp.Expr]]:
