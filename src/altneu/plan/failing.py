@@ -7,6 +7,7 @@ they stay as they are; a message about them is for somebody who has not seen the
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -23,6 +24,9 @@ from altneu.types import stored_name
 
 _OWN = ("#", "^")
 """How names of columns begin that altneu has made."""
+
+_LONGEST = 300
+"""Characters of a column's text; those of a column over columns of its kind would double with each."""
 
 Names: TypeAlias = Mapping[str, str]
 K = TypeVar("K")
@@ -81,7 +85,7 @@ class Wording:
                 begins = "#w"
                 yield from names.items()
             signatures = [call.signature for call in node.reducer.calls]
-            texts = {signature: _called(signature, names) for signature in signatures}
+            texts = {signature: _cut(_called(signature, names)) for signature in signatures}
             for signature, text in texts.items():
                 _remember(self._calls, (str(node.reducer), signature), text)
             yield from ((f"{begins}{i}", texts[signature]) for i, signature in enumerate(signatures))
@@ -90,7 +94,7 @@ class Wording:
         """The names behind steps; each step is remembered with those before it."""
         for step in logic.steps:
             _remember(self._steps, step.label, (step, names))
-            made = {n: _text(e, names) for n, e in _outputs(step) if _is_own(n)}
+            made = {n: _cut(_text(e, names)) for n, e in _outputs(step) if _is_own(n)}
             kept = projections(step)
             names = {**names, **made} if kept is not None and not kept else made if kept else {}
         return names
@@ -127,9 +131,19 @@ def _text(expression: Expr, names: Names) -> str:
 
 def _worded(text: str, names: Names) -> str:
     """A text with what columns stand for in their place."""
-    for name, meant in names.items():
-        text = text.replace(stored_name(name), meant if _is_one(meant) else f"({meant})")
-    return text
+    return _replaced(text, {stored_name(n): meant if _is_one(meant) else f"({meant})" for n, meant in names.items()})
+
+
+def _replaced(text: str, by: Names) -> str:
+    """A text with others in place of some, in one pass: names of columns contain those of others."""
+    if not by:
+        return text
+    longest_first = sorted(by, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), lambda found: by[found.group()], text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _is_one(text: str) -> bool:
@@ -143,8 +157,7 @@ def _is_one(text: str) -> bool:
 
 def _called(signature: str, names: Names) -> str:
     """A function and what it reads; its arguments are separated, and no column of altneu's own has a comma."""
-    for name in sorted(names, key=len, reverse=True):
-        signature = signature.replace(name, names[name])
+    signature = _replaced(signature, names)
     return signature if signature.startswith("count(") else signature.replace("(*)", "()")
 
 

@@ -16,7 +16,9 @@ from altneu.expressions.aggregate import shown_text
 from altneu.expressions.collations import collation_of
 from altneu.expressions.construct import key_of_order
 from altneu.expressions.names import UPDATE_TIME
+from altneu.expressions.sharing import simplify
 from altneu.sql import windows
+from altneu.sql.aliases import Aliases
 from altneu.sql.binding import QueryBinder
 from altneu.sql.ordering import all_of_them, computed_keys, first_of_keys
 from altneu.sql.scope import Field, Relation, Scope, bound, fresh, is_bound
@@ -46,27 +48,32 @@ class Stage:
         names = [name_of(item) for item in items]
         all_of_them(tree.args.get("order"), names)
         trees = [windows.named(tree, item.this if isinstance(item, exp.Alias) else item) for item in items]
-        trees = _with_aliases_before(items, names, trees, scope)
-        aliases = list(zip(names, trees, strict=True))
-        qualify = [unaliased(windows.named(tree, c), aliases, scope.is_local) for c in _qualify(tree)]
-        qualify += first_of_keys(tree, aliases)
+        aliases, trees = Aliases.of(items, trees, scope)
+        named = list(zip(names, trees, strict=True))
+        qualify = [unaliased(windows.named(tree, c), named, scope.is_local) for c in _qualify(tree)]
+        qualify += first_of_keys(tree, named)
         group, having = tree.args.get("group"), tree.args.get("having")
         order = list(tree.args["order"].expressions) if tree.args.get("order") else []
         groups = group is not None or having is not None or any(map(has_aggregate, [*trees, *order, *qualify]))
-        grouping = Groups(binder, scope, trees, names, group) if groups else None
+        grouping = Groups(binder, scope, trees, names, group, aliases) if groups else None
         translate = grouping.translated if grouping else _copied
-        keys = computed_keys(tree, aliases, groups=groups)
+        keys = computed_keys(tree, named, groups=groups)
         trees = [translate(t) for t in (*trees, *(windows.named(tree, t) for _, t in keys))]
-        conditions = [translate(unaliased(having.this, aliases, grouping.is_key))] if having and grouping else []
+        conditions = [translate(unaliased(having.this, named, grouping.is_key))] if having and grouping else []
         qualify = [translate(c) for c in qualify]
+        aliases = aliases.over(trees)
         tested, whole = having is not None or bool(qualify), False
         if grouping:
             scope = grouping.grouped()
             whole = group is None and bool(scope.relation.carried) and (tested or any(map(has_window, trees)))
-            if whole and (qualify or not conditions or grouping.may_meet_nothing(conditions, scope)):
+            told = conditions and not aliases.behind(conditions)
+            if whole and (qualify or not told or grouping.may_meet_nothing(conditions, scope)):
                 scope = grouping.completed(scope)
         if conditions:
+            scope = aliases.computed(binder, scope, conditions)
             scope = _having(binder, scope, conditions, dict(zip(names, trees, strict=False)))
+        trees = aliases.read(trees)
+        scope = aliases.computed(binder, scope, aliases.before_rows_are_chosen(trees))
         resolved = []
         for place, one in enumerate(trees):
             with nullcontext() if place < len(names) else _reading_outputs(one, names):
@@ -74,16 +81,18 @@ class Stage:
             resolved.append(value)
         scope, resolved = windows.computed(scope, resolved)
         for condition in qualify:
+            scope = aliases.computed(binder, scope, [condition])
             scope, value = binder.value(condition, scope)
             scope, (value,) = windows.computed(scope, [value])
             scope = Scope(scope.relation.filtered(value), scope.around)
+        scope = aliases.computed(binder, scope, resolved)
         for (key, _), value in zip(keys, resolved[len(names) :], strict=True):
             key.set("this", value)
         resolved = resolved[: len(names)]
         outputs = [(n, parse(t, scope.relation.node.schema)) for n, t in zip(names, resolved, strict=True)]
         empties = None
         if grouping and group is None and not tested and not whole:
-            empties = tuple(grouping.over_nothing(value) for _, value in outputs)
+            empties = tuple(grouping.over_nothing(value, aliases.values) for _, value in outputs)
         return cls(scope.relation, outputs, empties)
 
 
@@ -127,30 +136,6 @@ def _qualify(tree: exp.Select) -> list[exp.Expr]:
     return [clause.this] if clause else []
 
 
-def _with_aliases_before(
-    items: Sequence[exp.Expr], names: Sequence[str], trees: Sequence[exp.Expr], scope: Scope
-) -> list[exp.Expr]:
-    """The items of a SELECT, with names of items further left replaced by these: ``a AS b, b + 1 AS c``.
-
-    Raises:
-        PlanError: several items have that name.
-    """
-    before: list[tuple[str, exp.Expr]] = []
-    result: list[exp.Expr] = []
-    for item, name, tree in zip(items, names, trees, strict=True):
-        if before and not is_bound(tree):
-            known = [n.lower() for n, _ in before]
-            for column in [n for n in tree.find_all(exp.Column) if not n.table and known.count(n.name.lower()) > 1]:
-                if not scope.is_local(column):
-                    raise PlanError(f"{column.name!r} is the name of several columns before it; rename one")
-            result.append(unaliased(tree, before, scope.is_local))
-        else:
-            result.append(tree)
-        if isinstance(item, exp.Alias) and not is_bound(item.this):
-            before.append((name, result[-1]))
-    return result
-
-
 def _copied(tree: exp.Expr) -> exp.Expr:
     return tree.copy()
 
@@ -165,6 +150,7 @@ class Groups:
         items: Sequence[exp.Expr],
         names: Sequence[str],
         group: exp.Group | None,
+        aliases: Aliases,
     ) -> None:
         self.binder, self.scope = binder, scope
         self.calls: list[tuple[exp.Expr, str]] = []
@@ -175,21 +161,23 @@ class Groups:
         if several:
             keys = [self._key(k, items, names) for k in several[0]]
         else:
-            keys = self._keys(group, items, names) if group else []
+            keys = self._keys(group, items, names, aliases) if group else []
         for tree in sorted(keys, key=is_session):  # which are sessions of rows with equal other keys
             if is_session(tree):
                 if several:
                     raise PlanError("not supported: session_window() in ROLLUP, CUBE or GROUPING SETS; nest it in FROM")
                 self.scope = with_sessions(self.scope, [known for known, _ in self.keys])
-            self.scope, resolved = binder.value(tree, self.scope)
+            self.scope, resolved = binder.value(tree, aliases.computed(binder, self.scope, [tree]))
             if several or not any(resolved == known for known, _ in self.keys):
                 self.keys.append((resolved, self._name(resolved)))
                 if any(is_subquery(node) for node in tree.walk()):
                     self.subqueries.append((tree.copy(), self.keys[-1][1]))
 
-    def _keys(self, group: exp.Group, items: Sequence[exp.Expr], names: Sequence[str]) -> list[exp.Expr]:
+    def _keys(
+        self, group: exp.Group, items: Sequence[exp.Expr], names: Sequence[str], aliases: Aliases
+    ) -> list[exp.Expr]:
         if group.args.get("all"):
-            return [item for item in items if not has_aggregate(item)]
+            return [item for item in items if not aliases.aggregate(item)]
         return [self._key(key, items, names) for key in group.expressions]
 
     def _key(self, key: exp.Expr, items: Sequence[exp.Expr], names: Sequence[str]) -> exp.Expr:
@@ -363,7 +351,7 @@ class Groups:
         """Whether conditions may be true of aggregates over no rows."""
         if any(is_subquery(node) for condition in conditions for node in condition.walk()):
             return True
-        values = [self.at_nothing(parse(scope.resolve(c), scope.relation.node.schema)) for c in conditions]
+        values = [self._at_nothing(parse(scope.resolve(c), scope.relation.node.schema), {}) for c in conditions]
         return not any(not value.columns and is_false_or_null(value) for value in values)
 
     def completed(self, scope: Scope) -> Scope:
@@ -372,14 +360,17 @@ class Groups:
         empties = {name: _of_nothing(aggregate) for name, aggregate in self.compiled}
         return Scope(completed(scope.relation, empties, scope.around), scope.around)
 
-    def over_nothing(self, output: Expr) -> Expr | None:
-        """The value of an output over no rows; None where that is null."""
-        value = self.at_nothing(output)
+    def over_nothing(self, output: Expr, aliases: Mapping[str, Expr]) -> Expr | None:
+        """The value of an output over no rows; None where that is null. Of ``aliases`` it may read each column."""
+        value = self._at_nothing(output, aliases)
         return None if is_null(value) else value
 
-    def at_nothing(self, value: Expr) -> Expr:
+    def _at_nothing(self, value: Expr, aliases: Mapping[str, Expr]) -> Expr:
         """A value over the groups, as it is over no rows."""
-        return value.substitute({name: _of_nothing(aggregate) for name, aggregate in self.compiled})
+        known = {name: _of_nothing(aggregate) for name, aggregate in self.compiled}
+        for name, one in aliases.items():
+            known[name] = simplify(one.substitute(known))
+        return value.substitute(known)
 
 
 def _of_nothing(aggregate: AggregateExpr) -> Expr:
