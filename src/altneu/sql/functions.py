@@ -28,6 +28,9 @@ from altneu.linear.user_function import UserFunction
 from altneu.sql.trees import name_of
 
 B = TypeVar("B")
+LARGEST = 20_000
+"""Parts of an expression that a call of a SQL function may stand for."""
+
 _OTHERS = ("mz_now", "system_time", "differentiate", "integrate", "delay_to_neu", "moments")
 
 
@@ -116,6 +119,7 @@ class SqlFunction:
 
         Raises:
             TypeMismatchError: too few or too many arguments.
+            PlanError: that is larger than LARGEST.
         """
         least = sum(p.default is None for p in self.parameters)
         if not least <= len(arguments) <= len(self.parameters):
@@ -126,16 +130,29 @@ class SqlFunction:
         given = [*arguments, *(p.default for p in self.parameters[len(arguments) :] if p.default is not None)]
         values = {p.name.lower(): _as(value, p.type) for p, value in zip(self.parameters, given, strict=True)}
 
-        def visit(node: exp.Expr) -> exp.Expr:
-            is_parameter = isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.lower() in values
-            return values[node.name.lower()].copy() if is_parameter else node
+        def is_parameter(node: exp.Expr) -> bool:
+            return isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.lower() in values
 
+        def visit(node: exp.Expr) -> exp.Expr:
+            return values[node.name.lower()].copy() if is_parameter(node) else node
+
+        sizes = {name: _size(value) for name, value in values.items()}
+        size = sum(sizes[node.name.lower()] if is_parameter(node) else 1 for node in self.body.walk())
+        if size > LARGEST:  # functions of functions: twice as large with each
+            raise PlanError(
+                f"a call of {self.name} stands for an expression of {size:,} parts, of {LARGEST:,} at most; compute "
+                "some of it in a query in FROM, as columns"
+            )
         return _as(_replaced(self.body, visit), self.returns)
 
     @property
     def usage(self) -> str:
         """How it is called."""
         return f"{self.name}({', '.join(f'{p.name} {T.type_name(p.type)}' for p in self.parameters)})"
+
+
+def _size(tree: exp.Expr) -> int:
+    return sum(1 for _ in tree.walk())
 
 
 def _as(value: exp.Expr, kind: pa.DataType) -> exp.Expr:
