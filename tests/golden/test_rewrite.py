@@ -26,6 +26,7 @@ from altneu.plan.rewrite.order_groups import order_groups
 from altneu.plan.rewrite.prune_columns import prune_columns
 from altneu.plan.rewrite.push_bounds import push_bounds
 from altneu.plan.rewrite.push_filters import push_filters
+from altneu.plan.rewrite.split_windows import split_windows
 from altneu.plan.rewrite.use_indexes import use_indexes
 from tests.golden import plans
 from tests.golden.golden import check, tree
@@ -287,6 +288,40 @@ EXAMPLES = {
         ),
         "a running extreme is not of the group": T.window(most="max(v) over (partition by k order by v)"),
         "not where only the first rows are wanted": RANKS.filter("place <= 3").select("k", "v", "place"),
+    },
+    split_windows: {
+        "two orders": WIDE.window(
+            was="lag(a) over (partition by k order by b)", next="lead(a) over (partition by k order by c desc)"
+        ),
+        "only one tells copies apart": WIDE.window(
+            place="rank() over (partition by k order by b)", was="lag(a) over (partition by k order by c)"
+        ),
+        "what runs on comes first": WIDE.window(
+            place="row_number() over (partition by k order by b)",
+            was="lag(a) over (partition by k order by c)",
+            again="lag(a) over (partition by k order by c)",
+            near="max(a) over (partition by k order by b rows between 1 preceding and 1 following)",
+        ),
+        "back and on in one order": WIDE.window(
+            place="rank() over (partition by k order by b)",
+            last="last_value(a) over (partition by k order by b rows between current row and unbounded following)",
+        ),
+        "not where all rows change": WIDE.window(
+            total="sum(a) over (partition by k order by b)",
+            rest="sum(a) over (partition by k order by b rows between current row and unbounded following)",
+        ),
+        "of all rows": WIDE.window(was="lag(a) over (order by b)", place="dense_rank() over (order by c)"),
+        "not beside what reads the group": WIDE.window(
+            was="lag(a) over (partition by k order by b)", part="ntile(2) over (partition by k order by c)"
+        ),
+        "nor beside aggregates of it, which are joined before": WIDE.window(
+            was="lag(a) over (partition by k order by b)",
+            next="lead(a) over (partition by k order by c)",
+            most="max(d) over (partition by k)",
+        ),
+        "one order needs no other": WIDE.window(
+            was="lag(a) over (partition by k order by b)", next="lead(a) over (partition by k order by b)"
+        ),
     },
     order_groups: {
         "the first rows of each group": WIDE.top_k(2, "c desc", per="k"),

@@ -71,6 +71,8 @@ class _Lined:
                 sizes = [len(lined) // self.call.number + (i < len(lined) % self.call.number)
                          for i in range(min(self.call.number, len(lined)))]  # fmt: skip
                 return [part for part, size in enumerate(sizes, 1) for _ in range(size)][at]
+            case "copy_number":
+                return 1 + sum(r[:-1] == row[:-1] for r in lined[:at])
             case "lag" | "lead":
                 return self._away(at, self.call.number if function == "lead" else -self.call.number)
         return self._of_frame([r for to, r in enumerate(lined) if self._in_frame(at, to)])

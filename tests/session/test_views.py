@@ -406,7 +406,7 @@ def test_a_view_of_a_store_from_before_a_rule_keeps_the_plan_it_had(tmp_path, mo
 def test_a_view_of_a_store_from_before_groups_were_in_order_keeps_its_state(tmp_path, monkeypatch):
     """A view beside it that is added now has its groups in order."""
     with monkeypatch.context() as patch, an.Session(path=tmp_path) as session:
-        patch.setattr(planning, "optimise", lambda node, more=(): optimise(node, (*NEWER[1], *more)))
+        patch.setattr(planning, "optimise", lambda node, more=(): optimise(node, (*NEWER[2], *more)))
         session.maintain("first", ORDERS.top_k(1, "price desc", per="item"))
         fill(session)
     with an.Session(path=tmp_path) as session:

@@ -24,7 +24,8 @@ def with_windows(node: ir.Node, exprs: Sequence[tuple[str, WindowExpr]], keep: S
     """Some columns of a collection, and expressions in which window functions stand.
 
     Shape:  as many rows as before: the columns ``keep``, then one column for each of ``exprs``.
-    Cost:   for each distinct partition one exchange; the partition's rows are kept and re-read when it changes.
+    Cost:   for each distinct partition one exchange; its rows are kept in each order, and read around what changes, or
+            without an order and re-read (``plan.rewrite.split_windows``, ``order_groups``).
     """
     plan = _Plan(node.schema.names)
     for _, expr in exprs:

@@ -201,6 +201,8 @@ class WindowCall:
         frame = self._near
         if self.call.function in ("lag", "lead"):
             away = None if self.ignore_nulls and self.number else abs(self.number)
+        elif self.call.function == COPY_NUMBER:
+            away = 0
         elif frame is not None and frame.rows:
             start, end = frame.start, frame.end
             if isinstance(start, int) and isinstance(end, int) and self.call.function in OF_FRAMES:
@@ -323,6 +325,20 @@ class WindowCall:
         return self.frame.rows or not (self.call.distinct or self.call.function in KNOW_NO_ORDER)
 
 
+def reversed_order(order: tuple[Order, ...]) -> tuple[Order, ...]:
+    """The order in which rows are the other way round.
+
+    >>> reversed_order((("a", False, True),))
+    (('a', True, False),)
+    """
+    return tuple((name, not descending, not nulls_first) for name, descending, nulls_first in order)
+
+
+def copy_number(order: tuple[Order, ...]) -> WindowCall:
+    """Which copy of its row each is, from 1 on, in an order of the rows."""
+    return WindowCall(Aggregate(COPY_NUMBER, (), pa.int32(), text=f"{COPY_NUMBER}()"), order)
+
+
 @dataclass(frozen=True)
 class FirstRows:
     """The rows of a group on which ``number``, its row number or a rank, is at most ``k``."""
@@ -341,6 +357,8 @@ def _has_distances(type_: pa.DataType) -> bool:
     return bool(pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_))
 
 
+COPY_NUMBER = "copy_number"
+"""The function that tells copies of a row apart, and knows of no other rows."""
 OF_PEERS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
 """Functions of a row's place that are the same for all rows that are equal in the order."""
 USUAL_FRAMES = Frame(False, None, 0), Frame(False, None, None)

@@ -13,7 +13,7 @@ from altneu.columnar.columns import column_of_words
 from altneu.columnar.rows import Ints, positions_of, taken
 from altneu.operators.reduce.accumulate import Mask, valid_of
 from altneu.operators.reduce.aggregates import column_of, result_type
-from altneu.operators.reduce.calls import Frame, WindowCall
+from altneu.operators.reduce.calls import COPY_NUMBER, Frame, WindowCall
 from altneu.operators.reduce.lined_up import Places
 
 _MOST_ROWS = 1 << 40  # away from a place; no line is as long
@@ -163,12 +163,17 @@ def _ntile(places: Places, parts: int) -> Ints:
     ) + 1  # fmt: skip
 
 
+def _copy_number(places: Places) -> Ints:
+    return places.copy + 1
+
+
 _OF_PLACE: dict[str, tuple[Callable[[Places], Ints], pa.DataType]] = {
     "row_number": (_row_number, pa.int32()),
     "rank": (_rank, pa.int32()),
     "dense_rank": (_dense_rank, pa.int32()),
     "percent_rank": (_percent_rank, pa.float64()),
     "cume_dist": (_cume_dist, pa.float64()),
+    COPY_NUMBER: (_copy_number, pa.int32()),
 }
 
 

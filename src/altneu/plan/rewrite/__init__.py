@@ -31,6 +31,7 @@ from altneu.plan.rewrite.push_bounds import push_bounds
 from altneu.plan.rewrite.push_filters import push_filters
 from altneu.plan.rewrite.share_orders import share_orders, with_orders
 from altneu.plan.rewrite.sizes import Sizes, SourceSizes
+from altneu.plan.rewrite.split_windows import split_windows
 from altneu.plan.rewrite.transform import replaced
 from altneu.plan.rewrite.use_indexes import use_indexes, without_indexes
 
@@ -69,13 +70,16 @@ RULES: tuple[Rule, ...] = (
     prune_columns,
     bound_lists,
     join_aggregates,
+    split_windows,
     order_groups,
     keep_best,
 )
+_OF_GROUPS = (split_windows, join_aggregates, order_groups, bound_lists, bound_ranks, count_tuples)
 NEWER: tuple[tuple[Rule, ...], ...] = (
-    (join_aggregates,),
-    (join_aggregates, order_groups, bound_lists, bound_ranks, count_tuples),
-    (join_aggregates, order_groups, bound_lists, bound_ranks, count_tuples, hoist_bindings, merge_distinct),
+    (split_windows,),
+    (split_windows, join_aggregates),
+    _OF_GROUPS,
+    (*_OF_GROUPS, hoist_bindings, merge_distinct),
 )
 """Rules that came after a release, the latest first: views of older stores were computed without them, and have the
 plans of then."""

@@ -9,8 +9,9 @@ import pyarrow as pa
 from altneu.expressions import Column
 from altneu.expressions.construct import literal
 from altneu.linear import BoundLogic, Extend, Project
-from altneu.operators.reduce.node import Suffix
+from altneu.operators.reduce.node import Needed, Suffix
 from altneu.plan.ir import Aggregates, Join, Linear, Node, Reduce, WindowCall, WindowFunctions
+from altneu.plan.rewrite.split_windows import can_be_split
 from altneu.plan.rewrite.transform import transform
 from altneu.types import mark_of
 
@@ -36,13 +37,12 @@ def _joined(node: Node) -> Node:
     rows: Node = node.input
     if others:
         windows = WindowFunctions(tuple(reducer.calls[i] for i in others))
-        in_order = windows.with_order(node.input, node.key)
-        if in_order is windows:
+        rows = replace(node, reducer=windows)
+        if windows.with_order(node.input, node.key) is windows and not can_be_split(rows):
             return node  # which reads the group, whatever is taken from it
-        runs = isinstance(in_order.needed(node.input.schema, node.key), Suffix)
+        runs = any(isinstance(_needed(node, one), Suffix) for one in windows.calls)
         if runs and any(reducer.calls[i].call.accumulable for i in places):
             return node
-        rows = replace(node, reducer=windows)
     calls = tuple(reducer.calls[i].call for i in places)
     read = {name: name for name in node.key}
     copies = {name: f"#of {name}" for one in calls for name in one.arguments if name in read}  # groups have no keys
@@ -57,6 +57,10 @@ def _joined(node: Node) -> Node:
         rows, groups = (Linear(side, BoundLogic((Extend((("#one", literal(1)),)),))) for side in (rows, groups))
     key = node.key or ("#one",)
     return Join(rows, groups, key, key, tuple(outputs), nulls_equal=True)
+
+
+def _needed(node: Reduce, call: WindowCall) -> Needed:
+    return WindowFunctions((call,)).with_order(node.input, node.key).needed(node.input.schema, node.key)
 
 
 def _is_of_all(window: WindowCall) -> bool:
