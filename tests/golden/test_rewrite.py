@@ -310,6 +310,9 @@ EXAMPLES = {
             total="sum(a) over (partition by k order by b)",
             rest="sum(a) over (partition by k order by b rows between current row and unbounded following)",
         ),
+        "nor where two run on": WIDE.window(
+            place="rank() over (partition by k order by b)", other="rank() over (partition by k order by c)"
+        ),
         "of all rows": WIDE.window(was="lag(a) over (order by b)", place="dense_rank() over (order by c)"),
         "not beside what reads the group": WIDE.window(
             was="lag(a) over (partition by k order by b)", part="ntile(2) over (partition by k order by c)"

@@ -418,6 +418,11 @@ def _windows() -> dict[str, Collection]:
             near=f"count(s) over ({by_v} range between 2 preceding and current row)",
             first=f"first_value(s) over ({by_v} desc, s)",
         ),
+        "window of two orders": A.window(
+            number=f"row_number() over ({by_v} desc)",
+            was="lag(v) over (partition by trial order by s)",
+            near="max(v) over (partition by trial order by k rows between 1 preceding and 1 following)",
+        ),
         "window of what is behind": A.window(
             total=f"sum(v) over ({by_v} rows between current row and unbounded following)",
             most=f"max(s) over ({by_v} rows between 1 preceding and unbounded following)",

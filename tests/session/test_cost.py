@@ -333,7 +333,7 @@ READS_LITTLE_OF_THE_PARTITION = [
     "sum(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND 1 PRECEDING) + lag(v) {over} ORDER BY id)",
     "sum(v) {over} ORDER BY id RANGE BETWEEN 5 PRECEDING AND 1 PRECEDING) + row_number() {over} ORDER BY id)",
     "lag(v) {over} ORDER BY id) + lag(v) {over} ORDER BY v DESC)",
-    "row_number() {over} ORDER BY id) + lead(v) {over} ORDER BY w) + rank() {over} ORDER BY v)",
+    "row_number() {over} ORDER BY id) + lead(v) {over} ORDER BY w) + lag(v) {over} ORDER BY v)",
     "lag(v) {over} ORDER BY id) + lead(v) {over} ORDER BY v DESC) + max(v) {over})",
 ]
 OF_ALL = [

@@ -325,15 +325,6 @@ class WindowCall:
         return self.frame.rows or not (self.call.distinct or self.call.function in KNOW_NO_ORDER)
 
 
-def reversed_order(order: tuple[Order, ...]) -> tuple[Order, ...]:
-    """The order in which rows are the other way round.
-
-    >>> reversed_order((("a", False, True),))
-    (('a', True, False),)
-    """
-    return tuple((name, not descending, not nulls_first) for name, descending, nulls_first in order)
-
-
 def copy_number(order: tuple[Order, ...]) -> WindowCall:
     """Which copy of its row each is, from 1 on, in an order of the rows."""
     return WindowCall(Aggregate(COPY_NUMBER, (), pa.int32(), text=f"{COPY_NUMBER}()"), order)

@@ -14,7 +14,7 @@ from altneu.expressions.names import NEVER_NULL
 from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.linear.node import Linear
 from altneu.operators.node import Columns, Key, Node, up_to
-from altneu.operators.reduce.calls import Aggregate, FirstRows, State, WindowCall, reversed_order
+from altneu.operators.reduce.calls import Aggregate, FirstRows, State, WindowCall
 from altneu.operators.reduce.node import (
     WHOLE,
     Around,
@@ -369,7 +369,7 @@ def backward_calls(calls: tuple[WindowCall, ...], schema: pa.Schema, key: Key) -
         if any(call.reads_peers for call in calls) or any(uncompared(field.type) for field in rest):
             return ()
         order += tuple((field.name, False, True) for field in rest)
-    reverse = reversed_order(order)
+    reverse = tuple((name, not descending, not nulls_first) for name, descending, nulls_first in order)
     turned = [call.backward(reverse) for call in calls]
     return () if None in turned else tuple(call for call in turned if call is not None)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from altneu.expressions import Column
 from altneu.linear import BoundLogic, Project
-from altneu.operators.reduce.calls import copy_number, reversed_order
+from altneu.operators.reduce.calls import copy_number
 from altneu.operators.reduce.node import Needed, Suffix
 from altneu.plan.ir import Linear, Node, Reduce, WindowCall, WindowFunctions
 from altneu.plan.rewrite.transform import transform
@@ -44,8 +44,8 @@ def _split(node: Node) -> Node:
         else:
             return node
     running = [part for part in parts if _runs_on(_needed(node, part))]
-    if len({min(order := part[0].order, reversed_order(order)) for part in running}) < len(running):
-        return node  # where one runs on and one back, a change changes all rows
+    if len(running) > 1:
+        return node  # where two run on, or one runs on and one back, most changes change most rows
     parts.sort(key=lambda part: part not in running)  # which would run on behind each row that another one changes
     telling = [part for part in parts if any(call.reads_ties for call in part)]
     if len(telling) > 1:
