@@ -78,6 +78,8 @@ class Scope:
 
 MAX_DEPTH = 200
 """Evaluation recurses, and Python's stack is not endless."""
+MAX_CALLS = 10_000
+"""Calls of one expression, equal ones counted each time: so long is its text, and what goes through its parts."""
 
 
 class Expr:
@@ -86,6 +88,7 @@ class Expr:
     type: pa.DataType
     nullable: bool
     depth: int = 0
+    calls: int = 0
 
     @property
     def columns(self) -> frozenset[str]:
@@ -380,6 +383,12 @@ class Call(Expr):
         if self.depth > MAX_DEPTH:
             raise ExpressionSyntaxError(
                 f"an expression is more than {MAX_DEPTH} calls deep; split it over several select()"
+            )
+        self.calls: int = 1 + sum(a.calls for a in args)
+        if self.calls > MAX_CALLS:
+            raise ExpressionSyntaxError(
+                f"an expression has more than {MAX_CALLS:,} calls, each counted as often as it is computed (what "
+                "nullif, BETWEEN and CASE x WHEN compare is there twice); compute a part of it in a query in FROM"
             )
         self._hash = hash((self.name, args, data_type))
 

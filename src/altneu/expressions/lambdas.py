@@ -74,6 +74,11 @@ class Lambda(Expr):
         """How deep the body is."""
         return self.body.depth + 1
 
+    @cached_property
+    def calls(self) -> int:  # type: ignore[override]
+        """How many calls are in the body."""
+        return self.body.calls
+
     @property
     def columns(self) -> frozenset[str]:
         """Columns that the body reads beside its parameters."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from math import prod
 
 from sqlglot import exp
 
@@ -16,6 +17,8 @@ from altneu.sql.scope import bound
 ID = "^grouping"  # the grouping id: a bit for each key, 1 where it is not in the set, the last key lowest
 FUNCTIONS = ("grouping", "grouping_id")
 _VIRTUAL = "grouping__id"
+MOST_SETS = 4_096
+"""Grouping sets of one GROUP BY: a CUBE of twelve keys has so many."""
 _KINDS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
@@ -73,8 +76,23 @@ def sets_of(group: exp.Group) -> tuple[list[exp.Expr], list[frozenset[int]]] | N
     keys: list[exp.Expr] = []
     if behind is not None:  # the keys are in the order in which they stand before it
         _numbers(exp.Tuple(expressions=group.expressions), keys)
-    parts = [_sets(part, keys) for part in ([behind] if behind is not None else group.expressions)]
+    written = [behind] if behind is not None else group.expressions
+    count = prod(map(_count, written))
+    if count > MOST_SETS:
+        raise PlanError(
+            f"GROUP BY must stand for at most {MOST_SETS:,} grouping sets, got {count:,}; name those that are needed "
+            "in GROUPING SETS"
+        )
+    parts = [_sets(part, keys) for part in written]
     return keys, [frozenset().union(*chosen) for chosen in product(*parts)]
+
+
+def _count(part: exp.Expr) -> int:
+    """How many sets one element of GROUP BY stands for."""
+    if isinstance(part, exp.GroupingSets):
+        return sum(map(_count, part.expressions))
+    steps = len(part.expressions)
+    return 2**steps if isinstance(part, exp.Cube) else steps + 1 if isinstance(part, exp.Rollup) else 1
 
 
 def _behind(group: exp.Group) -> exp.Expr | None:

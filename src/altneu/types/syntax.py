@@ -7,7 +7,7 @@ word, so ``refuse_unread`` looks at every node of a parsed tree once, before any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlglot import ErrorLevel, exp
@@ -185,18 +185,53 @@ NO_TYPE = "there is no type"
 """How what is said of a word in the place of a type begins."""
 
 
+_OF_TYPES = frozenset((*_Parser.STRING_PARSERS, *_Parser.PLACEHOLDER_PARSERS))
+"""What follows a type of which a value is written."""
+
+
+def _closing(tokens: Sequence[Token]) -> Mapping[int, int]:
+    """Where each parenthesis closes that opens."""
+    opened: list[int] = []
+    pairs: dict[int, int] = {}
+    for place, token in enumerate(tokens):
+        if token.token_type is TokenType.L_PAREN:
+            opened.append(place)
+        elif token.token_type is TokenType.R_PAREN and opened:
+            pairs[opened.pop()] = place
+    return pairs
+
+
 class WithTypes(_Parser):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
     """The parser of sqlglot, which says of a word in the place of a type that it is none."""
 
     _no_type: Token | None = None
+    _closing: tuple[Sequence[Token], Mapping[int, int]] = (), {}
 
     def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         at = self._curr
+        if kwargs.get("check_func") and self._is_call():
+            return None
         found: exp.Expr | None = super()._parse_types(*args, **kwargs)
         is_asked = not kwargs.get("check_func") and kwargs.get("allow_identifiers", True)  # or an expression may stand
         if found is None and is_asked and at is not None and at.token_type is TokenType.VAR:
             self._no_type = at
         return found
+
+    def _is_call(self) -> bool:
+        """Whether the name of a type, where a value may stand, is called as a function: ``bigint(x)``.
+
+        That is so if no text follows, as in ``DECIMAL(3, 1) '1.5'``. Otherwise what is in its parentheses would be
+        parsed twice, as the sizes of a type and as arguments, and what is in theirs four times.
+        """
+        if self._curr is None or self._next is None or self._next.token_type is not TokenType.L_PAREN:
+            return False
+        if self._closing[0] is not self._tokens:
+            self._closing = self._tokens, _closing(self._tokens)
+        behind = self._closing[1].get(self._index + 1, -1) + 1
+        if not behind or self._curr.token_type not in self.TYPE_TOKENS:
+            return False
+        after = self._tokens[behind] if behind < len(self._tokens) else None
+        return after is None or (after.token_type not in _OF_TYPES and after.text.upper() not in ("WITH", "WITHOUT"))
 
     def raise_error(self, message: str, *token: Token) -> None:
         """Refuse the text, at a token or where the parser is.

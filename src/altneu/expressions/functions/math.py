@@ -272,8 +272,12 @@ def round_float32(x: Values, scale: int, even: bool) -> Values:
     return np.where(finite, round_double(shortest, scale, even).astype(np.float32), x)
 
 
+_MOST_DIGITS = 40  # more than a decimal has
+
+
 def _round_decimal(call: Call, x: Values, scale: int, wanted: int, even: bool) -> Any:
     digits = max(min(scale, wanted), 0)
+    wanted = max(wanted, -_MOST_DIGITS)  # where nothing is left of any decimal
     drop = scale - min(wanted, scale)
     if drop > 0:
         x = _divided(x, 10**drop, even)
@@ -295,8 +299,9 @@ def _divided(x: Values, unit: int, even: bool) -> Values:
 
 
 def _round_whole(call: Call, x: Values, drop: int, even: bool) -> Any:
-    exact = _divided(x.astype(object), 10**drop, even) * 10**drop
     limits = np.iinfo(dtype_of(call.type))
+    unit = 10 ** min(drop, len(str(limits.max)) + 1)  # more than twice any of them, so that all are nothing of it
+    exact = _divided(x.astype(object), unit, even) * unit
     far = np.asarray((exact > limits.max) | (exact < limits.min), np.bool_)
     return overflow(call, np.where(far, 0, exact).astype(x.dtype), far)
 

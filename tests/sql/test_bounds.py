@@ -1,0 +1,90 @@
+"""Queries whose cost would grow with an exponent: they are answered at once, or refused by name."""
+
+import functools
+
+import pytest
+
+import altneu as an
+from altneu.errors import ExpressionSyntaxError, PlanError
+
+
+@pytest.fixture
+def session():
+    with an.Session() as session:
+        session.sql("CREATE TABLE t (k BIGINT, v BIGINT, d DECIMAL(10, 2)); INSERT INTO t VALUES (1, 2, 3.25)")
+        yield session
+
+
+def nested(form: str, times: int) -> str:
+    """A form with one in the place of {}, and so on."""
+    return functools.reduce(lambda text, _: form.replace("{}", text), range(times), "v")
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ("bigint({})", 2),
+        ("bigint(string({}))", 2),
+        ("int(double(smallint({})))", 2),
+        ("bigint(trim(string({})))", 2),
+        ("bigint(day(date(timestamp_seconds({}))) + 1)", 2),
+        ("bigint(decimal({}))", 2),
+    ],
+)
+def test_types_that_are_called_may_be_nested(session, form, value):
+    """Each was parsed as a type first and then as a call: millions of times here, where two are in each other."""
+    assert session.sql(f"SELECT {nested(form, 24 // form.count('('))} AS x FROM t").to_pylist() == [(value,)]
+
+
+def test_structs_may_be_nested(session):
+    (row,) = session.sql(f"SELECT {nested('struct({} AS a)', 25)} AS x FROM t").to_pylist()
+    value = row[0]
+    for _ in range(25):
+        value = value["a"]
+    assert value == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("DECIMAL(3, 1) '1.5'", "1.5"),
+        ("string(DATE '2024-01-02')", "2024-01-02"),
+        ("TIMESTAMP '2024-01-02 03:04:05' > timestamp(date('2024-01-01'))", True),
+        ("array(bigint(1), 2)[0]", 1),
+        ("bigint('7') < 8", True),
+        ("array(1) < array(2)", True),
+        ("struct(1 AS a).a", 1),
+        ("CAST('1' AS DECIMAL(3, 1))", "1.0"),
+        ("bigint (v)", 2),
+    ],
+)
+def test_a_name_of_a_type_is_a_type_or_a_call(session, text, value):
+    (row,) = session.sql(f"SELECT {text} AS x FROM t").to_pylist()
+    assert row[0] == value or str(row[0]) == value
+
+
+@pytest.mark.parametrize(
+    "form", ["nullif({}, 9)", "CAST(({} BETWEEN 0 AND 3) AS BIGINT)", "CASE {} WHEN 1 THEN 2 WHEN 2 THEN 3 ELSE 4 END"]
+)
+def test_what_stands_twice_has_a_bound(session, form):
+    assert len(session.sql(f"SELECT {nested(form, 4)} AS x FROM t").to_pylist()) == 1
+    with pytest.raises(ExpressionSyntaxError, match=r"more than 10,000 calls.*in a query in FROM"):
+        session.sql(f"SELECT {nested(form, 16)} AS x FROM t")
+    assert session.sql("SELECT v FROM t").to_pylist() == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "by", ["CUBE({})", "ROLLUP(k), CUBE({})", "GROUPING SETS (CUBE({}), ())", "{} WITH CUBE", "CUBE({}), CUBE(k, v)"]
+)
+def test_grouping_sets_have_a_bound(session, by):
+    keys = ", ".join(f"v + {i}" for i in range(30))
+    with pytest.raises(PlanError, match=r"at most 4,096 grouping sets, got [1-9][0-9,]+; name those"):
+        session.sql(f"SELECT count(*) AS n FROM t GROUP BY {by.format(keys)}")
+    assert len(session.sql("SELECT count(*) AS n FROM t GROUP BY CUBE(k, v, k + v)").to_pylist()) == 8
+
+
+def test_rounding_to_any_digit(session):
+    for digits in (20, 40, 10**9):
+        for x in ("v", "d", "CAST(9223372036854775807 AS BIGINT)", "int(v)"):
+            row = session.sql(f"SELECT round({x}, -{digits}) AS a, bround({x}, -{digits}) AS b FROM t").to_pylist()
+            assert row == [(0, 0)], (x, digits)
