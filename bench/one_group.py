@@ -98,6 +98,7 @@ OPERATORS = (
     Operator("running max", _windowed(f"max(v) {OVER})"), "g id v", last=True),
     Operator("running sum", _windowed(f"sum(v) {OVER})"), "g id v", last=True),
     Operator("lag", _windowed(f"lag(v) {OVER})"), "g id v", largest=True, compared=True, pathway="lag"),
+    Operator("two orders", _windowed(f"lag(v) {OVER}) AS q, lead(id) OVER (PARTITION BY g ORDER BY v)"), "g id v"),
     Operator("sum of a range", _windowed(f"sum(v) {OVER} RANGE BETWEEN 20 PRECEDING AND CURRENT ROW)"), "g id v"),
     Operator("moving average", _windowed(f"avg(v) {OVER} ROWS 10 PRECEDING)"), "g id v", compared=True,
              pathway="average"),

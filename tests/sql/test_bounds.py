@@ -5,7 +5,7 @@ import functools
 import pytest
 
 import altneu as an
-from altneu.errors import ExpressionSyntaxError, PlanError
+from altneu.errors import ExpressionSyntaxError, PlanError, ViewHasErrorsError
 
 
 @pytest.fixture
@@ -88,3 +88,16 @@ def test_rounding_to_any_digit(session):
         for x in ("v", "d", "CAST(9223372036854775807 AS BIGINT)", "int(v)"):
             row = session.sql(f"SELECT round({x}, -{digits}) AS a, bround({x}, -{digits}) AS b FROM t").to_pylist()
             assert row == [(0, 0)], (x, digits)
+
+
+def test_messages_have_a_bound(session):
+    document = "[" * 20_000 + "1" + "]" * 20_000
+    with pytest.raises(ViewHasErrorsError, match=r"… \([0-9,]+ characters\)") as error:
+        session.sql(f"SELECT to_json(parse_json('{document}')) AS x FROM t")
+    assert len(str(error.value)) < 5_000
+    with pytest.raises(PlanError, match="nosuch") as refused:
+        session.sql(f"SELECT concat('{'x' * 5_000}', v, nosuch) AS x FROM t")
+    assert len(str(refused.value)) < 3_000
+    with pytest.raises(PlanError, match=r"cast the operands.*characters\)") as refused:
+        session.sql(f"SELECT concat('{'x' * 5_000}', 'a' + 'b') AS x FROM t")
+    assert len(str(refused.value)) < 3_000

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from altneu import types as T
 from altneu.errors import ExpressionSyntaxError, PlanError, TypeMismatchError
+from altneu.errors.texts import shortened
 from altneu.expressions.build import Builder, build
 from altneu.expressions.column import Col
 from altneu.expressions.construct import call, cast, key_of_order, literal
@@ -59,7 +60,7 @@ def explained(error: PlanError, source: Source) -> PlanError:
     shown = source if isinstance(source, str) else tree_of(source).sql(dialect="spark")
     if shown in str(error):
         return error
-    error.args = (f"{error} [in `{shown}`]",)
+    error.args = (f"{error} [in `{shortened(shown)}`]",)
     return error
 
 

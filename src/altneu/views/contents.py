@@ -16,6 +16,7 @@ from altneu.engine.engine import at_rest
 from altneu.engine.reading import OnErrors, StateOfViews, Time, refuse_without_contents
 from altneu.errors import ERROR_SCHEMA, AltneuError, ReadError, ViewHasErrorsError
 from altneu.errors.nearest import listed
+from altneu.errors.texts import shortened
 from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY
 from altneu.order import Epoch
 from altneu.plan.failing import Told, Wording
@@ -233,7 +234,7 @@ class Contents:
         shown = []
         for operator, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist():
             told = wording.of(Told(str(operator), str(message), str(row)))
-            shown.append(f"  {told.operator}: {code}: {told.message} (row {told.row})")
+            shown.append(f"  {shortened(told.operator)}: {code}: {shortened(told.message)} (row {shortened(told.row)})")
         more = f"\n  and {errors.count - _SHOWN} more" if errors.count > _SHOWN else ""
         doubt = self._source.known(self.name).doubt
         if NEGATIVE_MULTIPLICITY not in errors.column("code").to_pylist():
