@@ -101,3 +101,25 @@ def test_messages_have_a_bound(session):
     with pytest.raises(PlanError, match=r"cast the operands.*characters\)") as refused:
         session.sql(f"SELECT concat('{'x' * 5_000}', 'a' + 'b') AS x FROM t")
     assert len(str(refused.value)) < 3_000
+
+
+@pytest.mark.parametrize("count", [150, 201, 1_000])
+def test_chains_may_be_long(session, count):
+    session.sql("INSERT INTO t VALUES (5, 7, 1), (NULL, 1, 1)")
+    ors = " OR ".join(f"k = {i}" for i in range(2, 2 + count))
+    ands = " AND ".join(f"k <> {i}" for i in range(2, 2 + count))
+    rows = ", ".join(f"({i}, {i + 2})" for i in range(2, 2 + count))
+    assert session.sql(f"SELECT v FROM t WHERE {ors}").to_pylist() == [(7,)]
+    assert session.sql(f"SELECT v FROM t WHERE NOT ({ors})").to_pylist() == [(2,)]
+    assert session.sql(f"SELECT v FROM t WHERE (k, v) IN ({rows})").to_pylist() == [(7,)]
+    if count <= 201:
+        found = session.sql(f"SELECT v, {ands} AS x FROM t WHERE ({ands}) IS NOT NULL").to_pylist()
+        assert sorted(found) == [(2, True), (7, False)]
+
+
+def test_long_chains_stop_where_short_ones_do(session):
+    """At the first part that decides them, from the left."""
+    parts = [f"k = {-i}" for i in range(1, 300)]
+    assert session.sql(f"SELECT k FROM t WHERE k = 1 OR {' OR '.join(parts)} OR 1 / (k - 1) > 0").to_pylist() == [(1,)]
+    with pytest.raises(ViewHasErrorsError, match="DIVIDE_BY_ZERO"):
+        session.sql(f"SELECT k FROM t WHERE 1 / (k - 1) > 0 OR {' OR '.join(parts)} OR k = 1")

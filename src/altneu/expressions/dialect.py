@@ -7,7 +7,8 @@ decides what a name means.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, ClassVar
 
 import sqlglot
@@ -62,6 +63,37 @@ def _call_with_unit(name: str) -> Callable[[Any], exp.Expr]:
     return parse
 
 
+_LONGEST_CHAIN = 200
+"""Parts of a chain of ANDs or ORs that is a tree as deep as it is long; stores have no longer ones."""
+
+
+def connected(kind: type[exp.Connector], parts: Sequence[exp.Expr]) -> exp.Expr:
+    """Conditions connected by AND or OR, in their order; many of them as a tree of the least depth.
+
+    >>> connected(exp.Or, [exp.column(name) for name in "abc"]).sql()
+    'a OR b OR c'
+    """
+    if len(parts) <= _LONGEST_CHAIN:
+        return reduce(lambda one, other: kind(this=one, expression=other), parts)
+    level = list(parts)
+    while level[1:]:
+        pairs = [kind(this=one, expression=other) for one, other in zip(level[0::2], level[1::2], strict=False)]
+        level = [*pairs, *level[len(pairs) * 2 :]]
+    return level[0]
+
+
+def _flattened(kind: type[exp.Connector], tree: exp.Expr | None) -> exp.Expr | None:
+    """A chain as ``connected`` makes it."""
+    parts: list[exp.Expr] = []
+    node = tree
+    while isinstance(node, kind):
+        parts.append(node.expression)
+        node = node.this
+    if node is None or len(parts) < _LONGEST_CHAIN:
+        return tree
+    return connected(kind, [node, *reversed(parts)])
+
+
 class SparkExpressions(Spark):
     """Spark SQL, faithful to what was written."""
 
@@ -94,6 +126,12 @@ class SparkExpressions(Spark):
                 if None in (items[-2], items[-1]):
                     self.raise_error("something is missing beside a comma", comma)
             return [item for item in items if item is not None]
+
+        def _parse_disjunction(self) -> exp.Expr | None:
+            return _flattened(exp.Or, super()._parse_disjunction())
+
+        def _parse_conjunction(self) -> exp.Expr | None:
+            return _flattened(exp.And, super()._parse_conjunction())
 
         def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
             """A type; a time of day as what is written again as one."""
