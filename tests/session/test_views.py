@@ -422,3 +422,25 @@ def test_a_view_of_a_store_from_before_groups_were_in_order_keeps_its_state(tmp_
         session.advance()
         assert ("tea", 200) in view.to_pylist()
         assert ("tea", 300) not in two.to_pylist()
+
+
+def test_a_view_of_a_store_from_before_windows_were_split_reads_its_groups(tmp_path, monkeypatch):
+    """One that is added now is computed one order after the other, and shows the same."""
+    windows = ORDERS.window(
+        was="lag(price) over (partition by item order by price)", next="lag(price) over (order by item, price desc)"
+    ).window(
+        less="lag(was) over (partition by item order by price)",
+        more="lead(next) over (partition by item order by next, price)",
+    )
+    with monkeypatch.context() as patch, an.Session(path=tmp_path) as session:
+        patch.setattr(planning, "optimise", lambda node, more=(): optimise(node, (*NEWER[0], *more)))
+        session.maintain("first", windows)
+        fill(session)
+    with an.Session(path=tmp_path) as session:
+        first, second = session.maintain("first", windows), session.maintain("second", windows)
+        assert "lag(was) by price, lead(next) by next, price" in str(session.explain("first"))
+        assert "copy_number() by" in str(session.explain("second"))
+        for rows, diff in (([("tea", 3), ("tea", 3), ("rum", 1)], 1), ([("tea", 4)], -1), ([("tea", 3)], -1)):
+            session.insert("orders", rows, diff=diff)
+            session.advance()
+            assert sorted(map(repr, first.to_pylist())) == sorted(map(repr, second.to_pylist()))
