@@ -64,7 +64,7 @@ def _call_with_unit(name: str) -> Callable[[Any], exp.Expr]:
 
 
 _LONGEST_CHAIN = 200
-"""Parts of a chain of ANDs or ORs that is a tree as deep as it is long; stores have no longer ones."""
+"""Parts of a chain of ORs that is a tree as deep as it is long; stores have no longer ones."""
 
 
 def connected(kind: type[exp.Connector], parts: Sequence[exp.Expr]) -> exp.Expr:
@@ -129,9 +129,6 @@ class SparkExpressions(Spark):
 
         def _parse_disjunction(self) -> exp.Expr | None:
             return _flattened(exp.Or, super()._parse_disjunction())
-
-        def _parse_conjunction(self) -> exp.Expr | None:
-            return _flattened(exp.And, super()._parse_conjunction())
 
         def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
             """A type; a time of day as what is written again as one."""
