@@ -67,31 +67,19 @@ _LONGEST_CHAIN = 200
 """Parts of a chain of ORs that is a tree as deep as it is long; stores have no longer ones."""
 
 
-def connected(kind: type[exp.Connector], parts: Sequence[exp.Expr]) -> exp.Expr:
-    """Conditions connected by AND or OR, in their order; many of them as a tree of the least depth.
+def any_of(parts: Sequence[exp.Expr]) -> exp.Expr:
+    """Conditions connected by OR, in their order; many of them as a tree of the least depth.
 
-    >>> connected(exp.Or, [exp.column(name) for name in "abc"]).sql()
+    >>> any_of([exp.column(name) for name in "abc"]).sql()
     'a OR b OR c'
     """
     if len(parts) <= _LONGEST_CHAIN:
-        return reduce(lambda one, other: kind(this=one, expression=other), parts)
+        return reduce(lambda one, other: exp.Or(this=one, expression=other), parts)
     level = list(parts)
     while level[1:]:
-        pairs = [kind(this=one, expression=other) for one, other in zip(level[0::2], level[1::2], strict=False)]
+        pairs = [exp.Or(this=one, expression=other) for one, other in zip(level[0::2], level[1::2], strict=False)]
         level = [*pairs, *level[len(pairs) * 2 :]]
     return level[0]
-
-
-def _flattened(kind: type[exp.Connector], tree: exp.Expr | None) -> exp.Expr | None:
-    """A chain as ``connected`` makes it."""
-    parts: list[exp.Expr] = []
-    node = tree
-    while isinstance(node, kind):
-        parts.append(node.expression)
-        node = node.this
-    if node is None or len(parts) < _LONGEST_CHAIN:
-        return tree
-    return connected(kind, [node, *reversed(parts)])
 
 
 class SparkExpressions(Spark):
@@ -128,7 +116,13 @@ class SparkExpressions(Spark):
             return [item for item in items if item is not None]
 
         def _parse_disjunction(self) -> exp.Expr | None:
-            return _flattened(exp.Or, super()._parse_disjunction())
+            """Conditions; a long chain of them is made a tree of little depth."""
+            tree = node = super()._parse_disjunction()
+            parts: list[exp.Expr] = []
+            while isinstance(node, exp.Or):
+                parts.append(node.expression)
+                node = node.this
+            return any_of([node, *reversed(parts)]) if len(parts) >= _LONGEST_CHAIN else tree
 
         def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
             """A type; a time of day as what is written again as one."""

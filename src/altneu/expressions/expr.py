@@ -78,7 +78,7 @@ class Scope:
 
 MAX_DEPTH = 200
 """Evaluation recurses, and Python's stack is not endless."""
-MAX_CALLS = 10_000
+MAX_CALLS = 100_000
 """Calls of one expression, equal ones counted each time: so long is its text, and what goes through its parts."""
 
 
@@ -387,8 +387,8 @@ class Call(Expr):
         self.calls: int = 1 + sum(a.calls for a in args)
         if self.calls > MAX_CALLS:
             raise ExpressionSyntaxError(
-                f"an expression has more than {MAX_CALLS:,} calls, each counted as often as it is computed (what "
-                "nullif, BETWEEN and CASE x WHEN compare is there twice); compute a part of it in a query in FROM"
+                f"an expression must have at most {MAX_CALLS:,} calls, got {self.calls:,}; nullif, BETWEEN and CASE x "
+                "WHEN compute what they compare twice or more often: compute that in a query in FROM"
             )
         self._hash = hash((self.name, args, data_type))
 

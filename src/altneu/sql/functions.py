@@ -28,7 +28,7 @@ from altneu.linear.user_function import UserFunction
 from altneu.sql.trees import name_of
 
 B = TypeVar("B")
-LARGEST = 20_000
+LARGEST = 100_000
 """Parts of an expression that a call of a SQL function may stand for."""
 
 _OTHERS = ("mz_now", "system_time", "differentiate", "integrate", "delay_to_neu", "moments")
@@ -140,8 +140,8 @@ class SqlFunction:
         size = sum(sizes[node.name.lower()] if is_parameter(node) else 1 for node in self.body.walk())
         if size > LARGEST:  # functions of functions: twice as large with each
             raise PlanError(
-                f"a call of {self.name} stands for an expression of {size:,} parts, of {LARGEST:,} at most; compute "
-                "some of it in a query in FROM, as columns"
+                f"a call of {self.name} must stand for an expression of at most {LARGEST:,} parts, got {size:,}; "
+                "compute some of it as columns, in a query in FROM"
             )
         return _as(_replaced(self.body, visit), self.returns)
 

@@ -66,8 +66,7 @@ class Stage:
         if grouping:
             scope = grouping.grouped()
             whole = group is None and bool(scope.relation.carried) and (tested or any(map(has_window, trees)))
-            told = conditions and not aliases.behind(conditions)
-            if whole and (qualify or not told or grouping.may_meet_nothing(conditions, scope)):
+            if whole and (qualify or not conditions or grouping.may_meet_nothing(conditions, scope, aliases)):
                 scope = grouping.completed(scope)
         if conditions:
             scope = aliases.computed(binder, scope, conditions)
@@ -347,9 +346,9 @@ class Groups:
         outputs += tuple(Field(_AGGREGATES, n, n, hidden=True) for n, _ in self.compiled)
         return Scope(Relation(node, outputs, relation.carried, relation.plain), self.scope.around)
 
-    def may_meet_nothing(self, conditions: Sequence[exp.Expr], scope: Scope) -> bool:
+    def may_meet_nothing(self, conditions: Sequence[exp.Expr], scope: Scope, aliases: Aliases) -> bool:
         """Whether conditions may be true of aggregates over no rows."""
-        if any(is_subquery(node) for condition in conditions for node in condition.walk()):
+        if aliases.behind(conditions) or any(map(has_subquery, conditions)):
             return True
         values = [self._at_nothing(parse(scope.resolve(c), scope.relation.node.schema), {}) for c in conditions]
         return not any(not value.columns and is_false_or_null(value) for value in values)

@@ -13,7 +13,7 @@ from altneu.collections.grouping import aggregate_node
 from altneu.collections.joining import project
 from altneu.errors import PlanError, SchemaError
 from altneu.expressions import Expr, cast, parse, parse_aggregate
-from altneu.expressions.dialect import connected
+from altneu.expressions.dialect import any_of
 from altneu.plan import ir
 from altneu.sql.binding import Answer
 from altneu.sql.joins import Part, meet, outer
@@ -113,7 +113,7 @@ def _in_list(node: exp.In) -> exp.Expr | None:
         else exp.EQ(this=as_struct(row), expression=other.copy())
         for other in (other.unnest() for other in node.expressions)
     ]
-    return exp.Paren(this=connected(exp.Or, comparisons))
+    return exp.Paren(this=any_of(comparisons))
 
 
 def _equal_rows(node: exp.Expr) -> exp.Expr | None:
