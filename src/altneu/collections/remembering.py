@@ -21,10 +21,10 @@ import pyarrow as pa
 from altneu import types as T
 from altneu.collections.moments import refuse_moments
 from altneu.errors import PlanError, TypeMismatchError
-from altneu.expressions import Call, Column, Expr, Literal, call, replace_subexpressions
+from altneu.expressions import Call, Column, Expr, Literal, call, parts_of, replace_subexpressions
 from altneu.expressions.lambdas import Variable
 from altneu.linear import BoundLogic, Filter, Function, MapFunction, Project, Step
-from altneu.linear.mapping import mapped, parts_of
+from altneu.linear.mapping import mapped
 from altneu.linear.user_function import NO_ARGUMENT, Results, UserFunction, ValueOf, result_type, user_calls
 from altneu.plan import ir
 from altneu.types import uncompared

@@ -11,7 +11,7 @@ from altneu.expressions import functions  # noqa: F401 -- fills the registry
 from altneu.expressions.aggregate import AggregateCall, AggregateExpr, aggregate_in, parse_aggregate
 from altneu.expressions.column import Col, col, fn, lit, update_time
 from altneu.expressions.construct import call, cast, literal, may_be_null
-from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, walk
+from altneu.expressions.expr import Call, Column, Expr, Literal, Result, Scope, parts_of
 from altneu.expressions.parse import OrderKey, conjunction, parse, parse_order, parse_predicate, parse_projection
 from altneu.expressions.sharing import conjuncts, replace_subexpressions, shared_subexpressions, simplify
 from altneu.expressions.temporal import Bound, TemporalPredicate, split_temporal
@@ -48,10 +48,10 @@ __all__ = [
     "parse_predicate",
     "parse_projection",
     "parse_window",
+    "parts_of",
     "replace_subexpressions",
     "shared_subexpressions",
     "simplify",
     "split_temporal",
     "update_time",
-    "walk",
 ]

@@ -7,7 +7,8 @@ CASE is a call, so rewriting, printing and evaluating need to know only these th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -91,9 +92,19 @@ class Expr:
     calls: int = 0
 
     @property
+    def inner(self) -> tuple[Expr, ...]:
+        """What it is made of: the arguments of a call, the body of a lambda."""
+        return ()
+
+    @property
     def columns(self) -> frozenset[str]:
         """Names of the columns it reads."""
         raise NotImplementedError
+
+    @property
+    def reads(self) -> Mapping[str, int]:
+        """How often it reads each of its columns."""
+        return dict.fromkeys(self.columns, 1)
 
     @property
     def can_fail(self) -> bool:
@@ -179,8 +190,7 @@ class Expr:
     @cached_property
     def _is_quiet(self) -> bool:
         """Whether NumPy has nothing to warn of: whole numbers are compared, and truths combined."""
-        parts: list[Expr] = []
-        walk(self, parts.append)
+        parts = parts_of(self)
         calls = [part for part in parts if isinstance(part, Call)]
         return all(c.name in _QUIET for c in calls) and all(part.type.id in _WHOLE for part in parts)
 
@@ -407,10 +417,23 @@ class Call(Expr):
     def __reduce__(self) -> tuple[type[Call], tuple[Any, ...]]:
         return Call, (self.function, self.args, self.type, self.nullable, self.implicit)
 
+    @property
+    def inner(self) -> tuple[Expr, ...]:
+        """Its arguments."""
+        return self.args
+
     @cached_property
     def columns(self) -> frozenset[str]:
         """Names of the columns it reads."""
         return frozenset().union(*(a.columns for a in self.args))
+
+    @cached_property
+    def reads(self) -> Mapping[str, int]:
+        """How often it reads each of its columns."""
+        times: Counter[str] = Counter()
+        for arg in self.args:
+            times.update(arg.reads)
+        return times
 
     @cached_property
     def can_fail(self) -> bool:
@@ -447,9 +470,22 @@ class Call(Expr):
         return Call(self.function, args, self.type, nullable, self.implicit)
 
 
-def walk(expr: Expr, visit: Callable[[Expr], None]) -> None:
-    """Call ``visit`` on an expression and everything inside it, outermost first."""
-    visit(expr)
-    if isinstance(expr, Call):
-        for arg in expr.args:
-            walk(arg, visit)
+def parts_of(expr: Expr) -> list[Expr]:
+    """An expression and what it is made of, bodies of lambdas among it: each after what it is in, equal parts once.
+
+    Cost:   O(n) for n parts that differ, however often each of them is there.
+
+    >>> from altneu.expressions.parse import parse
+    >>> parts_of(parse("(a + b) * (a + b)", T.parse_schema("a int, b int")))
+    [<(a + b) * (a + b): int>, <a + b: int>, <a: int>, <b: int>]
+    """
+    found: dict[Expr, None] = {}  # inner ones first
+    left = [expr]
+    while left:
+        part = left[-1]
+        inner = [p for p in part.inner if p not in found]
+        if inner:
+            left += inner
+        else:
+            found[left.pop()] = None
+    return list(reversed(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from altneu.expressions.expr import Call, Expr, Literal, walk
+from altneu.expressions.expr import Call, Expr, Literal, parts_of
 from altneu.expressions.functions.patterns import like_pattern
 
 _MOST_DIGITS = 38
@@ -29,9 +29,7 @@ def never_fails(expr: Expr) -> bool:
     """
     if not expr.can_fail:
         return True
-    parts: list[Expr] = []
-    walk(expr, parts.append)
-    return all(call_never_fails(part) for part in parts if isinstance(part, Call))
+    return all(call_never_fails(part) for part in parts_of(expr) if isinstance(part, Call))
 
 
 def call_never_fails(call: Call) -> bool:

@@ -80,9 +80,19 @@ class Lambda(Expr):
         return self.body.calls
 
     @property
+    def inner(self) -> tuple[Expr, ...]:
+        """The body."""
+        return (self.body,)
+
+    @property
     def columns(self) -> frozenset[str]:
         """Columns that the body reads beside its parameters."""
         return self.body.columns
+
+    @property
+    def reads(self) -> Mapping[str, int]:
+        """How often the body reads each of its columns."""
+        return self.body.reads
 
     @property
     def can_fail(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from altneu import types as T
-from altneu.expressions import Call, Column, Expr, call, conjuncts, literal, walk
+from altneu.expressions import Call, Column, Expr, call, conjuncts, literal, parts_of
 from altneu.expressions.construct import decided
 from altneu.expressions.failing import never_fails
 from altneu.linear.blocks import Test
@@ -17,7 +17,7 @@ from altneu.linear.normal import Cutter
 from altneu.linear.steps import Extend, Filter, Project, RowStep, Step, Temporal, Unnest
 
 
-def parts_of(test: Test) -> Iterator[Filter | Temporal]:
+def single_tests(test: Test) -> Iterator[Filter | Temporal]:
     """Filters, and temporal filters of one bound each, that drop what a test drops; counts are no filters.
 
     One that can fail tolerates it: it may be asked earlier, of rows that are dropped by something else later.
@@ -51,7 +51,7 @@ class Cut:
 
     def asked_first(self) -> list[Filter | Temporal]:
         """What the logic asks of rows as they come in; bounds not when it delays them first."""
-        tests = [part for test in self._cutter.blocks[0].tests for part in parts_of(test)]
+        tests = [part for test in self._cutter.blocks[0].tests for part in single_tests(test)]
         return [t for t in tests if isinstance(t, Filter) or not self.logic.delay]
 
     def ask(self, test: Filter | Temporal) -> Asked:
@@ -245,9 +245,7 @@ def _may_fail(step: Step) -> bool:
 
 def _or_null(test: Expr) -> Expr:
     """True where a test is, and wherever it may be null: where a column is, which readers of files can tell."""
-    columns: list[Expr] = []
-    walk(test, lambda part: columns.append(part) if part.is_column and part.nullable else None)
-    for column in dict.fromkeys(columns):
+    for column in [part for part in parts_of(test) if part.is_column and part.nullable]:
         test = call("or", [test, call("isnull", [column])])
     return test
 

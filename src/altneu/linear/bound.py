@@ -11,7 +11,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from altneu.expressions.expr import Call, Expr, walk
+from altneu.expressions.expr import Call, Expr, parts_of
 from altneu.linear.delay import NO_DELAY, Delay
 from altneu.linear.steps import (
     Emit,
@@ -181,9 +181,7 @@ class BoundLogic:
 
 def _is_small(expression: Expr) -> bool:
     """Whether every value that is computed on the way is of numbers, truths and times: few bytes, whatever the row."""
-    types: list[pa.DataType] = []
-    walk(expression, lambda part: types.append(part.type) if isinstance(part, Call) else None)
-    return all(map(_is_small_type, types))
+    return all(_is_small_type(part.type) for part in parts_of(expression) if isinstance(part, Call))
 
 
 def _is_small_type(type_: pa.DataType) -> bool:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import TypeVar
 
-from altneu.expressions import Call, Column, Expr
-from altneu.expressions.lambdas import Lambda
+from altneu.expressions import Expr
 from altneu.expressions.temporal import Bound
 from altneu.linear.steps import (
     Emit,
@@ -64,32 +62,13 @@ def _update(update: Update, change: Change) -> Update:
     return Update(_outputs(update.outputs, change), *(None if e is None else change(e) for e in given))
 
 
-def parts_of(expression: Expr) -> Iterator[Expr]:
-    """An expression and all its parts; equal parts are repeated."""
-    yield expression
-    inner = expression.args if isinstance(expression, Call) else ()
-    for part in (expression.body,) if isinstance(expression, Lambda) else inner:
-        yield from parts_of(part)
-
-
-def calls_in(expression: Expr) -> int:
-    """How many calls an expression makes, those that are equal counted each time."""
-    return _calls_in(expression) if isinstance(expression, Call | Lambda) else 0
-
-
-@lru_cache(maxsize=10_000)
-def _calls_in(expression: Expr) -> int:
-    return sum(isinstance(part, Call) for part in parts_of(expression))
-
-
 def fits(expressions: tuple[Expr, ...], columns: Mapping[str, Expr], most: int, deepest: int) -> bool:
     """Whether the expressions stay small and flat when the columns they read are replaced by expressions."""
-    sizes = {n: calls_in(e) for n, e in columns.items()}
-    if not any(sizes.values()):
+    if not any(e.calls for e in columns.values()):
         return True
     for expression in expressions:
-        read = [p.name for p in parts_of(expression) if isinstance(p, Column) and p.name in columns]
-        depth = expression.depth + max((columns[n].depth for n in read), default=0)
-        if depth > deepest or calls_in(expression) + sum(sizes[n] for n in read) > most:
+        read = [(columns[n], times) for n, times in expression.reads.items() if n in columns]
+        depth = expression.depth + max((e.depth for e, _ in read), default=0)
+        if depth > deepest or expression.calls + sum(e.calls * times for e, times in read) > most:
             return False
     return True

@@ -23,7 +23,7 @@ from altneu.expressions.sharing import conjuncts, simplify
 from altneu.expressions.temporal import Bound
 from altneu.linear.blocks import DEEPEST, Block, Test
 from altneu.linear.bound import BoundLogic
-from altneu.linear.mapping import calls_in, fits, mapped
+from altneu.linear.mapping import fits, mapped
 from altneu.linear.shared import adds_at_most, work
 from altneu.linear.steps import (
     Emit,
@@ -167,7 +167,7 @@ class Cutter:
         if not fits(expressions, block.outputs, LARGEST, DEEPEST):
             return None
         merged = mapped(step, lambda e: _substituted(e, block.outputs))
-        if not any(calls_in(block.outputs[c]) for e in expressions for c in e.columns if c in block.outputs):
+        if not any(block.outputs[c].calls for e in expressions for c in e.columns if c in block.outputs):
             return merged  # nothing is computed that was not
         written, alone = Project(tuple(block.outputs.items())), work([step])
         if isinstance(step, Project | Emit):

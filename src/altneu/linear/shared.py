@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
-from altneu.expressions import Call, Column, Expr
-from altneu.expressions.lambdas import Lambda
+from altneu.expressions import Call, Column, Expr, parts_of
 from altneu.expressions.sharing import is_plain, replace_subexpressions, shared_subexpressions
-from altneu.linear.mapping import calls_in, mapped, parts_of
+from altneu.linear.mapping import mapped
 from altneu.linear.steps import Emit, Extend, Filter, Project, Step, Temporal
 
 _LONG = 60
@@ -20,11 +19,14 @@ def share(steps: Sequence[Step]) -> list[Step]:
     common = _common(per_step)
     columns: dict[Expr, Expr] = {}
     shared: list[list[tuple[str, Expr]]] = [[] for _ in steps]
+    first: dict[Expr, int] = {}
+    for i, part in enumerate(per_step if common else ()):
+        for expression, _ in part:
+            first = dict.fromkeys(_calls(expression), i) | first
     for expression in common:
-        at = next(i for i, part in enumerate(per_step) if any(expression in parts_of(e) for e, _ in part))
         name = _name(expression, len(columns), {c.column_name for c in columns.values()})
         column = Column(name, expression.type, expression.nullable)
-        shared[at].append((column.name, replace_subexpressions(expression, columns)))
+        shared[first[expression]].append((column.name, replace_subexpressions(expression, columns)))
         columns[expression] = column
     result: list[Step] = []
     for step, outputs in zip(steps, shared, strict=True):
@@ -46,9 +48,9 @@ def work(steps: Sequence[Step]) -> int:
     columns: dict[Expr, Expr] = {}
     total = 0
     for i, expression in enumerate(_common(per_step)):
-        total += calls_in(replace_subexpressions(expression, columns))
+        total += replace_subexpressions(expression, columns).calls
         columns[expression] = Column(_name(expression, i), expression.type, expression.nullable)
-    return total + sum(calls_in(replace_subexpressions(e, columns)) for part in per_step for e, _ in part)
+    return total + sum(replace_subexpressions(e, columns).calls for part in per_step for e, _ in part)
 
 
 def adds_at_most(most: int, step: Step, before: Sequence[Step], after: Project) -> bool:
@@ -69,11 +71,11 @@ def _is_called(call: Expr, before: Sequence[Step], after: Project) -> bool:
 
 def _new_calls(expression: Expr, known: set[Expr]) -> int:
     """At most so many calls an expression makes beside ``known`` ones, which are computed once for all."""
-    if expression in known:
-        return 0
-    inner = expression.args if isinstance(expression, Call) else ()
-    parts = (expression.body,) if isinstance(expression, Lambda) else inner
-    return isinstance(expression, Call) + sum(_new_calls(part, known) for part in parts)
+    calls: dict[Expr, int] = dict.fromkeys(known, 0)
+    for part in reversed(parts_of(expression)):
+        if part not in calls:
+            calls[part] = isinstance(part, Call) + sum(calls[inner] for inner in part.inner)
+    return calls[expression]
 
 
 def _calls_of(step: Step) -> frozenset[Expr]:

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from pyarrow import types as pt
 from altneu.columnar.python_values import exception_text, reason, value_text
 from altneu.columnar.rows import as_array
 from altneu.errors import ImpureFunctionError, SchemaError, TooWideError, TypeMismatchError
-from altneu.expressions import Call, Expr, Scope, cast
+from altneu.expressions import Call, Expr, Scope, cast, parts_of
 from altneu.expressions.lambdas import Lambda
 from altneu.expressions.limits import VALUE_TOO_LARGE, overflows, too_large
 from altneu.expressions.rules import accept, expect_count
@@ -401,11 +401,18 @@ class ValueOf:
 
 def user_calls(expression: Expr) -> Iterator[Call]:
     """The calls of functions of users in an expression, inner ones first; equal ones are repeated."""
-    inner = expression.args if isinstance(expression, Call) else ()
-    for part in (expression.body,) if isinstance(expression, Lambda) else inner:
-        yield from user_calls(part)
-    if isinstance(expression, Call) and isinstance(expression.function, UserFunction):
+    return _calls_within(expression) if any(map(_is_of_user, parts_of(expression))) else iter(())
+
+
+def _calls_within(expression: Expr) -> Iterator[Call]:
+    for part in expression.inner:
+        yield from _calls_within(part)
+    if _is_of_user(expression):
         yield expression
+
+
+def _is_of_user(expression: Expr) -> TypeGuard[Call]:
+    return isinstance(expression, Call) and isinstance(expression.function, UserFunction)
 
 
 def digest_of(expression: Expr) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from altneu.expressions import Column, Expr
 from altneu.linear import BoundLogic, Temporal
-from altneu.linear.asked import parts_of
+from altneu.linear.asked import single_tests
 from altneu.linear.mapping import mapped
 from altneu.plan.ir import Linear, Node, walk
 from altneu.plan.rewrite.merge_linear import merge_linear
@@ -76,7 +76,7 @@ class _Flow:
         if isinstance(node, Linear):
             own = {t: False for t in node.cut.asked_first() if isinstance(t, self.kinds)}
             through = ((node.cut.ask(t).before, kept) for t, kept in wanted.items())
-            return own | {t: kept for before, kept in through if before is not None for t in parts_of(before)}
+            return own | {t: kept for before, kept in through if before is not None for t in single_tests(before)}
         if node.is_sum:
             wanted = {t: True for t, kept in wanted.items() if kept or not t.tolerant or self.reaches_state(node, t)}
         return {t: True for t in (test_below(node, i, t) for t in wanted) if t is not None}
@@ -124,7 +124,7 @@ def _reaches_state(node: Node, test: Test) -> Answering:
     """Whether a test of a node's rows gets past an operator with state."""
     if isinstance(node, Linear):
         before = node.cut.ask(test).before
-        for part in () if before is None else parts_of(before):
+        for part in () if before is None else single_tests(before):
             if (yield node.input, part):
                 return True
         return False

@@ -18,6 +18,7 @@ from altneu.collections.collection import Collection
 from altneu.columnar.python_values import python_values
 from altneu.errors import StatementError
 from altneu.errors.nearest import listed
+from altneu.expressions.dialect import any_of
 from altneu.plan import ir
 from altneu.sql.scope import Within, full_name, table_named
 from altneu.sql.statements.tree import Merge, MergeClause, MergeWhen
@@ -59,12 +60,12 @@ class Merging:
         met, new, old = (_exclusive(merge, when) for when in ("matched", "not matched", "not matched by source"))
         target, other = merge.target, merge.source
         on = merge.on
-        any_met = _any([c for c, _ in met])
+        any_met = _any([clause for _, clause in met])
         updates, inserts, gone = [], [], []
         if met:
             gone.append(_select([_all(merge.alias)], target, other, "SEMI", _and(on, any_met)))
         if old:
-            where = _any([c for c, _ in old])
+            where = _any([clause for _, clause in old])
             gone.append(_select([_all(merge.alias)], target, other, "ANTI", on, where))
         for condition, clause in met:
             if clause.action == "update":
@@ -124,18 +125,18 @@ _NAME = {"this", "db", "catalog"}
 def _exclusive(merge: Merge, when: MergeWhen) -> list[tuple[exp.Expr, MergeClause]]:
     """The clauses of a kind, each with its condition and that none of those before it was true."""
     clauses = [clause for clause in merge.clauses if clause.when == when]
-    result, before = [], list[exp.Expr]()
+    result = []
     for place, clause in enumerate(clauses):
         if clause.condition is None and place < len(clauses) - 1:
             raise StatementError(
                 f"MERGE: WHEN {when.upper()} without a condition must be the last of its kind: those behind it would "
                 "never be reached"
             )
-        own = [] if clause.condition is None else [exp.Paren(this=clause.condition.copy())]
-        result.append((_and(*own, *before), clause))
-        if clause.condition is not None:
-            known = exp.Anonymous(this="coalesce", expressions=[clause.condition.copy(), exp.false()])
-            before.append(exp.Not(this=known))
+        parts = [] if clause.condition is None else [clause.condition]
+        if place:
+            known = exp.Anonymous(this="coalesce", expressions=[_any(clauses[:place]), exp.false()])
+            parts.append(exp.Not(this=known))
+        result.append((_and(*parts), clause))
     return result
 
 
@@ -144,8 +145,10 @@ def _and(*parts: exp.Expr) -> exp.Expr:
     return exp.and_(*rest, copy=False) if rest else exp.true()
 
 
-def _any(conditions: Sequence[exp.Expr]) -> exp.Expr:
-    return exp.or_(*(exp.Paren(this=c.copy()) for c in conditions), copy=False) if conditions else exp.true()
+def _any(clauses: Sequence[MergeClause]) -> exp.Expr:
+    """That a clause is met; TRUE where one has no condition."""
+    conditions = [exp.Paren(this=c.condition.copy()) for c in clauses if c.condition is not None]
+    return any_of(conditions) if conditions and len(conditions) == len(clauses) else exp.true()
 
 
 def _all(alias: str) -> exp.Expr:
