@@ -10,8 +10,10 @@ from contextlib import contextmanager, nullcontext
 import pytest
 
 import altneu as an
+from altneu import types as T
 from altneu.errors import PlanError
 from altneu.explain import explained, refuse_unbounded, rendered
+from altneu.expressions import parse, parts_of
 from altneu.order import Epoch
 from altneu.plan import ir
 from altneu.plan.hydrate import hydration_plan
@@ -51,6 +53,33 @@ def test_conditions(condition):
 
     wide(2)  # what is computed once and kept
     few, many = wide(20), wide(80)
+    assert many < 8 * few  # 4 times would be linear, 16 times quadratic
+
+
+def test_parts_that_repeat():
+    """Every ``nullif`` has its first argument twice, so that there are thousands of calls of few that differ."""
+
+    def nested(n):
+        expr = parse("nullif(" * n + "a" + ", 9)" * n, T.parse_schema("a int"))
+        return expr.calls, len(parts_of(expr)), calls_of(lambda: parts_of(expr))
+
+    (_, _, few), (calls, parts, many) = nested(4), nested(12)
+    assert calls > 4000
+    assert parts < 100
+    assert many < 4 * few  # 3 times as deep
+
+
+def test_clauses_of_merge():
+    """Each clause is a query, and its condition has those before it in it: they are cheap beside the query itself."""
+
+    def merge(n):
+        session = an.Session()
+        session.sql("CREATE TABLE t (k BIGINT, v BIGINT)")
+        clauses = " ".join(f"WHEN MATCHED AND t.v = {i} THEN UPDATE SET v = {i + 1}" for i in range(n))
+        return calls_of(lambda: session.sql(f"MERGE INTO t USING (SELECT 1 AS k) AS z ON t.k = z.k {clauses}"))
+
+    merge(2)
+    few, many = merge(8), merge(32)
     assert many < 8 * few  # 4 times would be linear, 16 times quadratic
 
 

@@ -18,7 +18,7 @@ def never_fails(expr: Expr) -> bool:
 
     >>> from altneu.expressions import parse
     >>> from altneu import types as T
-    >>> schema = T.parse_schema("s string, n int")
+    >>> schema = T.parse_schema("s string, n int, a array<int>")
     >>> (
     ...     never_fails(parse("s like 'a%' and n > 0", schema)),
     ...     never_fails(parse("s like 'a\\\\' and n > 0", schema)),
@@ -26,6 +26,8 @@ def never_fails(expr: Expr) -> bool:
     (True, False)
     >>> never_fails(parse("s like s", schema)), never_fails(parse("1 div n > 0", schema))
     (False, False)
+    >>> never_fails(parse("exists(a, x -> n div x > 0)", schema))
+    False
     """
     if not expr.can_fail:
         return True

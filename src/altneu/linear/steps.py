@@ -73,6 +73,8 @@ def written(expression: Expr) -> str:
 
     Functions of users are told apart by their digests, as the text has their names alone.
     """
+    if not expression.calls:
+        return expression.sql
     text = expression.text if expression.can_fail else expression.sql
     shown = expression.sql if text == expression.sql else f"{expression.sql} as {text}"
     functions = digest_of(expression)

@@ -401,7 +401,8 @@ class ValueOf:
 
 def user_calls(expression: Expr) -> Iterator[Call]:
     """The calls of functions of users in an expression, inner ones first; equal ones are repeated."""
-    return _calls_within(expression) if any(map(_is_of_user, parts_of(expression))) else iter(())
+    some = expression.calls and any(map(_is_of_user, parts_of(expression)))
+    return _calls_within(expression) if some else iter(())
 
 
 def _calls_within(expression: Expr) -> Iterator[Call]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 import pyarrow as pa
 import sqlglot
@@ -213,6 +214,7 @@ def quote_name(name: str) -> str:
     return stored_name(name) if name.upper() not in _NEVER_BARE else f"`{name}`"
 
 
+@lru_cache(maxsize=10_000)
 def stored_name(name: str) -> str:
     """A name as the texts have it of which fingerprints are made; not all words that have to be quoted are."""
     plain = name.isascii() and name.isidentifier() and name.upper() not in _RESERVED
