@@ -141,3 +141,23 @@ def test_listeners_are_bounded(session, monkeypatch):
         refused = client.get("api/updates")
         assert refused.status_code == 503
         assert "streams are open already" in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("said", "size", "status"),
+    [
+        ("Origin: http://other.example\r\nContent-Type: application/json", 300_000, 403),
+        ("Content-Type: text/plain", 300_000, 415),
+        ("Content-Type: application/json", 3_000_000, 413),
+    ],
+)
+def test_a_refusal_is_seen_by_a_client_that_sends_its_body_late(page, said, size, status):
+    with opened(page) as client:
+        host = page.url.partition("?")[0].removeprefix("http://").rstrip("/")
+        head = f"POST /api/sql HTTP/1.1\r\nHost: {host}\r\n{said}\r\nContent-Length: {size}\r\n\r\n"
+        client.sendall(head.encode())
+        for start in range(0, size, 100_000):
+            time.sleep(0.02)
+            client.sendall(b" " * min(100_000, size - start))
+        time.sleep(0.2)
+        assert client.recv(1 << 16).startswith(f"HTTP/1.1 {status} ".encode())

@@ -7,11 +7,11 @@ import secrets
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from altneu.page.replies import refusal
+from altneu.page.replies import posted_bytes, refusal
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -83,7 +83,8 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        refused = self._refusal(Request(scope))
+        request = Request(scope, receive)
+        refused = self._refusal(request)
         if refused is None:
             await self._app(scope, receive, with_headers)
             return
@@ -93,6 +94,10 @@ class Guard:
                 MutableHeaders(scope=message).setdefault("connection", "close")  # strangers keep no connection
             await with_headers(message)
 
+        try:
+            await posted_bytes(request, 0)
+        except ClientDisconnect:
+            return
         await refused(scope, receive, and_close)
 
     def _refusal(self, request: Request) -> ASGIApp | None:

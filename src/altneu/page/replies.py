@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 MOST_ROWS = 1000  # of one answer
+_IN_VAIN = 1 << 24
 _WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
@@ -62,22 +63,34 @@ def text(request: Request, name: str) -> str:
     return value
 
 
-async def body(request: Request, most: int = 1 << 20) -> dict[str, Any]:
-    """A JSON object that was posted; at most so many bytes are read of it.
+async def posted_bytes(request: Request, most: int) -> bytes | None:
+    """The body of a request; None if it has more bytes than ``most``, of which up to ``_IN_VAIN`` are read in vain.
 
-    Raises:
-        Refused: it is none, too large, or not said to be JSON, which a form of another site cannot say.
+    What a client still sends when its connection is closed resets it, and the client does not see why it was refused.
     """
-    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
-        raise Refused(415, "post JSON, with Content-Type: application/json")
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
-        if size > most:
-            raise Refused(413, f"more than {most} bytes")
-        parts.append(part)
+        if size > most + _IN_VAIN:
+            break
+        parts.append(part if size <= most else b"")
+    return b"".join(parts) if size <= most else None
+
+
+async def body(request: Request, most: int = 1 << 20) -> dict[str, Any]:
+    """A JSON object that was posted.
+
+    Raises:
+        Refused: it is none, has more bytes than ``most``, or is not said to be JSON, which a form of another site
+            cannot say.
+    """
+    content = await posted_bytes(request, most)
+    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+        raise Refused(415, "post JSON, with Content-Type: application/json")
+    if content is None:
+        raise Refused(413, f"what is posted must have at most {most:,} bytes")
     try:
-        posted = json.loads(b"".join(parts))
+        posted = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise Refused(400, f"the body must be JSON: {error}") from None
     if not isinstance(posted, dict):

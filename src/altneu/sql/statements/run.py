@@ -20,6 +20,7 @@ from altneu.engine.replace import replace
 from altneu.errors import AltneuError, PlanError, StatementError
 from altneu.errors.nearest import listed
 from altneu.explain import Explained, rendered
+from altneu.expressions import has_window
 from altneu.expressions.construct import literal
 from altneu.expressions.literals import literal_sql
 from altneu.operators.kernels.spans import show_row
@@ -69,6 +70,7 @@ from altneu.sql.statements.tree import (
     Update,
     Use,
 )
+from altneu.sql.trees import has_aggregate
 from altneu.streams import Following, Streams
 from altneu.types import quote_name
 from altneu.views.lookup import First
@@ -620,6 +622,11 @@ class Statements:
         self, name: str, where: exp.Expr | None, alias: str | None = None, common: exp.With | None = None
     ) -> pa.Table:
         target = self._changeable(name)
+        if where is not None and (has_aggregate(where) or has_window(where)):
+            raise StatementError(
+                f"WHERE tests each row of {name!r} alone, without aggregates and window functions; choose rows by a "
+                "query, WHERE key IN (SELECT ...), which has HAVING or QUALIFY"
+            )
         return peek(self._engine, self.binder.shown(_all_of(target.name, where, alias, common)).collection)
 
     # sources --------------------------------------------------------------------------------------------------------
