@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import hash_bits
 from altneu.columnar.rows import Rows
 from altneu.errors import DiffOverflowError, PlanError, SchemaError, TypeMismatchError, UnknownColumnError
@@ -117,6 +118,20 @@ def test_rows_are_grouped_by_value_and_in_order_of_first_appearance():
         expected = [seen.setdefault(repr((row, e)), len(seen)) for row, e in zip(listed, extra, strict=True)]
         assert groups.tolist() == expected
         assert [expected[i] for i in first.tolist()] == list(range(len(seen)))
+
+
+def test_rows_of_one_hash_are_compared_with_its_first_one_alone(monkeypatch):
+    """Whoever chooses values may choose such ones; round by round they would be compared with each other."""
+    counts = []
+    real = Stack.equal
+    monkeypatch.setattr(Stack, "equal", lambda self, a, b: (counts.append(len(a)), real(self, a, b))[1])
+    values = [0.0, -0.0, float("nan"), None, *map(float, range(1, 97))] * 2
+    with hash_bits(0):
+        groups, first = group_rows(
+            Rows.from_pylist([(v,) for v in values], pa.schema([("x", pa.float64())])), np.zeros((0, 200), np.int64)
+        )
+    assert (groups.tolist(), first.tolist()) == ([*range(100)] * 2, [*range(100)])
+    assert counts == [200]
 
 
 def test_an_accumulator_travels():

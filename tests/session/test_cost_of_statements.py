@@ -8,6 +8,7 @@ import altneu as an
 from altneu.runtime import files
 from altneu.store import reader
 from altneu.trace.batch import Batch, Block
+from tests.session.calls import count_of
 
 CLAUSES = (
     "WHEN MATCHED AND s.n > 5 THEN UPDATE SET n = s.n WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (k, n) "
@@ -95,6 +96,20 @@ def test_a_change_of_columns_reads_and_writes_stored_rows_once(read, whole, name
             assert read[-1] <= 2 * count + again  # they are sorted anew, where they are equal in other columns
             assert count <= whole["whole"] <= count + again + 1  # the default
             assert count <= whole["built"] <= count + again + 1  # the default
+
+
+def test_a_change_of_columns_costs_what_changes_however_many_came_before(tmp_path):
+    """A column gets other names; the text of each statement is all that becomes more in a commit."""
+    calls, text = {}, "ALTER TABLE t RENAME COLUMN c{} TO c{}"
+    with an.Session(path=tmp_path) as session:
+        columns = ", ".join(f"a_column_of_the_table_{i} INT" for i in range(40))
+        session.sql(f"CREATE TABLE t (k INT, c0 INT, {columns}); CREATE MATERIALIZED VIEW v AS SELECT k FROM t")
+        for i in range(84):
+            calls[i] = count_of(session.sql, text.format(i, i + 1))
+        number = session._engine.journal.store.number
+    early, late = ((tmp_path / "log" / f"{number - 83 + i:020}.commit").stat().st_size for i in (20, 80))
+    assert late - early < 60 * (len(text) + 20), (early, late)
+    assert calls[80] < 1.1 * calls[20], (calls[20], calls[80])
 
 
 @pytest.mark.parametrize("count", [3000, 300_000])

@@ -103,7 +103,7 @@ def test_messages_have_a_bound(session):
     assert len(str(refused.value)) < 3_000
 
 
-@pytest.mark.parametrize("count", [150, 201, 1_000])
+@pytest.mark.parametrize("count", [150, 198, 199, 200, 201, 1_000])
 def test_chains_may_be_long(session, count):
     session.sql("INSERT INTO t VALUES (5, 7, 1), (NULL, 1, 1)")
     ors = " OR ".join(f"k = {i}" for i in range(2, 2 + count))
@@ -112,7 +112,11 @@ def test_chains_may_be_long(session, count):
     assert session.sql(f"SELECT v FROM t WHERE {ors}").to_pylist() == [(7,)]
     assert session.sql(f"SELECT v FROM t WHERE NOT ({ors})").to_pylist() == [(2,)]
     assert session.sql(f"SELECT v FROM t WHERE (k, v) IN ({rows})").to_pylist() == [(7,)]
-    if count < 200:
+    assert session.sql(f"SELECT CASE WHEN NOT NOT ({ors}) THEN v END AS x FROM t WHERE k = 5").to_pylist() == [(7,)]
+    assert session.sql(f"SELECT v FROM t WHERE k + 1 IN (3, 6) AND ({ors.replace('=', '= v - v +')})").to_pylist() == [
+        (7,)
+    ]
+    if count < 198:  # chains of ANDs are as deep as they are long
         found = session.sql(f"SELECT v, {ands} AS x FROM t WHERE ({ands}) IS NOT NULL").to_pylist()
         assert sorted(found) == [(2, True), (7, False)]
 
@@ -123,3 +127,29 @@ def test_long_chains_stop_where_short_ones_do(session):
     assert session.sql(f"SELECT k FROM t WHERE k = 1 OR {' OR '.join(parts)} OR 1 / (k - 1) > 0").to_pylist() == [(1,)]
     with pytest.raises(ViewHasErrorsError, match="DIVIDE_BY_ZERO"):
         session.sql(f"SELECT k FROM t WHERE 1 / (k - 1) > 0 OR {' OR '.join(parts)} OR k = 1")
+
+
+@pytest.mark.parametrize(
+    ("call", "count"),
+    [
+        ("generate_series(1, 1000000000000)", "1,000,000,000,000"),
+        ("generate_series(9223372036854775807, -9223372036854775807, -2)", "9,223,372,036,854,775,807"),
+        ("range(2147483633)", "2,147,483,633"),
+        ("range(10, 1000000000000, 10)", "99,999,999,999"),
+        ("generate_series(TIMESTAMP '0001-01-01', TIMESTAMP '9999-01-01', INTERVAL 1 SECOND)", "315,506,"),
+    ],
+)
+def test_a_series_of_constants_has_a_bound(session, call, count):
+    for query in (f"SELECT count(*) FROM {call}", f"SELECT * FROM {call} LIMIT 1", f"SELECT k FROM t, LATERAL {call}"):
+        with pytest.raises(PlanError, match=f"a series .* must have at most 2,147,483,632 values, got {count}"):
+            session.sql(query)
+    assert session.sql("SELECT count(*) AS n FROM range(1, 2147483633, 1000000)").to_pylist() == [(2148,)]
+    assert session.sql("SELECT count(*) AS n FROM range(1, 1000000000000, -1)").to_pylist() == [(0,)]
+
+
+def test_a_series_of_as_many_values_as_an_array_may_have_is_none_too_long():
+    an.logic.generate_series(1, 2_147_483_632)
+    rows = an.source("rows", "a long")
+    rows.generate_series(1, 2_147_483_632)
+    with pytest.raises(PlanError, match="got 2,147,483,633"):
+        rows.generate_series(1, 2_147_483_633)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from altneu import types as T
 from altneu.collections.grouping import check_names, user_schema
 from altneu.collections.sources import to_table
+from altneu.columnar.rows import Rows
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownColumnError
 from altneu.expressions import (
     Bound,
@@ -26,6 +27,7 @@ from altneu.expressions import (
     parse_projection,
     split_temporal,
 )
+from altneu.expressions.limits import MOST_ELEMENTS
 from altneu.expressions.names import UPDATE_TIME
 from altneu.expressions.parse import tree_of
 from altneu.linear import (
@@ -54,6 +56,7 @@ from altneu.linear import (
 )
 from altneu.operators.json.text import Unit, json_fields
 from altneu.operators.linear.logic import run_logic
+from altneu.operators.linear.series import series
 from altneu.runtime.inputs import conform
 from altneu.trace.update import Updates
 from altneu.types import quote_name, type_name
@@ -376,6 +379,7 @@ class LinearVerbs(ABC):
 
         Raises:
             TypeMismatchError: the arguments are not of types that form a series.
+            PlanError: they are constants, and the series has more than 2,147,483,632 values.
         """
         if not isinstance(as_, str):
             raise PlanError(f"generate_series(as_=...): as_ must be the new column's name, got {as_!r}")
@@ -384,7 +388,7 @@ class LinearVerbs(ABC):
 
         def bind(schema: pa.Schema) -> BoundLogic:
             check_names([*_own(schema), as_])
-            return _logic(GenerateSeries(as_, *_series_arguments(start, stop, step, schema), outer))
+            return _logic(_of_a_length(GenerateSeries(as_, *_series_arguments(start, stop, step, schema), outer)))
 
         arguments = (_text(start), _text(stop), None if step is None else _text(step), as_, *(("outer",) * outer))
         return self._then(Verb("generate_series", arguments, bind))
@@ -667,6 +671,23 @@ def _series_arguments(start: Number, stop: Number, step: Number | None, schema: 
         )
     shown = ", ".join(f"`{e.text}` is {type_name(e.type)}" for e in whole)
     raise TypeMismatchError(f"generate_series needs whole numbers, dates or timestamps of one type, but {shown}")
+
+
+def _of_a_length(step: GenerateSeries) -> GenerateSeries:
+    """A series, unless it is one of constants that would be made for hours.
+
+    Raises:
+        PlanError: it has more values than an array may have elements.
+    """
+    if all(e.is_literal for e in step.expressions):
+        row = Rows(pa.schema([]), (), 1)
+        count = int(series(*(e.evaluate(row).values for e in step.expressions)).counts[0])
+        if count > MOST_ELEMENTS:
+            raise PlanError(
+                f"a series (generate_series, range) must have at most {MOST_ELEMENTS:,} values, got {count:,}: let it "
+                "stop earlier, or take larger steps"
+            )
+    return step
 
 
 def _pair(value: object, option: str) -> tuple[object, object]:

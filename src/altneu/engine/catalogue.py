@@ -20,7 +20,7 @@ from altneu.order import Lattice
 from altneu.plan import ir
 from altneu.plan.functions import checked
 from altneu.plan.hydrate import Stored as StoredRows
-from altneu.plan.lower import Own, arrangement_name, lower
+from altneu.plan.lower import Growing, Options, Own, arrangement_name, lower
 from altneu.plan.physical import Plan, ViewPorts
 from altneu.plan.rewrite.transform import replaced
 from altneu.runtime.described import (
@@ -58,6 +58,7 @@ class Catalogue:
         self._written: dict[str, ir.Node] = {}  # plans of views by the fingerprints of what was written
         self.columns, self._releasing = SourceColumns(journal), Releasing(journal)
         self.planner = Planner(journal, self.columns, self.nodes, self.changes_only, self._written)
+        self._growing = Growing(lattice)
         self.plan = Plan(lattice, ())
         if journal.kept:
             self.plan = self.lowered(journal.shards)
@@ -121,17 +122,9 @@ class Catalogue:
         earlier = self.columns.earlier(*nodes.values())
         if self._check_functions:
             nodes = {name: checked(node) for name, node in nodes.items()}
-        without_contents = {*self.changes_only, *changes_only}
-        plan = lower(
-            nodes,
-            self._lattice,
-            shards,
-            sources,
-            without_contents,
-            self._errors_show_all(nodes),
-            earlier,
-            self._own(own),
-        )
+        without_contents = self.changes_only.union(changes_only)
+        options = Options(shards, frozenset(without_contents), self._errors_show_all(nodes), earlier, self._own(own))
+        plan = self._growing.lower(nodes, options, sources, new=more or {})
         return self._releasing.released(plan, nodes.values(), sources, release, more or {})
 
     def _own(self, more: Mapping[str, Own | None]) -> dict[str, Own]:

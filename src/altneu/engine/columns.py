@@ -27,7 +27,6 @@ from altneu.plan.hydrate import Former, Stored, hydration_plan, missing
 from altneu.plan.physical import Plan
 from altneu.plan.versions import Version, Versions, read_of
 from altneu.runtime import interrupts
-from altneu.runtime.described import versions_to_json
 from altneu.runtime.inputs import Inputs
 from altneu.runtime.stored import StoredSource, StoredView
 from altneu.trace.batch import Layout
@@ -52,7 +51,7 @@ def declare(engine: Engine, name: str, collection: object) -> None:
             if versions is None or versions.find(source.schema) is not None:
                 continue
             if not engine.catalogue.is_read(source.name):
-                engine.journal.know({source.name: versions_to_json(Versions.of(source.schema))})  # it is another one
+                engine.journal.know({source.name: Versions.of(source.schema)})  # it is another one
             elif (added := with_columns_of(versions, source.schema)) is not None:
                 change_columns(engine, source.name, added, declared=added.as_of(versions.present, source))
 
@@ -118,7 +117,7 @@ def change_columns(
         if source is None and declared is not None and declared.commanded_by is not None:
             source = declared  # views of the store are still to be maintained, and its rows are there
         if source is None:  # its views are still to be maintained, and find what is recorded
-            engine.journal.know({name: versions_to_json(versions)})
+            engine.journal.know({name: versions})
             return
         before = engine.catalogue.columns.versions_of(source).present
         _refuse(engine, source, before, versions, views)
@@ -179,8 +178,8 @@ def _change(
     name, before = source.name, journal.versions.get(source.name)
     kept, new = journal.kept.get(name), versions.as_of(versions.present, source)
     record = None if kept is None else retained_source(new)
-    told, layouts, old = versions_to_json(versions), table.layouts, engine.plan
-    journal.versions[name] = told  # plans are made with the new columns; put back if nothing comes of it
+    layouts, old = table.layouts, engine.plan
+    journal.versions[name] = versions  # plans are made with the new columns; put back if nothing comes of it
     if record is not None:
         journal.kept[name] = record
     try:
@@ -209,7 +208,7 @@ def _change(
             interrupts.check()
             with interrupts.deferred():
                 called = {past.arrangement: now for now, past in former.items()}
-                journal.commit_versions(name, told, record, views, gone, called)
+                journal.commit_versions(name, versions, record, views, gone, called)
                 for view, collection in shown.items():
                     if view not in own:
                         engine.subscribers.end(view)

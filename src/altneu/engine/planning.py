@@ -33,7 +33,6 @@ from altneu.plan.rewrite import (
 from altneu.plan.rewrite.earlier import without_needs
 from altneu.plan.rewrite.transform import replaced
 from altneu.plan.versions import Versions, over_earliest
-from altneu.runtime.described import versions_to_json
 from altneu.runtime.journal import Journal
 
 
@@ -131,7 +130,7 @@ class Planner:
     def is_known_with(self, name: str, collection: Collection, versions: Mapping[str, Versions]) -> bool:
         """Whether a collection is a stored view if its sources had these columns."""
         before = self._journal.versions
-        self._journal.versions = {**before, **{source: versions_to_json(known) for source, known in versions.items()}}
+        self._journal.versions = {**before, **versions}
         try:
             return not self.is_other(name, collection, "auto")
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -10,9 +11,9 @@ from altneu.operators.source.lowering import commands_name
 from altneu.plan import ir
 from altneu.plan.lower import arrangement_name
 from altneu.plan.versions import Earlier, Versions, earlier
-from altneu.runtime.described import schema_from_text, schema_to_text, versions_from_json, versions_to_json
+from altneu.runtime.described import schema_from_text, schema_to_text
 from altneu.runtime.journal import Journal
-from altneu.runtime.stored import StoredSource, StoredVersion, StoredVersions
+from altneu.runtime.stored import StoredSource
 from altneu.types import to_ddl
 
 
@@ -23,19 +24,18 @@ class SourceColumns:
         self._journal = journal
 
     @property
-    def versions(self) -> dict[str, Versions]:
+    def versions(self) -> Mapping[str, Versions]:
         """The columns that each source has and had, as far as that is recorded."""
-        return {name: versions_in(stored) for name, stored in self._journal.versions.items()}
+        return self._journal.versions
 
     @property
     def changed(self) -> dict[str, Versions]:
         """The columns of the sources that had others before."""
-        return {name: versions_in(v) for name, v in self._journal.versions.items() if len(v["versions"]) > 1}
+        return {name: versions for name, versions in self._journal.versions.items() if len(versions.all) > 1}
 
     def versions_of(self, source: ir.Source) -> Versions:
         """The columns that a source has and had: those that are recorded, or its own."""
-        stored = self._journal.versions.get(source.name)
-        return Versions.of(source.schema) if stored is None else versions_in(stored)
+        return self._journal.versions.get(source.name) or Versions.of(source.schema)
 
     def present(self, source: ir.Source) -> ir.Source:
         """A source with its present columns; as it is where its columns were never those of the recorded one."""
@@ -50,7 +50,7 @@ class SourceColumns:
     def know(self, collection: Collection) -> None:
         """Have the next commit tell the columns of a collection's sources that no commit has told."""
         new = [source for source in sources_of(collection) if source.name not in self._journal.versions]
-        self._journal.know({source.name: versions_to_json(Versions.of(source.schema)) for source in new})
+        self._journal.know({source.name: Versions.of(source.schema) for source in new})
 
     def retained_sources(self, node: ir.Node) -> dict[str, StoredSource]:
         """The records of the stored sources that a view's plan reads, with their present columns, by name."""
@@ -123,18 +123,3 @@ def declaration_of(source: ir.Source) -> str:
     if source.weight is not None:
         more += f", weight={source.weight.text}"
     return f"an.source({source.name!r}, {to_ddl(source.schema)!r}{keep}{times}{by}{more})"
-
-
-def versions_in(stored: StoredVersions) -> Versions:
-    """The columns that a source has and had, from their record in a commit."""
-    return _versions_of(tuple((v["schema"], tuple(v["numbers"])) for v in stored["versions"]), _items(stored))
-
-
-def _items(stored: StoredVersions) -> tuple[tuple[str, str], ...]:
-    return tuple(stored.get("defaults", {}).items())
-
-
-@lru_cache(maxsize=1024)
-def _versions_of(versions: tuple[tuple[str, tuple[int, ...]], ...], defaults: tuple[tuple[str, str], ...]) -> Versions:
-    told = [StoredVersion(schema=schema, numbers=list(numbers)) for schema, numbers in versions]
-    return versions_from_json(StoredVersions(versions=told, defaults=dict(defaults)))

@@ -18,6 +18,7 @@ from altneu.errors import (
 from altneu.expressions import intervals, registry
 from altneu.expressions.collations import mark_of, plain
 from altneu.expressions.construct import call, cast, get_field, literal
+from altneu.expressions.dialect import shallow
 from altneu.expressions.expr import Column, Expr
 from altneu.expressions.functions.higher_order import LAMBDAS, parameter_types
 from altneu.expressions.lambdas import Lambda, Variable
@@ -258,8 +259,16 @@ class Builder:
 
 
 def build(tree: exp.Expr, schema: pa.Schema, builder: type[Builder] = Builder) -> Expr:
-    """Compile a tree over a schema; errors name the expression that they are in."""
+    """Compile a tree over a schema; errors name the expression that they are in.
+
+    Chains of ORs are as deep as they are long, by which stored views are found; where that is too deep, least deep.
+    """
     try:
-        return builder(schema).build(tree)
+        try:
+            return builder(schema).build(tree)
+        except ExpressionSyntaxError:
+            if (less := shallow(tree)) is tree:
+                raise
+            return builder(schema).build(less)
     except RecursionError:
         raise ExpressionSyntaxError("an expression is nested too deeply; split it over several select()") from None

@@ -75,6 +75,34 @@ def any_of(parts: Sequence[exp.Expr]) -> exp.Expr:
     """
     if len(parts) <= _LONGEST_CHAIN:
         return reduce(lambda one, other: exp.Or(this=one, expression=other), parts)
+    return _balanced(parts)
+
+
+def shallow(tree: exp.Expr) -> exp.Expr:
+    """A tree in which each chain of ORs is a tree of the least depth; the same one if it has no chain."""
+    chains = [node for node in tree.find_all(exp.Or) if isinstance(node.this, exp.Or) and not _is_inside_chain(node)]
+    if not chains:
+        return tree
+    root = exp.Paren(this=tree.copy())
+    for node in [node for node in root.find_all(exp.Or) if not _is_inside_chain(node)]:
+        node.replace(_balanced(_parts_of(node)))
+    return root.this.pop()
+
+
+def _is_inside_chain(node: exp.Or) -> bool:
+    return isinstance(node.parent, exp.Or) and node.parent.this is node
+
+
+def _parts_of(tree: exp.Expr) -> list[exp.Expr]:
+    """The conditions of a chain of ORs that is as deep as it is long, in their order."""
+    parts = []
+    while isinstance(tree, exp.Or):
+        parts.append(tree.expression)
+        tree = tree.this
+    return [tree, *reversed(parts)]
+
+
+def _balanced(parts: Sequence[exp.Expr]) -> exp.Expr:
     level = list(parts)
     while level[1:]:
         pairs = [exp.Or(this=one, expression=other) for one, other in zip(level[0::2], level[1::2], strict=False)]
@@ -117,12 +145,11 @@ class SparkExpressions(Spark):
 
         def _parse_disjunction(self) -> exp.Expr | None:
             """Conditions; a long chain of them is made a tree of little depth."""
-            tree = node = super()._parse_disjunction()
-            parts: list[exp.Expr] = []
-            while isinstance(node, exp.Or):
-                parts.append(node.expression)
-                node = node.this
-            return any_of([node, *reversed(parts)]) if len(parts) >= _LONGEST_CHAIN else tree
+            tree = super()._parse_disjunction()
+            if not isinstance(tree, exp.Or):
+                return tree
+            parts = _parts_of(tree)
+            return any_of(parts) if len(parts) > _LONGEST_CHAIN else tree
 
         def _parse_types(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
             """A type; a time of day as what is written again as one."""

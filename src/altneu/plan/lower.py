@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from copy import copy
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -41,7 +43,7 @@ from altneu.operators.sample.lowering import lower_sample
 from altneu.operators.source import lowering as sources
 from altneu.order import Lattice
 from altneu.plan import ir
-from altneu.plan.physical import ROOT, PhysicalNode, Plan, Port, Scope, ViewPorts, scheduled, scope_lattice
+from altneu.plan.physical import ROOT, PhysicalNode, Plan, Port, Scope, ViewPorts, scope_lattice, stages_of
 from altneu.trace.batch import Layout
 
 
@@ -64,10 +66,13 @@ class Lowering:
 
     A node is lowered into the innermost loop whose variables it reads, and what reads none into no loop: it is computed
     once and not in every round.
+
+    ``alone`` says of the nodes whose operations can take over logic whether they had one reader as that was asked.
+    ``finished`` has, by what it was made of, each node of the last plan.
     """
 
     lattice: Lattice
-    readers: Mapping[str, int] = field(default_factory=dict)
+    readers: Counter[str] = field(default_factory=Counter)
     shards: int = 1
     errors_show_all: Collection[str] = ()
     earlier: Mapping[str, Earlier] = field(default_factory=dict)
@@ -81,6 +86,32 @@ class Lowering:
     results: dict[str, tuple[Lowered, ...]] = field(default_factory=dict)
     spreads: dict[Port, Key] = field(default_factory=dict)
     commanded: dict[int, int] = field(default_factory=dict)  # by the arrangement of a source, what gives its rows
+    counted: set[str] = field(default_factory=set)  # logical nodes whose inputs are counted in ``readers``
+    alone: dict[str, bool] = field(default_factory=dict)
+    identities: list[str] = field(default_factory=list)
+    called: Counter[str] = field(default_factory=Counter)  # how many nodes have each identity but for its number
+    finished: dict[int, tuple[PhysicalNode, PhysicalNode]] = field(default_factory=dict)
+
+    def copy(self) -> Lowering:
+        """The same plan under construction, to go on with."""
+        own = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, list | dict | set):
+                setattr(own, name, copy(value))
+        return own
+
+    def count_readers(self, roots: Collection[ir.Node]) -> bool:
+        """Count what the plans of further views read; False if they read what was lowered as read by one alone."""
+        changed = {root.fingerprint for root in roots}
+        self.readers.update(root.fingerprint for root in roots)
+        new = ir.ordered(*roots, key=lambda n: n.fingerprint, without=lambda n: n.fingerprint in self.counted)
+        for node in [*new]:
+            self.counted.add(node.fingerprint)
+            beside = [below for below in node.lowered_first if below not in node.inputs]
+            read = [below.fingerprint for below in (*node.inputs, *beside)]
+            self.readers.update(read)
+            changed.update(read)
+        return all(self.alone.get(name, True) == (self.readers[name] == 1) for name in changed & self.alone.keys())
 
     def add(
         self,
@@ -219,7 +250,10 @@ class Lowering:
 
     def host_of(self, node: ir.Node) -> Hosting | None:
         """The operation of a node that is lowered, if it takes over logic and has one reader."""
-        if not node.hosts or self.readers[node.fingerprint] != 1:
+        if not node.hosts:
+            return None
+        self.alone[node.fingerprint] = self.readers[node.fingerprint] == 1
+        if not self.alone[node.fingerprint]:
             return None
         operation = self.nodes[self.lower(node).port.node].operation
         return operation if isinstance(operation, Hosting) else None
@@ -371,10 +405,41 @@ class Lowering:
 
     def plan(self, views: Mapping[str, ViewPorts]) -> Plan:
         """What was lowered so far as a plan."""
-        nodes, schedule = scheduled(self.nodes, self.scopes)
-        return Plan(
-            self.lattice, nodes, dict(views), spreads=self.spreads, scopes=tuple(self.scopes), schedule=schedule
-        )
+        stages, schedule = stages_of(self.nodes, self.scopes)
+        self.identify()
+        nodes, spreads = self._finished(stages), dict(self.spreads)
+        return Plan(self.lattice, nodes, dict(views), spreads=spreads, scopes=tuple(self.scopes), schedule=schedule)
+
+    def identify(self) -> None:
+        """Say what nodes are called in every plan that has them, whatever other views there are.
+
+        That is the name of their arrangement or of their logical node; what has neither, or is lowered once for each
+        loop that it is in, is called after what it reads.
+        """
+        for node in self.nodes[len(self.identities) :]:
+            parts = [node.operation.tag]
+            keeps = node.operation.keeps
+            state = node.operation.takes_from if keeps is None else keeps[0]
+            if state is not None:
+                parts.append(state)
+            else:
+                parts += [node.logical] if node.logical else [node.label]
+                if node.scope or not node.logical:
+                    parts += [f"{self.identities[port.node]}.{port.output}" for port in node.inputs]
+            name = hashlib.blake2b("|".join(parts).encode(), digest_size=6).hexdigest()
+            self.called[name] += 1
+            self.identities.append(name if self.called[name] == 1 else f"{name}-{self.called[name]}")
+
+    def _finished(self, stages: Sequence[int]) -> tuple[PhysicalNode, ...]:
+        """The nodes with their stages and what they are called: those of the last plan where they are the same."""
+        made: dict[int, tuple[PhysicalNode, PhysicalNode]] = {}
+        for node, stage, identity in zip(self.nodes, stages, self.identities, strict=True):
+            known = self.finished.get(id(node))  # of no other node: what it was made of is kept beside it
+            if known is None or known[1].stage != stage or known[1].identity != identity:
+                known = node, replace(node, stage=stage, identity=identity)
+            made[id(node)] = known
+        self.finished = made
+        return tuple(node for _, node in made.values())
 
     def _arrangement(self, number: int) -> str:
         operation = self.nodes[number].operation
@@ -434,55 +499,113 @@ def arrangement_name(node: ir.Node, key: Key) -> str | None:
     return arrangement_id(node.fingerprint, key) if ir.free_level(node) is None else None
 
 
-def _identified(nodes: Iterable[PhysicalNode]) -> tuple[PhysicalNode, ...]:
-    """Nodes with what they are called in every plan that has them, whatever other views there are.
-
-    That is the name of their arrangement or of their logical node; what has neither, or is lowered once for each loop
-    that it is in, is called after what it reads.
-    """
-    identified: list[PhysicalNode] = []
-    seen: Counter[str] = Counter()
-    for node in nodes:
-        parts = [node.operation.tag]
-        keeps = node.operation.keeps
-        state = node.operation.takes_from if keeps is None else keeps[0]
-        if state is not None:
-            parts.append(state)
-        else:
-            parts += [node.logical] if node.logical else [node.label]
-            if node.scope or not node.logical:
-                parts += [f"{identified[port.node].identity}.{port.output}" for port in node.inputs]
-        name = hashlib.blake2b("|".join(parts).encode(), digest_size=6).hexdigest()
-        seen[name] += 1
-        identified.append(replace(node, identity=name if seen[name] == 1 else f"{name}-{seen[name]}"))
-    return tuple(identified)
-
-
-def lower(
-    views: Mapping[str, ir.Node],
-    lattice: Lattice,
-    shards: int = 1,
-    sources: Iterable[ir.Source] = (),
-    changes_only: Collection[str] = (),
-    errors_show_all: Collection[str] = (),
-    earlier: Mapping[str, Earlier] = MappingProxyType({}),
-    own: Mapping[str, Own] = MappingProxyType({}),
-) -> Plan:
-    """Lower every view of a session, and ``sources`` whose rows are retained, into one plan that shares what is common.
+@dataclass(frozen=True)
+class Options:
+    """How views are lowered.
 
     ``changes_only`` names the views that have no contents, ``errors_show_all`` the fingerprints of linear nodes whose
     errors show all columns of a row, and not those alone that are read; ``earlier`` has, by fingerprint, the sources
     that are earlier versions of others; ``own`` the contents of views that were redefined.
     """
-    readers = Counter(node.fingerprint for node in views.values())
-    for node in ir.walk(*views.values()):
-        beside = [below for below in node.lowered_first if below not in node.inputs]
-        readers.update(below.fingerprint for below in (*node.inputs, *beside))
-    lowering = Lowering(lattice, readers, shards, errors_show_all, earlier)
-    ports = {
-        name: lowering.view(node, changes_only=name in changes_only, own=own.get(name)) for name, node in views.items()
-    }
-    for source in sources:
-        lowering.keep(source)
-    plan = lowering.plan(ports)
-    return replace(plan, nodes=_identified(plan.nodes))
+
+    shards: int = 1
+    changes_only: frozenset[str] = frozenset()
+    errors_show_all: frozenset[str] = frozenset()
+    earlier: Mapping[str, Earlier] = field(default_factory=dict)
+    own: Mapping[str, Own] = field(default_factory=dict)
+
+    def of(self, views: Collection[str], nodes: AbstractSet[str]) -> tuple[object, ...]:
+        """What of them matters for views whose plans have these logical nodes: equal where they are lowered alike."""
+        earlier = {name: (e.present.fingerprint, e.logic, e.same) for name, e in self.earlier.items() if name in nodes}
+        own = {name: contents for name, contents in self.own.items() if name in views}
+        return self.shards, self.changes_only.intersection(views), self.errors_show_all & nodes, earlier, own
+
+
+class Growing:
+    """Lowers the views of a session, and again as there are more of them: what was lowered before is gone on with.
+
+    Law:    the plan is that of ``lower``, which lowers all of them (tests/laws/test_growing.py).
+    """
+
+    def __init__(self, lattice: Lattice) -> None:
+        self._lattice = lattice
+        self._known: _Known | None = None
+
+    def lower(
+        self,
+        views: Mapping[str, ir.Node],
+        options: Options,
+        sources: Iterable[ir.Source] = (),
+        new: Collection[str] = (),
+    ) -> Plan:
+        """Lower views, and ``sources`` whose rows are retained, into one plan that shares what is common.
+
+        The views that are ``new``, or have other plans, may not be there the next time: they are lowered again then.
+
+        Cost:   the views behind the first one that is new are lowered, and all of them where one of these reads what
+                was lowered as read by one operation alone. Each node gets its stage.
+        """
+        there = dict(takewhile(lambda item: item[0] not in new, views.items()))
+        known = self._gone_on(there, options)
+        begun = known.copy()
+        if not begun.add({name: node for name, node in views.items() if name not in there}, options):
+            begun = self._begin(views, options)
+        for source in sources:
+            begun.lowering.keep(source)
+        plan = begun.lowering.plan(begun.ports)
+        known.lowering.finished = begun.lowering.finished
+        return plan
+
+    def _gone_on(self, views: Mapping[str, ir.Node], options: Options) -> _Known:
+        """Views, lowered: from those that were lowered before if these are the first of them."""
+        known, self._known = self._known, None  # should it fail, the next time begins anew
+        if known is None or not known.goes_on(views, options) or not known.add(views, options):
+            known = self._begin(views, options)
+        known.lowering.identify()
+        self._known = known
+        return known
+
+    def _begin(self, views: Mapping[str, ir.Node], options: Options) -> _Known:
+        known = _Known(Lowering(self._lattice, shards=options.shards))
+        known.add(views, options)
+        return known
+
+
+@dataclass
+class _Known:
+    """Views that are lowered, and how."""
+
+    lowering: Lowering
+    views: dict[str, ir.Node] = field(default_factory=dict)
+    ports: dict[str, ViewPorts] = field(default_factory=dict)
+    how: tuple[object, ...] = ()
+
+    def copy(self) -> _Known:
+        return _Known(self.lowering.copy(), dict(self.views), dict(self.ports), self.how)
+
+    def goes_on(self, views: Mapping[str, ir.Node], options: Options) -> bool:
+        """Whether these views are the first of others, with the same plans, and lowered as those are to be."""
+        return (
+            len(self.views) <= len(views)
+            and all(a == b for a, b in zip(self.views, views, strict=False))
+            and all(views[name] is node for name, node in self.views.items())
+            and self.how == options.of(self.views, self.lowering.counted)
+        )
+
+    def add(self, views: Mapping[str, ir.Node], options: Options) -> bool:
+        """Lower those of the views that are not there; False, and none, if they read what had one reader alone."""
+        more = {name: node for name, node in views.items() if name not in self.views}
+        lowering = self.lowering
+        lowering.errors_show_all, lowering.earlier = options.errors_show_all, options.earlier
+        if not lowering.count_readers(more.values()):
+            return False
+        for name, node in more.items():
+            self.ports[name] = lowering.view(node, changes_only=name in options.changes_only, own=options.own.get(name))
+        self.views |= more
+        self.how = options.of(self.views, lowering.counted)
+        return True
+
+
+def lower(views: Mapping[str, ir.Node], lattice: Lattice, shards: int = 1) -> Plan:
+    """Lower views into one plan that shares what is common."""
+    return Growing(lattice).lower(views, Options(shards), new=views)

@@ -640,9 +640,15 @@ def scheduled(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[t
 
     A loop is one unit: it runs after all it reads and before all that reads it.
     """
+    stages, schedule = stages_of(nodes, scopes)
+    return tuple(replace(n, stage=s) for n, s in zip(nodes, stages, strict=True)), schedule
+
+
+def stages_of(nodes: Sequence[PhysicalNode], scopes: Sequence[Scope]) -> tuple[list[int], Schedule]:
+    """The stage of each node, and the schedule of these, as ``scheduled`` cuts them."""
     scheduling = _Scheduling(nodes, scopes)
     schedule = scheduling.number(0)
-    return tuple(replace(n, stage=s) for n, s in zip(nodes, scheduling.stages, strict=True)), schedule
+    return scheduling.stages, schedule
 
 
 Item = tuple[int | None, int]
@@ -707,7 +713,7 @@ class _Scheduling:
                 level = max(levels.get(item, 0), self._level_after_inputs(i, item, scope, levels))
                 if levels.get(item) != level:
                     levels[item] = level
-                    changed = True
+                    changed = scope != 0 or bool(self.loops)  # else inputs come first, and one pass is enough
         return levels
 
     def _arrange_late(self, levels: dict[Item, int]) -> None:

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from altneu.columnar.ranking import Order
-from altneu.columnar.rows import array_of
 from altneu.errors import StoreCorruptError
 from altneu.order import Epoch, Lattice, Product
 from altneu.plan.physical import ViewPorts
-from altneu.plan.versions import Version, Versions
 from altneu.runtime.state import StateTable
-from altneu.runtime.stored import StoredContents, StoredLayout, StoredOrder, StoredVersion, StoredVersions
+from altneu.runtime.stored import StoredContents, StoredLayout, StoredOrder
 from altneu.trace.batch import Layout
 
 
@@ -134,37 +132,3 @@ def schema_to_text(schema: pa.Schema) -> str:
 def schema_from_text(text: str) -> pa.Schema:
     """The schema that ``schema_to_text`` wrote."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
-
-
-def versions_to_json(versions: Versions) -> StoredVersions:
-    """The versions of a source's columns as a commit tells them.
-
-    >>> versions_to_json(Versions.of(pa.schema([("k", pa.int64())])))["versions"][0]["numbers"]
-    [0]
-    """
-    told = [StoredVersion(schema=schema_to_text(v.schema), numbers=list(v.numbers)) for v in versions.all]
-    stored = StoredVersions(versions=told)
-    if versions.defaults:
-        types = {n: f.type for version in versions.all for n, f in version.by_number.items()}
-        stored["defaults"] = {str(n): _value_to_text(value, types[n]) for n, value in versions.defaults.items()}
-    return stored
-
-
-def versions_from_json(stored: StoredVersions) -> Versions:
-    """What ``versions_to_json`` wrote."""
-    told = tuple(Version(schema_from_text(v["schema"]), tuple(v["numbers"])) for v in stored["versions"])
-    return Versions(told, {int(n): _value_from_text(text) for n, text in stored.get("defaults", {}).items()})
-
-
-def _value_to_text(value: object, kind: pa.DataType) -> str:
-    """A value, as an Arrow stream of one row."""
-    batch = pa.RecordBatch.from_arrays([array_of([value], kind)], ["value"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return base64.b64encode(sink.getvalue().to_pybytes()).decode("ascii")
-
-
-def _value_from_text(text: str) -> object:
-    with pa.ipc.open_stream(pa.py_buffer(base64.b64decode(text, validate=True))) as reader:
-        return reader.read_next_batch().column(0)[0].as_py()

@@ -18,9 +18,11 @@ from altneu.operators.base import ArrangementState
 from altneu.order import Lattice
 from altneu.plan.functions import Recorded
 from altneu.plan.rewrite import Choices
+from altneu.plan.versions import Versions
 from altneu.runtime import interrupts
 from altneu.runtime.described import Described
 from altneu.runtime.outcome import Outcome, batch_rows
+from altneu.runtime.source_columns import columns_in, keys_of, told
 from altneu.runtime.state import StateTable, batch_from_json, blob_names
 from altneu.runtime.stored import (
     StoredBatch,
@@ -28,7 +30,6 @@ from altneu.runtime.stored import (
     StoredDefinition,
     StoredSource,
     StoredStream,
-    StoredVersions,
     StoredView,
     arrangements_in,
     changes_of,
@@ -38,7 +39,6 @@ from altneu.runtime.stored import (
     session_in,
     sources_in,
     streams_in,
-    versions_in,
     views_in,
 )
 from altneu.store import Json, MemoryStore, Store
@@ -96,7 +96,8 @@ class Journal:
         self.closed, self.released = frozenset(known.get("closed", [])), frozenset(known.get("released", []))
         self.views, self.streams = views_in(state), streams_in(state)
         self.definitions, self.kept = definitions_in(state), sources_in(state)
-        self.versions = versions_in(state)
+        self._columns_told = columns_in(state)  # by the last commit
+        self.versions = dict(self._columns_told)
         self._defining: dict[str, StoredDefinition | None] = {}  # by name, for the next commit
         self._forgotten: set[str] = set()  # sources of which the next commit tells nothing more
         self._new: Outputs | None = None
@@ -307,7 +308,9 @@ class Journal:
         if self._forgotten:
             closed = sorted(self.closed - self._forgotten)
             values |= self._session(filled=sorted(self.filled - self._forgotten), closed=closed)
-            removed += [f"{kind}/{name}" for name in self._forgotten for kind in ("stream", "kept", "schema")]
+            removed += [f"{kind}/{name}" for name in self._forgotten for kind in ("stream", "kept")]
+            known = [(name, self._columns_told[name]) for name in self._forgotten if name in self._columns_told]
+            removed += [key for name, versions in known for key in keys_of(name, versions)]
         return values, [key for key in removed if key in self.store.state]
 
     def _defined(self) -> None:
@@ -318,7 +321,7 @@ class Journal:
                 self.definitions[name] = value
         self.filled -= self._forgotten
         self.closed -= self._forgotten
-        for table in (self.streams, self.kept, self.versions):
+        for table in (self.streams, self.kept, self.versions, self._columns_told):
             for name in self._forgotten:
                 table.pop(name, None)
         self._sources_to_describe -= self._forgotten
@@ -338,7 +341,7 @@ class Journal:
             self.views[name] = {**view, "kept": kept, "functions": functions, "arrangements": arrangements}
             self._views_to_describe.add(name)
 
-    def know(self, versions: Mapping[str, StoredVersions]) -> None:
+    def know(self, versions: Mapping[str, Versions]) -> None:
         """Have the next commit tell which columns sources have."""
         self.versions |= versions
         self._columns_to_describe |= versions.keys()
@@ -346,7 +349,7 @@ class Journal:
     def commit_versions(
         self,
         name: str,
-        versions: StoredVersions,
+        versions: Versions,
         kept: StoredSource | None,
         views: Mapping[str, StoredView],
         gone: Collection[str],
@@ -358,17 +361,17 @@ class Journal:
         ``gone`` go, and the contents of views have other names where they are ``called`` so, as in
         ``commit_redefined``.
         """
-        told = self._outputs_called(called)
+        renamed = self._outputs_called(called)
         removed = [f"arrangement/{n}/{s}" for a in gone for n, s in self.table.remove(a)]
         removed += [f"new/{a}" for a in gone]
         before = self.versions.get(name)
         self.versions[name] = versions
         try:
             if self.table.durable:
-                values: dict[str, object] = {f"schema/{name}": versions}
-                values |= {f"view/{view}": value for view, value in views.items()}
+                self._columns_to_describe.add(name)
+                values: dict[str, object] = {f"view/{view}": value for view, value in views.items()}
                 values |= {} if kept is None else {f"kept/{name}": kept}
-                values |= {**told, **(self._session(open=True) if called else {})}
+                values |= {**renamed, **(self._session(open=True) if called else {})}
                 self._commit(self.lower, values, [k for k in removed if k in self.store.state], {"altered": name})
             else:
                 self._defined()
@@ -395,13 +398,13 @@ class Journal:
         ``called`` are the names of the arrangements that have the contents of now, by those of before: the changes of
         the last advance are theirs. The arrangements ``gone`` go.
         """
-        state, told = self.store.state, self._outputs_called(called)
+        state, renamed = self.store.state, self._outputs_called(called)
         removed = [f"arrangement/{n}/{s}" for a in gone for n, s in self.table.remove(a)]
         removed += [f"new/{a}" for a in gone]
         if self.table.durable:
             values: dict[str, object] = {f"view/{view}": value for view, value in views.items()}
             values |= {f"kept/{name}": value for name, value in sources.items() if name not in self.kept}
-            values |= {**told, **self._session(open=True)}
+            values |= {**renamed, **self._session(open=True)}
             self._commit(self.lower, values, [k for k in removed if k in state], {"redefined": sorted(views)})
         else:
             self._defined()
@@ -538,20 +541,31 @@ class Journal:
         changed = {f"arrangement/{n}/{s}": v for (n, s), v in self.table.uncommitted().items()}
         views = {f"view/{n}": self.views[n] for n in self._views_to_describe if f"view/{n}" not in delete}
         sources = {f"kept/{n}": self.kept[n] for n in self._sources_to_describe - self._forgotten}
-        columns = {f"schema/{n}": self.versions[n] for n in self._columns_to_describe - self._forgotten}
+        described = {n: self.versions[n] for n in self._columns_to_describe - self._forgotten}
+        columns, stale = self._columns_of(described)
         values = {**views, **sources, **columns, **values, **changed}
         defined, removed = self._definition_changes()
-        values, delete = {**values, **defined}, [*delete, *removed]
+        values, delete = {**values, **defined}, [*delete, *removed, *stale]
         named = set(blob_names(values))
         blobs = {n: b for n, b in self.table.blobs.items() if n in named}
-        stored, described = cast(dict[str, Json], values), cast(dict[str, Json], info)
         frontier = cast(Json, [[lower, *(own or self.own)]])
-        self.store.commit(frontier, stored, delete, blobs, described)
+        self.store.commit(frontier, cast(dict[str, Json], values), delete, blobs, cast(dict[str, Json], info))
         self._views_to_describe.clear()
         self._sources_to_describe.clear()
         self._columns_to_describe.clear()
+        self._columns_told |= described
         self._defined()
         self.table.committed()
+
+    def _columns_of(self, versions: Mapping[str, Versions]) -> tuple[dict[str, object], list[str]]:
+        """The values that a commit sets so that it tells the columns of sources, and the keys that it deletes."""
+        values: dict[str, object] = {}
+        stale: list[str] = []
+        for name, known in versions.items():
+            own, gone = told(name, known, self._columns_told.get(name))
+            values |= own
+            stale += [key for key in gone if key in self.store.state]
+        return values, stale
 
     def tidy(self) -> None:
         """Now and then, remove files that nothing names any more; if that fails they stay until the next time."""

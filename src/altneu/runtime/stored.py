@@ -185,9 +185,25 @@ class StoredVersion(TypedDict):
 
 
 class StoredVersions(TypedDict):
-    """The versions of a source's columns, the present one last; ``defaults`` are by number, each a record batch."""
+    """The first versions of a source's columns, as a whole; ``defaults`` are by number, each a record batch."""
 
     versions: list[StoredVersion]
+    defaults: NotRequired[dict[str, str]]
+
+
+class StoredColumn(TypedDict):
+    """A column that a version has anew or in another form, with its place among the columns."""
+
+    place: int
+    number: int
+    schema: str
+
+
+class StoredChange(TypedDict):
+    """What a later version of a source's columns has that the version before it has not; ``defaults`` as there."""
+
+    gone: NotRequired[list[int]]
+    columns: NotRequired[list[StoredColumn]]
     defaults: NotRequired[dict[str, str]]
 
 
@@ -252,8 +268,18 @@ def sources_in(state: State) -> dict[str, StoredSource]:
 
 
 def versions_in(state: State) -> dict[str, StoredVersions]:
-    """The versions of the columns of sources of a commit, by name."""
+    """The first versions of the columns of sources of a commit, by name."""
     return {key[7:]: cast(StoredVersions, value) for key, value in state.items() if key.startswith("schema/")}
+
+
+def column_changes_in(state: State) -> dict[str, dict[int, StoredChange]]:
+    """The changes of the columns of sources of a commit, by name and by their places among all versions."""
+    found: dict[str, dict[int, StoredChange]] = {}
+    for key, value in state.items():
+        if key.startswith("columns/"):
+            name, _, place = key[8:].rpartition("/")
+            found.setdefault(name, {})[int(place)] = cast(StoredChange, value)
+    return found
 
 
 def streams_in(state: State) -> dict[str, StoredStream]:

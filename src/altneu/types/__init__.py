@@ -102,7 +102,7 @@ def parse_schema(schema: str | pa.Schema) -> pa.Schema:
     if isinstance(schema, pa.Schema):
         fields = [marked(pa.field(f.name, normalise_type(f.type, f.name), f.nullable), mark_of(f)) for f in schema]
     elif isinstance(schema, str):
-        fields = _parse_ddl(schema)
+        fields = [*_parse_ddl(schema)]
     else:
         raise SchemaError(
             "a schema must be Spark DDL, such as 'src long, dst long', or a pyarrow.Schema, got "
@@ -414,8 +414,12 @@ def list_type(element: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", element))
 
 
-def _parse_ddl(text: str, *, lengths: bool = False) -> list[pa.Field]:
-    """Read DDL; with ``lengths`` a text may have one, which nothing enforces, as in a cast of Spark's."""
+@lru_cache(maxsize=64)
+def _parse_ddl(text: str, *, lengths: bool = False) -> tuple[pa.Field, ...]:
+    """Read DDL; with ``lengths`` a text may have one, which nothing enforces, as in a cast of Spark's.
+
+    The columns of a source are read several times in one statement, so the last texts are remembered.
+    """
     try:
         tree = sqlglot.parse_one(f"CREATE TABLE t ({_spark_spelling(text)})", dialect=Ddl)
     except sqlglot.errors.SqlglotError as error:
@@ -428,7 +432,7 @@ def _parse_ddl(text: str, *, lengths: bool = False) -> list[pa.Field]:
     definitions = tree.this.expressions if isinstance(tree.this, exp.Schema) and alone else []
     if not definitions:
         raise SchemaError(f"cannot read the schema {text!r}: write it as 'name type, name type'")
-    fields = [_field(d, text) for d in definitions]
+    fields = tuple(_field(d, text) for d in definitions)
     for definition in definitions:
         if not lengths:
             _refuse_lengths(definition, text)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from altneu.columnar.columns import Stack
 from altneu.columnar.hashing import hash_rows
+from altneu.columnar.ranking import dense, whole_order
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 
@@ -23,7 +24,7 @@ def group_rows(rows: Rows, extra: Ints, hashes: Hashes | None = None) -> tuple[I
     Shape:  n rows and ``extra`` int64 (w, n) in; for each row its group, and for each group the position of its first
             row.
     Cost:   O(n): one hash, one table as large as the number of groups, one comparison of each row with its group's
-            first.
+            first. One sort of the rows that are unlike the first one of their hash.
     Law:    two rows share a group exactly if they are equal, whatever their hashes
             (tests/operators/test_accumulate.py).
 
@@ -42,12 +43,11 @@ def group_rows(rows: Rows, extra: Ints, hashes: Hashes | None = None) -> tuple[I
     unlike = _unlike(stack, extra, np.arange(rows.count), first[groups])
     if not len(unlike):
         return groups, first
-    while len(unlike):  # a collision: those unlike their group's first row found groups of their own, round by round
-        again, seconds = _assign(np.zeros(len(unlike), np.uint64), groups[unlike].reshape(1, -1))
-        groups[unlike] = again + len(first)
-        first = np.concatenate([first, unlike[seconds]])
-        unlike = _unlike(stack, extra, unlike, first[groups[unlike]])
-    return _by_first(groups, first)
+    # a collision: those unlike their group's first row are told apart by their order; none is like another group's row
+    ranks = dense([*whole_order(rows.take(unlike)), *extra[:, unlike]], len(unlike))
+    _, seconds = np.unique(ranks, return_index=True)
+    groups[unlike] = ranks + len(first)
+    return _by_first(groups, np.concatenate([first, unlike[seconds]]))
 
 
 def _by_first(groups: Ints, first: Ints) -> tuple[Ints, Ints]:
