@@ -135,7 +135,15 @@ def test_a_value_without_constants_is_refused(session, value):
     )
 
 
-@pytest.mark.parametrize(("value", "why"), [(Decimal("1e60"), "more than 38 digits"), ("\ud800", "surrogates")])
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (Decimal("1e60"), "more than 38 digits"),
+        (Decimal("NaN"), "a decimal must be a finite number, got NaN"),
+        (Decimal("-Infinity"), "a decimal must be a finite number, got -Infinity"),
+        ("\ud800", "surrogates"),
+    ],
+)
 def test_a_value_beyond_its_type_is_refused(session, value, why):
     with pytest.raises(StatementError, match=rf"^the value of a parameter \? must fit a type of SQL, got .*{why}"):
         session.sql("SELECT ?", [value])

@@ -54,6 +54,22 @@ def test_each_statement_that_writes_is_a_step(orders):
     assert orders.lower == 5
 
 
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [("SELECT * FROM counted", (0,)), ("SELECT n + 1 FROM counted", (1,)), ("SELECT a FROM constant", (5,))],
+)
+def test_a_view_of_no_row_is_read_before_anything_was_inserted(session, query, first):
+    session.sql("""
+        CREATE TABLE t (k INT);
+        CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS n FROM t;
+        CREATE MATERIALIZED VIEW constant AS SELECT 5 AS a
+    """)
+    assert rows(session, query) == [first]
+    assert session.lower == 1
+    assert rows(session, query) == [first]
+    assert session.lower == 1
+
+
 def test_rows_that_are_there_twice_are_deleted_and_updated_twice(session):
     session.sql("CREATE TABLE t (k INT); INSERT INTO t VALUES (1), (1), (2)")
     session.sql("UPDATE t SET k = 3 WHERE k = 1")

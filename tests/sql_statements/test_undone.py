@@ -5,6 +5,7 @@ import threading
 import pytest
 
 import altneu as an
+from altneu.engine.inserting import insert
 from altneu.errors import AltneuError, HydrationError, StatementError
 
 
@@ -27,6 +28,54 @@ def test_an_update_that_fails_takes_nothing_away(session, before):
         assert session.sql("COMMIT").message.startswith("ROLLBACK: nothing of the transaction counts")
     session.sql("INSERT INTO t VALUES (3, 4)")
     assert rows(session) == [(1, 2), (2, 3), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE t SET id = NULL WHERE id = 1",
+        "MERGE INTO t USING (VALUES (1)) AS new (id) ON t.id = new.id WHEN MATCHED THEN UPDATE SET id = NULL",
+        "INSERT INTO t REPLACE WHERE n = 2 SELECT CAST(NULL AS INT), 2",
+    ],
+)
+def test_what_fails_takes_nothing_away_where_rows_of_a_program_were_pending(session, statement):
+    session.insert("t", [(3, 4)])  # the statement first takes a step for these
+    with pytest.raises(AltneuError, match="NOT NULL"):
+        session.sql(statement)
+    assert rows(session) == [(1, 2), (2, 3), (3, 4)]
+
+
+def test_an_update_that_is_interrupted_between_its_halves_has_not_happened(session, monkeypatch):
+    calls = iter(range(9))
+
+    def interrupted(*args):
+        if next(calls) == 1:  # the old row is retracted, the new one not inserted yet
+            raise KeyboardInterrupt
+        return insert(*args)
+
+    monkeypatch.setattr("altneu.engine.engine.insert", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.sql("UPDATE t SET n = 9 WHERE id = 1")
+    assert rows(session) == [(1, 2), (2, 3)]
+
+
+def test_a_statement_whose_step_is_interrupted_has_not_happened_and_says_so(session, monkeypatch):
+    session.sql("CREATE MATERIALIZED VIEW c AS SELECT count(*) AS n FROM t")
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("altneu.engine.stepping.step_limit", interrupted)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            session.sql("INSERT INTO t VALUES (3, 4)")
+        with pytest.raises(KeyboardInterrupt):
+            session.sql("BEGIN; INSERT INTO t VALUES (5, 6); COMMIT")
+    assert caught.value.__notes__ == [
+        "altneu: nothing of the step is committed, lower is 1, and the statement has not happened"
+    ]
+    session.sql("INSERT INTO t VALUES (7, 8)")  # not that of before again
+    assert session.sql("SELECT * FROM c").to_pylist() == [(3,)]
 
 
 def test_an_insert_that_a_view_fails_on_is_forgotten(session):

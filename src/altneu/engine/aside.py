@@ -41,8 +41,8 @@ class Aside:
         """The sources that something was inserted into."""
         return self._rows.sources
 
-    def count(self) -> Inputs:
-        """Let the next step count these rows, at the present time if theirs is closed; what waited otherwise.
+    def count(self) -> None:
+        """Let the next step count these rows, at the present time if theirs is closed.
 
         Raises:
             BeforeFrontierError: an event time of a row was closed in between.
@@ -55,7 +55,6 @@ class Aside:
         )
         self._engine.wait_again(others.and_more(now))
         self._rows = Inputs()
-        return others
 
     def _as_of_now(self, source: str, updates: Updates) -> Updates:
         lower, times = self._engine.lower, updates.times

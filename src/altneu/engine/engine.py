@@ -301,8 +301,11 @@ class Engine(Parts):
 
     @property
     def has_open(self) -> bool:
-        """Whether a commit has rows that do not count yet, since no time was closed after it."""
-        return self.journal.is_open
+        """Whether a commit has rows that do not count yet, since no time was closed after it.
+
+        Before the first time is closed, constants of views are such rows, and what aggregates make of no row.
+        """
+        return self.journal.is_open or (self.lower == 0 and self.table.is_due(Antichain.of(self.lattice, 1), 0))
 
     def discard(self, source: str | None = None) -> None:
         """Discard the rows inserted into a source (or into all) since the last advance."""
@@ -320,6 +323,23 @@ class Engine(Parts):
         """Replace the inserted rows by the result of an earlier ``waiting``."""
         with self.lock:
             self.pending = inputs
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Within it, what is inserted and not committed is discarded after an error or an interrupt.
+
+        Rows that waited before wait again, unless a step within it has committed them. The caller has the lock.
+        """
+        waiting, steps, outer = self.waiting(), self.steps, self.takes_back
+        self.takes_back = True
+        try:
+            yield
+        except BaseException:
+            with interrupts.deferred():
+                self.wait_again(waiting if self.steps == steps else Inputs())
+            raise
+        finally:
+            self.takes_back = outer
 
     @property
     def steps(self) -> int:

@@ -83,6 +83,7 @@ class Parts(Closing):
         self.idle = IdleMerging(idle_merge_effort) if idle_merge_effort else None
         self._memory = None if memory is None else bytes_in(memory)
         self.lock = interrupts.Lock()
+        self.takes_back = False  # whether whoever inserted the rows discards them if the step fails
         self.open_joins = set[str]()  # views whose joins are chosen anew when their first rows are here
         compiling.listen()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None

@@ -62,8 +62,13 @@ def _became_of_step(parts: Parts, *, committed: bool) -> str:
     """The message of an interrupt, about the step that it stopped."""
     if committed:
         return f"the step is committed, lower is {parts.lower}"
-    undone = f"nothing of the step is committed, lower is {parts.lower}, and the inserted rows are still pending"
-    return f"{undone}: advance() takes the step again, session.discard() discards the rows"
+    undone = f"nothing of the step is committed, lower is {parts.lower}, and"
+    if parts.takes_back:
+        return f"{undone} the statement has not happened"
+    return (
+        f"{undone} the inserted rows are still pending: advance() takes the step again, session.discard() discards "
+        "the rows"
+    )
 
 
 def _steps(
@@ -193,11 +198,13 @@ def _step(
             raise error.__cause__ from None  # compiled code wraps it in a SystemError
         raise StepFailedError(
             f"the step from {before} to {upper} failed and nothing of it is committed: "
-            f"{type(error).__name__}: {error}. "
-            + (
-                ""
-                if further
-                else "The inserted rows are still pending: advance again, or discard them with session.discard()."
-            )
+            f"{type(error).__name__}: {error}. " + ("" if further else _remedy(parts))
         ) from error
     return outcome, ran
+
+
+def _remedy(parts: Parts) -> str:
+    """What became of the inserted rows of a step that failed, and what to do about them."""
+    if parts.takes_back:
+        return "The statement has not happened."
+    return "The inserted rows are still pending: advance again, or discard them with session.discard()."

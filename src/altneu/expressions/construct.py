@@ -69,9 +69,13 @@ def decimal_type(value: Decimal) -> pa.DataType:
 
     >>> decimal_type(Decimal("1.50")), decimal_type(Decimal("0.01"))
     (Decimal128Type(decimal128(3, 2)), Decimal128Type(decimal128(2, 2)))
+
+    Raises:
+        TypeMismatchError: it is not finite, or has more than 38 digits.
     """
     _, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
+    if not isinstance(exponent, int):
+        raise TypeMismatchError(f"a decimal must be a finite number, got {value}; float('{value}') is a double")
     scale = max(-exponent, 0)
     precision = max(len(digits) + max(exponent, 0), scale, 1)
     if precision > 38:

@@ -206,13 +206,10 @@ class Statements:
             if self._aside is not None and isinstance(statement, _CHANGES):
                 with self._aside.inserting():
                     return _DO.execute(self, statement)
-            waiting, steps = self._engine.waiting(), self._engine.steps
-            try:
-                return _DO.execute(self, statement)
-            except AltneuError:
-                if isinstance(statement, _CHANGES) and self._engine.steps == steps:
-                    self._engine.wait_again(waiting)  # a statement that failed has not happened
-                raise
+            if isinstance(statement, _CHANGES):
+                with self._engine.all_or_nothing():
+                    return _DO.execute(self, statement)
+            return _DO.execute(self, statement)
 
     def _give_up(self, error: BaseException) -> None:
         """After an error between BEGIN and COMMIT, nothing of the transaction counts."""
@@ -291,13 +288,9 @@ class Statements:
                 f"COMMIT: {', '.join(sorted(since))} was changed from outside of the transaction after it had found "
                 "the rows to change, so nothing of it counts; run it again from BEGIN"
             )
-        others, steps = aside.count(), engine.steps
-        try:
+        with engine.all_or_nothing():
+            aside.count()
             self.settle()
-        except BaseException:
-            if engine.steps == steps:
-                engine.wait_again(others)
-            raise
 
     def _outside(self, what: str) -> None:
         if self._open:
