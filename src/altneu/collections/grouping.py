@@ -58,8 +58,8 @@ def check_names(names: Sequence[str]) -> None:
         raise SchemaError(f"column {reserved!r}: names that begin with # are reserved for altneu; rename it")
 
 
-def user_schema(schema: str | pa.Schema) -> pa.Schema:
-    """A schema that a user declares, with its names checked.
+def user_schema(schema: str | pa.Schema | T.StructType) -> pa.Schema:
+    """A schema that a user declares, with its names checked; that of a Spark DataFrame is one too.
 
     Raises:
         SchemaError: it does not parse, has two columns of one name, or more columns than a plan can have.

@@ -139,17 +139,24 @@ class View(Contents):
         changes only. ``as_of`` may be in the future. The subscription ends before ``up_to``.
 
         If a function raises, ``advance`` raises the error, but its step is committed; the next step delivers that time
-        again. So a function sees each update at least once, and exactly once if it never raises.
+        again. So a function sees each update at least once, and exactly once if it never raises. If it raises for the
+        snapshot, ``subscribe`` raises the error, and there is no subscription.
 
         Raises:
             HistoryGoneError: ``as_of`` is no longer retained.
-            ReadError: ``up_to`` lies before ``as_of``; or ``snapshot=True`` of a view without contents.
+            ReadError: ``up_to`` lies before ``as_of``; ``snapshot=True`` of a view without contents; or what is to be
+                called is no function.
         """
         with self._readings.lock:
             rest = {"snapshot": snapshot, "as_of": as_of, "up_to": up_to, "form": form}
             subscription = Subscription(self._followed, on_change, on_time_end, **rest)  # type: ignore[arg-type]
             self._readings.subscribers.add(subscription)
-            subscription.poll() if subscription.pushes else None
+            if subscription.pushes:
+                try:
+                    subscription.poll()
+                except BaseException:  # whoever called has nothing to close, and each later step would raise this again
+                    subscription.close()
+                    raise
             return subscription
 
     def live(self, rows: int = html.SHOWN) -> Subscription:
