@@ -215,6 +215,6 @@ def test_workers_of_another_python_are_told_of_as_such(package):
     lacking = rf"cannot import {package.partition('.')[0]}, .* different Python .* PYSPARK_PYTHON"
     with pytest.raises(StepFailedError, match=lacking), _source_failures(["orders"]):
         raise RuntimeError(f"ModuleNotFoundError: No module named '{package}'")
-    with pytest.raises(SourceFailedError, match=r"session.discard\('a'\), session.discard\('b'\)"):
-        with _source_failures(["a", "b"]):
-            raise RuntimeError("No module named 'theirs'")
+    remedy = r"session.discard\('a'\), session.discard\('b'\)"
+    with pytest.raises(SourceFailedError, match=remedy), _source_failures(["a", "b"]):
+        raise RuntimeError("No module named 'theirs'")

@@ -240,7 +240,7 @@ def test_a_decimal_says_what_it_takes(session):
 
 
 def test_a_column_that_is_named_beside_the_rows_is_told_from_the_sources_own(session, view):
-    with pytest.raises(SchemaError, match="of which kk is named by an argument and not .*; did you mean 'k'"):
+    with pytest.raises(SchemaError, match=r"of which kk is named by an argument and not .*; did you mean 'k'"):
         session.insert("t", [(1, "x")], time="kk")
 
 

@@ -51,10 +51,11 @@ def source(
 ) -> Any:
     """A collection whose rows a session inserts and retracts.
 
-    ``schema`` is Spark DDL (``"src long, dst long"``), a pyarrow schema, or that of a Spark DataFrame (``df.schema``). With
-    ``keep=True`` the session keeps the rows themselves, so that every view that is added later can be computed from
-    them. It keeps them from the first ``maintain`` that reads the source until ``session.drop_source``, also while no
-    view reads the source.
+    ``schema`` is Spark DDL (``"src long, dst long"``), a pyarrow schema, or a Spark DataFrame's (``df.schema``).
+
+    With ``keep=True`` the session keeps the rows themselves, so that every view that is added later can be computed
+    from them. It keeps them from the first ``maintain`` that reads the source until ``session.drop_source``, also while
+    no view reads the source.
 
     With ``time=("system", "event")`` the rows have two times: the time at which they became known, which is the
     session's clock, and the time that they are about. Corrections to the past arrive at later system times, and

@@ -217,8 +217,8 @@ def check_maintained(name: object, collection: object) -> None:
     """
     if not isinstance(collection, Collection):
         raise PlanError(
-            f"maintain and peek need a collection, such as an.source(...) or the result of its verbs, got {collection!r}"
-            + ("; " + instead if (instead := _instead(collection)) else "")
+            f"maintain and peek need a collection, such as an.source(...) or the result of its verbs, got "
+            f"{collection!r}" + ("; " + instead if (instead := _instead(collection)) else "")
         )
     if ir.free_level(collection.node) is not None:
         raise PlanError(
