@@ -162,7 +162,9 @@ def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> C
             there = "There are:" if close else "there are:"
             place = place_of(table)
             where = f" ({place})" if place else ""
-            raise UnknownTableError(f"no table or view {name!r}{where}{meant} {there} {', '.join(shown) or '(none)'}")
+            raise UnknownTableError(
+                f"no table or view {name!r}{where}{meant} {there} {', '.join(shown) or '(none)'}", name
+            )
         collection = catalog[names[name.lower()]]
         path = path_of(parts, within)
         return Relation(collection.node, tuple(Field(table.name, n, n, path=path) for n in collection.columns))
