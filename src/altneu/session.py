@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from altneu.collections.collection import Collection, check_collection
 from altneu.collections.source_weights import Diff
@@ -24,6 +24,7 @@ from altneu.engine.redefine import redefine
 from altneu.engine.replace import replace as replace_rows
 from altneu.engine.swapping import swap, swappable
 from altneu.errors import PlanError, ReadError, UnknownTableError
+from altneu.errors.elsewhere import NamedElsewhere
 from altneu.errors.extras import require
 from altneu.explain import Explained, Form, rendered
 from altneu.expressions import Col
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["Session", "Step", "session_over"]
 
 
-class Session(Closing):
+class Session(Closing, NamedElsewhere):
     """Maintains views as their sources change.
 
     ``Session()`` is local and in memory; ``Session(path="state/")`` local and durable; ``Session(spark, path=...)``
@@ -93,6 +94,20 @@ class Session(Closing):
     ...     sorted(total.to_pylist()), sorted(total.changes().to_pylist(), key=str)[0]
     ([('jam', 5), ('tea', 4)], {'item': 'tea', 'total': 4, 'time': 1, 'diff': 1})
     """
+
+    what = "a session"
+    instead: ClassVar = {
+        "createDataFrame": "use insert(name, rows)",
+        "delete": "use retract(name, rows), or delete_key(name, keys) of a source with a key",
+        "query": "use sql(query)",
+        **dict.fromkeys(
+            ("read", "readStream"), "use those of the SparkSession, with insert(name, df) and follow(name=df)"
+        ),
+        "stop": "use close()",
+        "subscribe": "use view(name).subscribe(...)",
+        **dict.fromkeys(("get", "table"), "use view(name)"),
+        **dict.fromkeys(("update", "upsert"), "use insert_or_update(name, rows) of a source with a key"),
+    }
 
     def __init__(  # noqa: PLR0913  # options, each by its name
         self,
@@ -732,6 +747,8 @@ class Session(Closing):
         Raises:
             PlanError: there is no such view, or no such form.
         """
+        if not isinstance(name, str):
+            raise PlanError(f"explain needs the name of a view, got {name!r}: maintain it first; of SQL, EXPLAIN query")
         return rendered(self._engine.explained(name), form, analyze=analyze)
 
     def explained(self, name: str | None = None) -> Explained:
@@ -786,7 +803,10 @@ class Session(Closing):
         try:
             return self.statements.run(text, args)
         except UnknownTableError as error:
-            if self._engine.spark is not None:
+            if error.table in self._engine.views_stored and error.table not in self._engine.views:
+                remedy = f"session.maintain({error.table!r}, query) first, or read it by an.read(path) or altneu query"
+                error.args = (f"{error}. The store has view {error.table!r}, but not its query: {remedy}",)
+            elif self._engine.spark is not None:
                 what = "tables and temporary views of Spark are not read by session.sql"
                 error.args = (f"{error} ({what}: session.maintain and session.peek take their DataFrames)",)
             raise

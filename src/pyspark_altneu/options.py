@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from altneu.errors import ReadError, UnknownColumnError
+from altneu.errors.nearest import listed
 from altneu.views.reader import StoreReadings
 from altneu.views.view import View
 
@@ -62,7 +63,7 @@ class Options:
         lowered = {str(name).lower(): value for name, value in options.items()}
         if unknown := sorted(set(lowered) - _KNOWN):
             raise ReadError(
-                f"unknown option {unknown[0]!r} of format altneu; the options are: {', '.join(sorted(_KNOWN))}"
+                f"unknown option {unknown[0]!r} of format altneu; the options are: {listed(unknown[0], sorted(_KNOWN))}"
             )
         for needed, how in (("path", '.load("state/")'), ("view", '.option("view", "reach")')):
             if not lowered.get(needed):

@@ -31,6 +31,11 @@ def test_a_json_object_a_row(call, store_path):
     assert (done.code, done.err) == (0, "")
 
 
+def test_the_name_of_a_view_is_a_query(call, store_path):
+    assert call("query", "--path", store_path, "--json", "Dear").objects == [{"what": "tea", "cost": 7}]
+    assert "no table or view 'totls'" in call("query", "--path", store_path, "totls").err
+
+
 def test_names_that_sql_gave_to_queries_and_views_of_programs(call, store_path):
     assert call("query", "--path", store_path, "--json", "TABLE Dear").objects == [{"what": "tea", "cost": 7}]
     joined = "SELECT o.item, d.tail FROM orders o JOIN delays d ON d.delay = o.price + 95"
@@ -103,6 +108,7 @@ def test_files_beside_views_and_by_themselves(call, store_path, tmp_path):
     assert call("query", *files, "--json", together).objects == [{"shelf": 1, "n": 10}, {"shelf": 2, "n": 3}]
     for source, code, message in (
         ("x=y.txt", 2, "ends in .parquet, .csv, .json"),
+        (f"x={tmp_path}", 2, f"is a folder; name its files, as {tmp_path}/*.parquet"),
         ("x=nowhere.csv", 1, "there is no file 'nowhere.csv'"),
     ):
         done = call("query", "--source", source, "TABLE x")
@@ -153,7 +159,7 @@ def test_errors_of_a_view_are_printed(call, tmp_path):
         (["--out", "rows", "TABLE totals"], 2, "does not show its format"),
         (["--json", "--format", "csv", "TABLE totals"], 2, "exclude each other"),
         (["--out", "no/such/folder.csv", "TABLE totals"], 1, "folder.csv: there is no folder no/such"),
-        ([], 2, "Missing argument 'QUERY'"),
+        ([], 2, "Missing argument 'VIEW|QUERY'"),
     ],
 )
 def test_what_fails(call, store_path, arguments, code, message):

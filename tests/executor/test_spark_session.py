@@ -10,7 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from altneu.errors import SourceFailedError, StepFailedError
 from altneu.runtime.spark import session as module
+from altneu.runtime.spark.executor import _source_failures
 from altneu.runtime.spark.session import recommended, spark_session
 
 
@@ -181,3 +183,38 @@ def test_spark_runs_where_there_is_no_java(tmp_path):
     assert not list(empty.iterdir()), "files were left in the folder that Spark was started from"
     assert not list(temporary.iterdir()), "the temporary folder was not removed"
     assert "WARN" not in run.stderr.replace("WARNING: Using incubator modules: jdk.incubator.vector", "")
+
+
+NOT_STARTED = """
+import altneu as an
+from altneu.errors import PlanError, SetupError
+try:
+    an.spark_session(master="lokal[1]")
+except SetupError as error:
+    print(error)
+spark = an.spark_session(master="local[1]")
+spark.stop()
+try:
+    an.Session(spark)
+except PlanError as error:
+    print(error)
+"""
+
+
+def test_a_spark_that_does_not_start_or_was_stopped_is_an_error_of_altneu(tmp_path):
+    command = [sys.executable, "-c", NOT_STARTED]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=True)
+    not_started, stopped = run.stdout.splitlines()
+    assert not_started.startswith("Spark on lokal[1] does not start: ")
+    assert "such as local[*]" in not_started
+    assert "this one was stopped" in stopped
+
+
+@pytest.mark.parametrize("package", ["altneu", "pyarrow", "numba.core"])
+def test_workers_of_another_python_are_told_of_as_such(package):
+    lacking = rf"cannot import {package.partition('.')[0]}, .* different Python .* PYSPARK_PYTHON"
+    with pytest.raises(StepFailedError, match=lacking), _source_failures(["orders"]):
+        raise RuntimeError(f"ModuleNotFoundError: No module named '{package}'")
+    remedy = r"session.discard\('a'\), session.discard\('b'\)"
+    with pytest.raises(SourceFailedError, match=remedy), _source_failures(["a", "b"]):
+        raise RuntimeError("No module named 'theirs'")

@@ -231,7 +231,8 @@ def test_wrong_streams_and_options_are_refused(spark, files):
         stream = files.stream()
         refused = [
             ({}, InputError, "by the names of sources"),
-            ({"n": spark.range(3)}, InputError, "needs a streaming DataFrame"),
+            ({"n": spark.range(3)}, InputError, r"needs a streaming DataFrame.*takes other data$"),
+            ({"n": stream, "available_know": True}, InputError, "an option of follow, it is spelt 'available_now'"),
             ({"m": stream}, UnknownSourceError, "no maintained view reads"),
             ({"n": stream.drop("v")}, SchemaError, "lacks column 'v'"),
             ({"n": stream.withColumn("v", stream.v.cast("string"))}, SchemaError, "'v' of source 'n' is bigint"),

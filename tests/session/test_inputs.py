@@ -215,6 +215,57 @@ def test_what_does_not_fit_is_refused_whole(session, view, case):
     assert contents(view) == Counter([(7, "before")])
 
 
+MOMENTS = {
+    "at timestamp": (1_700_000_000, "give a datetime.datetime; one without a time zone is in UTC"),
+    "at timestamp_ntz": (1.7e9, "give a datetime.datetime without a time zone"),
+    "at date": (19_000, "give a datetime.date"),
+    "at time": (5, "give a datetime.time"),
+}
+
+
+@pytest.mark.parametrize("schema", MOMENTS)
+def test_a_number_is_no_moment_because_it_does_not_say_its_unit(session, schema):
+    value, wanted = MOMENTS[schema]
+    session.maintain("v", an.source("m", f"k long, {schema}"))
+    with pytest.raises(SchemaError, match=f"row 1 for source 'm' has .* in column 'at', .* its unit; {wanted}"):
+        session.insert("m", [(1, None), (2, value)])
+    with pytest.raises(SchemaError, match=f"row 0 for source 'm' has 'soon' in column 'at', .*; {wanted}"):
+        session.insert("m", [(1, "soon")])
+
+
+def test_a_decimal_says_what_it_takes(session):
+    session.maintain("v", an.source("m", "p decimal(10,2)"))
+    with pytest.raises(SchemaError, match=r"has 1.25 in column 'p', which is decimal\(10,2\); give a decimal.Decimal"):
+        session.insert("m", [(1.25,)])
+
+
+def test_a_column_that_is_named_beside_the_rows_is_told_from_the_sources_own(session, view):
+    with pytest.raises(SchemaError, match=r"of which kk is named by an argument and not .*; did you mean 'k'"):
+        session.insert("t", [(1, "x")], time="kk")
+
+
+def test_a_column_in_another_case_is_told(session, view):
+    with pytest.raises(SchemaError, match="lacks column 'k'; it has: K, s; did you mean 'K'"):
+        session.insert("t", ARROW.rename_columns(["K", "s"]))
+
+
+def test_the_schema_of_a_dataframe_is_one_of_a_source():
+    from pyspark.sql.types import ArrayType, DecimalType, LongType, MapType, StringType, StructField, StructType
+
+    inner = StructType([StructField("a b", LongType()), StructField("c", MapType(StringType(), LongType()))])
+    schema = StructType(
+        [
+            StructField("id", LongType(), nullable=False),
+            StructField("the name", DecimalType(10, 2)),
+            StructField("xs", ArrayType(inner)),
+        ]
+    )
+    ddl = "id bigint not null, `the name` decimal(10,2), xs array<struct<`a b`:bigint,c:map<string,bigint>>>"
+    assert an.source("t", schema).schema == an.source("t", ddl).schema
+    with pytest.raises(SchemaError, match="or a DataFrame's schema, got LongType"):
+        an.source("t", LongType())
+
+
 def test_null_where_none_is_allowed_is_refused(session):
     view = session.maintain("v", an.source("n", "x long not null"))
     with pytest.raises(SchemaError, match="'x' of source 'n' is NOT NULL, but row 1 has a null"):

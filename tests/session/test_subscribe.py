@@ -112,6 +112,20 @@ def test_a_function_that_raises_stays_where_it_is_and_the_step_is_committed(sess
     assert other.take() == [(("a", n), n, 1) for n in range(5)]
 
 
+def test_a_function_that_raises_for_the_snapshot_has_no_subscription(session):
+    step(session, ("a", 0, 1))
+    with pytest.raises(TypeError, match="takes 0 positional arguments"):
+        session.view("v").subscribe(lambda: None)
+    step(session, ("a", 1, 1))
+    assert session.lower == 2
+
+
+def test_what_is_called_must_be_a_function(session):
+    for given in ({"on_change": "print"}, {"on_time_end": 3}):
+        with pytest.raises(ReadError, match=f"{next(iter(given))} must be a function, got "):
+            session.view("v").subscribe(**given)
+
+
 def test_iterating_takes_what_is_closed_and_goes_on(session):
     view = session.view("v")
     subscription = view.subscribe(form="arrow")

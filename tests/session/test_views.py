@@ -9,7 +9,7 @@ import pytest
 
 import altneu as an
 from altneu.engine import planning
-from altneu.errors import HydrationError, PlanError, SchemaError, UnboundedCostError
+from altneu.errors import HydrationError, PlanError, SchemaError, UnboundedCostError, UnknownTableError
 from altneu.plan.rewrite import NEWER, optimise
 from tests.oracle.histories import accumulated
 from tests.oracle.operators_cases import HISTORY, TIMES
@@ -327,7 +327,45 @@ def test_a_name_from_spark_is_answered_with_the_verb_it_has_here():
         ORDERS.groupBy("item")
     with pytest.raises(AttributeError, match=r"a collection has no 'itme'$"):
         _ = ORDERS.itme
+    with pytest.raises(
+        AttributeError, match=r'no \'price\'; a column is named in expressions, .* or F.col\("price"\)$'
+    ):
+        _ = ORDERS.price
+    with pytest.raises(TypeError, match="a column is named in expressions"):
+        _ = ORDERS["price"]
     assert not hasattr(ORDERS, "__arrow_c_stream__")
+
+
+def test_a_name_from_elsewhere_is_answered_with_what_there_is_here():
+    with an.Session() as session:
+        view, result = session.maintain("v", ORDERS), session.sql("SELECT 1")
+        for value, name, told in (
+            (session, "stop", "a session has no 'stop'; use close()"),
+            (session, "upsert", r"use insert_or_update\(name, rows\)"),
+            (view, "toPandas", r"a view has no 'toPandas'; use to_arrow\(\).to_pandas\(\)"),
+            (result, "show", r"a statement has no 'show'; use print\(result\)"),
+            (ORDERS.group_by("item"), "count", r'use agg\(count="count\(\*\)"\)'),
+            (session, "insret", "a session has no 'insret'$"),
+        ):
+            with pytest.raises(AttributeError, match=told):
+                getattr(value, name)
+
+
+def test_what_is_no_collection_or_view_is_told_of_where_it_is_given():
+    with an.Session() as session:
+        for given in (session.peek, lambda query: session.maintain("v", query)):
+            with pytest.raises(PlanError, match=r"maintain and peek need a collection, .* session.sql"):
+                given("SELECT 1")
+        with pytest.raises(PlanError, match="explain needs the name of a view, got Collection"):
+            session.explain(ORDERS)
+
+
+def test_a_view_of_the_store_whose_query_is_not_here_is_told_of_as_such(tmp_path):
+    with an.Session(path=tmp_path / "state") as session:
+        session.maintain("v", ORDERS)
+    told = r"The store has view 'v', but not its query: session.maintain\('v'"
+    with an.Session(path=tmp_path / "state") as session, pytest.raises(UnknownTableError, match=told):
+        session.sql("SELECT * FROM v")
 
 
 SALES = an.source("sales", "item string, day long, price long")

@@ -134,6 +134,44 @@ def test_files_that_are_not_what_they_are_said_to_be(session, tmp_path, text, to
         session.sql(f"CREATE SOURCE s {text.format(tmp_path)}")
 
 
+@pytest.mark.parametrize("columns", ["(k INT, zone STRING)", "(k STRING)"])
+def test_a_source_whose_rows_do_not_fit_is_not_created(tmp_path, columns):
+    path = write(tmp_path / "in", "parquet")
+    with an.Session(path=tmp_path / "state") as session:
+        with pytest.raises(SchemaError, match=r"lacks column 'zone'|'k' of source 's' is string"):
+            session.sql(f"CREATE SOURCE s {columns} FROM FILE '{path}' FORMAT PARQUET KEEP")
+        assert rows(session, "SHOW SOURCES") == []
+        session.sql(f"CREATE SOURCE s (k INT) FROM FILE '{path}' FORMAT PARQUET KEEP")
+        assert len(rows(session, "SELECT k FROM s")) == 3
+
+
+def test_a_view_whose_source_cannot_be_read_is_not_created(tmp_path):
+    fit, unfit = write(tmp_path / "fit", "parquet"), write(tmp_path / "unfit", "parquet")
+    with an.Session(path=tmp_path / "state") as session:
+        session.sql(
+            f"CREATE SOURCE fit (k INT) FROM FILE '{fit}' FORMAT PARQUET;"
+            f"CREATE SOURCE unfit (k INT, zone STRING) FROM FILE '{unfit}' FORMAT PARQUET"
+        )
+        with pytest.raises(SchemaError, match="lacks column 'zone'"):
+            session.sql("CREATE MATERIALIZED VIEW v AS SELECT fit.k, zone FROM fit JOIN unfit ON fit.k = unfit.k")
+        assert rows(session, "SHOW MATERIALIZED VIEWS") == []
+        session.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM fit")
+        assert len(rows(session, "SELECT k FROM v")) == 3
+
+
+def test_a_source_of_a_store_that_cannot_be_read_says_how_to_go_on(tmp_path):
+    path = write(tmp_path / "in", "parquet")
+    with an.Session(path=tmp_path / "state") as session:
+        session.sql(f"CREATE SOURCE s (k INT) FROM FILE '{path}' FORMAT PARQUET KEEP")  # no step has read it
+    path.unlink()
+    with an.Session(path=tmp_path / "state") as session:
+        with pytest.raises(StatementError, match="there is no file") as raised:
+            session.sql("SELECT 1")
+        assert "DROP SOURCE s CASCADE" in raised.value.__notes__[0]
+        session.sql("DROP SOURCE s CASCADE")
+        assert rows(session, "SELECT 1") == [(1,)]
+
+
 def test_a_source_is_read_by_the_first_step_after_a_view_reads_it_and_once(quick):
     path = write(quick / "in", "parquet")
     script = (

@@ -55,7 +55,7 @@ class TimeType(click.ParamType["Time"]):
     ],
     shape='one object for each row, as with --format json: {"column": value, …}',
 )
-@click.argument("query")
+@click.argument("query", metavar="VIEW|QUERY")
 @path_option(required=False)
 @click.option(
     "--source",
@@ -92,7 +92,7 @@ def query(
     *,
     ignore_errors: bool,
 ) -> None:
-    """Answer a query over the views of a store.
+    """Answer a query over the views of a store, or show a view.
 
     Names in FROM are views of the store, including tables and sources with KEEP, whether SQL or Python defined
     them. The store is read at its last commit, without a lock: another process may be writing it. The query leaves
@@ -101,6 +101,7 @@ def query(
     form = _form(form, file, as_json=out.as_json)
     if path is None and not sources:
         raise click.UsageError("name a store with --path, or files with --source NAME=FILE, or both")
+    query = f"TABLE {query}" if len(query.split()) == 1 else query
     with open_reader(path) if path is not None else nullcontext() as reader, out.busy("answering the query"):
         answer = ask(reader, query, at, "ignore" if ignore_errors else "raise", files_of(sources))
     rows = answer.table.num_rows
@@ -126,6 +127,8 @@ def files_of(sources: tuple[str, ...]) -> dict[str, pa.Table]:
     for assignment in sources:
         name, _, place = assignment.partition("=")
         form = next((form for form in READ if place.rstrip("/*").lower().endswith(f".{form}")), None)
+        if Path(place).is_dir() and form is None:
+            raise click.UsageError(f"--source {assignment}: {place} is a folder; name its files, as {place}/*.parquet")
         if not name or form is None:
             raise click.UsageError(f"--source {assignment}: NAME=FILE, whose name ends in .{', .'.join(READ)}")
         origin = Origin("file", (place,), form, {"header": "true"} if form == "csv" else {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -36,9 +36,11 @@ from altneu.plan import ir
 from altneu.types import mark_of, no_key, quote_name, type_name
 
 _WITH = 'select("*", name=...) (for an existing name: select(...) of all columns)'
+_BY_NAME = 'filter("{0} IS NOT NULL") or F.col("{0}")'
 # The counterparts of methods of Spark's DataFrames, named in the error for whoever calls these.
 _SPARK_VERBS = {
     "agg": "group_by().agg(...)",
+    "collect": "session.peek(collection).to_pylist()",
     "crossJoin": "join on a constant column",
     "drop": "select(...)",
     "dropDuplicates": "distinct()",
@@ -46,8 +48,12 @@ _SPARK_VERBS = {
     "groupBy": "group_by(...)",
     "groupby": "group_by(...)",
     "limit": "top_k(...)",
+    "order_by": "top_k(...), or an order when the view is read",
     "orderBy": "top_k(...), or an order when the view is read",
+    "printSchema": "schema",
+    "show": "print(session.peek(collection))",
     "sort": "top_k(...), or an order when the view is read",
+    "toPandas": "session.peek(collection).to_pandas()",
     "union": "concat(...)",
     "unionAll": "concat(...)",
     "unionByName": "concat(...)",
@@ -110,7 +116,12 @@ class Collection(LinearVerbs):
 
         def __getattr__(self, name: str) -> Any:
             instead = f"; what Spark calls {name} is {_SPARK_VERBS[name]} here" if name in _SPARK_VERBS else ""
+            if "node" in self.__dict__ and name in self.columns:
+                instead = f"; a column is named in expressions, as in {_BY_NAME.format(name)}"
             raise AttributeError(f"a collection has no {name!r}{instead}", name=name, obj=self)
+
+    def __getitem__(self, name: object) -> Never:
+        raise TypeError(f"a collection is not indexed: a column is named in expressions, as in {_BY_NAME.format(name)}")
 
     def _then(self, verb: Verb) -> Collection:
         try:

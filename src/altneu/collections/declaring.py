@@ -11,13 +11,13 @@ from altneu.collections.collection import Collection, W_co, Weighing
 from altneu.collections.grouping import user_schema
 from altneu.errors import PlanError, SchemaError, UnknownColumnError
 from altneu.plan import ir
-from altneu.types import mark_of
+from altneu.types import StructType, mark_of
 
 
 @overload
 def source(
     name: str,
-    schema: str | pa.Schema,
+    schema: str | pa.Schema | StructType,
     *,
     keep: bool = False,
     time: tuple[str, ...] | None = None,
@@ -29,7 +29,7 @@ def source(
 @overload
 def source(
     name: str,
-    schema: str | pa.Schema,
+    schema: str | pa.Schema | StructType,
     *,
     keep: bool = False,
     time: tuple[str, ...] | None = None,
@@ -39,7 +39,7 @@ def source(
 ) -> W_co: ...
 def source(
     name: str,
-    schema: str | pa.Schema,
+    schema: str | pa.Schema | StructType,
     *,
     keep: bool = False,
     time: tuple[str, ...] | None = None,
@@ -51,9 +51,11 @@ def source(
 ) -> Any:
     """A collection whose rows a session inserts and retracts.
 
-    ``schema`` is Spark DDL (``"src long, dst long"``) or a pyarrow schema. With ``keep=True`` the session keeps the
-    rows themselves, so that every view that is added later can be computed from them. It keeps them from the first
-    ``maintain`` that reads the source until ``session.drop_source``, also while no view reads the source.
+    ``schema`` is Spark DDL (``"src long, dst long"``), a pyarrow schema, or a Spark DataFrame's (``df.schema``).
+
+    With ``keep=True`` the session keeps the rows themselves, so that every view that is added later can be computed
+    from them. It keeps them from the first ``maintain`` that reads the source until ``session.drop_source``, also while
+    no view reads the source.
 
     With ``time=("system", "event")`` the rows have two times: the time at which they became known, which is the
     session's clock, and the time that they are about. Corrections to the past arrive at later system times, and

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from altneu.collections.remembering import linear
 from altneu.collections.timed import with_update_time
 from altneu.columnar.ranking import Order
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
+from altneu.errors.elsewhere import NamedElsewhere
 from altneu.expressions import (
     AggregateCall,
     AggregateExpr,
@@ -58,8 +59,8 @@ def check_names(names: Sequence[str]) -> None:
         raise SchemaError(f"column {reserved!r}: names that begin with # are reserved for altneu; rename it")
 
 
-def user_schema(schema: str | pa.Schema) -> pa.Schema:
-    """A schema that a user declares, with its names checked.
+def user_schema(schema: str | pa.Schema | T.StructType) -> pa.Schema:
+    """A schema that a user declares, with its names checked; that of a Spark DataFrame is one too.
 
     Raises:
         SchemaError: it does not parse, has two columns of one name, or more columns than a plan can have.
@@ -177,8 +178,15 @@ def grouping(grouping_id: Expr, place: int, count: int) -> Expr:
     return cast(call("&", [bit, literal(1, T.LONG)]), T.BYTE, implicit=False)
 
 
-class Grouping(Generic[C]):
+class Grouping(NamedElsewhere, Generic[C]):
     """What ``Collection.group_by`` returns: a plan and its group columns; ``wrap`` makes a collection of a plan."""
+
+    what = "a group_by(...)"
+    instead: ClassVar = {
+        "count": 'use agg(count="count(*)")',
+        **{name: f'use agg(name="{name}(column)")' for name in ("sum", "avg", "mean", "min", "max")},
+        "pivot": "use PIVOT of session.sql, or session.frame",
+    }
 
     def __init__(self, node: ir.Node, keys: Outputs, wrap: Callable[[ir.Node], C]) -> None:
         self.node, self.keys, self.wrap = node, keys, wrap

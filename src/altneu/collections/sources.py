@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from altneu import types as T
 from altneu.columnar.rows import array_of
 from altneu.errors import InputError, SchemaError, SourceFailedError
-from altneu.errors.nearest import did_you_mean
+from altneu.errors.nearest import did_you_mean, listed
 from altneu.operators.source.keyed import COMMANDS
 from altneu.plan import ir
 from altneu.runtime.inputs import Commands, Stamp, named
@@ -23,6 +24,15 @@ _TUPLES = {tuple}
 InsertTime = int | str | tuple[int | str | None, ...] | None
 Extra = Literal["error", "ignore"]
 """What becomes of columns that data has and the source has not: data with some is refused, or they are left out."""
+
+_NUMBERS = {int, float}
+_MOMENTS = {
+    T.DATE: "give a datetime.date",
+    T.TIME: "give a datetime.time",
+    T.TIMESTAMP: "give a datetime.datetime; one without a time zone is in UTC",
+    T.TIMESTAMP_NTZ: "give a datetime.datetime without a time zone",
+}
+"""What a value of these types must be. A number would be taken for days or microseconds, and is most often seconds."""
 
 CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
@@ -133,7 +143,8 @@ def python_columns(
         tuples = rows
     else:
         needed = frozenset(field.name for field in schema if not field.nullable)
-        tuples = [_as_tuple(row, i, columns, source, others, needed) for i, row in enumerate(rows)]
+        beside = _beside(columns, schema.names)
+        tuples = [_as_tuple(row, i, columns, source, others, needed, beside) for i, row in enumerate(rows)]
     names, types = schema.names, schema.types
     if names != columns:
         known = dict(zip(names, types, strict=True))
@@ -141,14 +152,28 @@ def python_columns(
     arrays: list[pa.Array] = []
     by_column = list(zip(*tuples, strict=True)) or [()] * len(columns)
     for k, (values, data_type) in enumerate(zip(by_column, types, strict=True)):
+        if data_type in _MOMENTS and not _NUMBERS.isdisjoint(map(type, values)):
+            i = next(i for i, value in enumerate(values) if type(value) in _NUMBERS)
+            raise SchemaError(
+                f"row {i} for source {source!r} has {values[i]!r} in column {columns[k]!r}, which is "
+                f"{named(data_type)}: a number does not say its unit; {_MOMENTS[data_type]}"
+            )
         try:
             arrays += (array_of(values, data_type),)
         except CONVERSION:
             i = _first_bad(values, data_type)
             raise SchemaError(
                 f"row {i} for source {source!r} has {values[i]!r} in column {columns[k]!r}, which is {named(data_type)}"
+                f"{_wanted(data_type)}"
             ) from None
     return arrays
+
+
+def _wanted(data_type: pa.DataType) -> str:
+    """What a value of a type must be, to end a message with; empty where the name of the type says it."""
+    if data_type in _MOMENTS:
+        return f"; {_MOMENTS[data_type]}"
+    return "; give a decimal.Decimal of that many digits, or a whole number" if pa.types.is_decimal(data_type) else ""
 
 
 def _from_python(
@@ -158,9 +183,18 @@ def _from_python(
 
 
 def _as_tuple(
-    row: Any, i: int, columns: Sequence[str], source: str, others: Container[str], needed: AbstractSet[str]
+    row: Any,
+    i: int,
+    columns: Sequence[str],
+    source: str,
+    others: Container[str],
+    needed: AbstractSet[str],
+    beside: str,
 ) -> tuple[Any, ...]:
-    """The values of a row; ``needed`` are the columns that a dictionary must have, as they hold no null."""
+    """The values of a row; ``needed`` are the columns that a dictionary must have, as they hold no null.
+
+    ``beside`` is what a message says of columns that are not the source's.
+    """
     if isinstance(row, Mapping):
         unknown = [k for k in row if k not in columns and k not in others]
         if unknown:
@@ -173,7 +207,7 @@ def _as_tuple(
         if len(row) != len(columns):
             raise SchemaError(
                 f"row {i} for source {source!r} has {len(row)} values "
-                f"for the {len(columns)} columns {', '.join(columns)}"
+                f"for the {len(columns)} columns {', '.join(columns)}{beside}"
             )
         return tuple(row)
     if len(columns) == 1:
@@ -182,6 +216,13 @@ def _as_tuple(
         f"row {i} for source {source!r} must be a tuple or a dictionary of {', '.join(columns)}, got a "
         f"{type(row).__name__}"
     )
+
+
+def _beside(columns: Sequence[str], own: Sequence[str]) -> str:
+    """What a message says of the columns that rows must have beside the source's own; empty where there are none."""
+    more = [name for name in columns if name not in own]
+    meant = "".join(did_you_mean(name, own) for name in more)
+    return f", of which {', '.join(more)} is named by an argument and not a column of the source{meant}" if more else ""
 
 
 def _first_bad(values: Sequence[Any], data_type: pa.DataType) -> int:
@@ -229,7 +270,9 @@ def _field_of(frame: DataFrame, column: str, source: str) -> pa.Field:
 
     names = frame.columns
     if column not in names:
-        raise SchemaError(f"the DataFrame for source {source!r} lacks column {column!r}; it has: {', '.join(names)}")
+        raise SchemaError(
+            f"the DataFrame for source {source!r} lacks column {column!r}; it has: {listed(column, names)}"
+        )
     if sum(n.lower() == column.lower() for n in names) > 1:
         raise SchemaError(
             f"the DataFrame for source {source!r} has several columns that Spark reads as {column!r}: "

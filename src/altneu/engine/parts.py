@@ -36,7 +36,7 @@ from altneu.runtime.measured import Measurements
 from altneu.runtime.memory import bytes_in
 from altneu.runtime.progress import compiling
 from altneu.runtime.spark.reach import lacking
-from altneu.runtime.spark.versions import check_version, parallelism
+from altneu.runtime.spark.versions import check_version, is_stopped, parallelism
 from altneu.runtime.state import StateTable
 from altneu.store import DirectoryStore, Location, MemoryStore, Store
 
@@ -68,6 +68,8 @@ class Parts(Closing):
             raise PlanError(f'placement must be "auto", "spark" or "driver", got {placement!r}')
         if spark is not None and not hasattr(spark, "createDataFrame"):
             raise PlanError(f"Session(spark) needs a SparkSession, got {spark!r}; give a folder as path=...")
+        if spark is not None and is_stopped(spark):
+            raise PlanError("Session(spark) needs a SparkSession that runs, and this one was stopped; make another one")
         retain = checked_retain(retain)
         if retain_events is not None and whole_number(retain_events, "retain_events") < 0:
             raise PlanError(f"retain_events must be a whole number of at least 0, got {retain_events!r}")

@@ -199,6 +199,15 @@ def _changed_functions(name: str, changed: list[str]) -> str:
     )
 
 
+def _instead(value: object) -> str:
+    """How a collection is had of what is none; empty if nothing is known of it."""
+    if isinstance(value, str):
+        return (
+            "of SQL, session.sql('CREATE MATERIALIZED VIEW name AS SELECT …') makes a view and session.sql(query) rows"
+        )
+    return getattr(type(value), "as_collection", "")
+
+
 def check_maintained(name: object, collection: object) -> None:
     """Check the arguments of ``maintain``.
 
@@ -207,8 +216,8 @@ def check_maintained(name: object, collection: object) -> None:
     """
     if not isinstance(collection, Collection):
         raise PlanError(
-            f"maintain needs a collection, such as an.source(...) or the result of its verbs, got {collection!r}"
-            + ("; " + instead if (instead := getattr(type(collection), "as_collection", "")) else "")
+            f"maintain and peek need a collection, such as an.source(...) or the result of its verbs, got "
+            f"{collection!r}" + ("; " + instead if (instead := _instead(collection)) else "")
         )
     if ir.free_level(collection.node) is not None:
         raise PlanError(

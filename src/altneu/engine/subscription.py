@@ -42,6 +42,9 @@ class Subscription(Closing):
     ) -> None:
         if form not in ("rows", "arrow"):
             raise ReadError(f'form must be "rows" or "arrow", got {form!r}')
+        for name, function in (("on_change", on_change), ("on_time_end", on_time_end)):
+            if function is not None and not callable(function):
+                raise ReadError(f"{name} must be a function, got {function!r}")
         known = view.known
         start = known.lower - 1 if as_of is None else whole_number(as_of, "as_of")
         if as_of is not None and as_of < known.lower:

@@ -16,6 +16,7 @@ from altneu.columnar.canonical import canonical, repeated_keys, varies
 from altneu.columnar.immutable import immutable
 from altneu.columnar.rows import Ints, Rows, as_array
 from altneu.errors import BeforeFrontierError, InputError, SchemaError, TimeRangeError, TypeMismatchError
+from altneu.errors.nearest import listed
 from altneu.operators.source.keyed import COMMANDS, DELETE, DELETE_KEY, INSERT, command_schema
 from altneu.order import Antichain, Lattice, difference
 from altneu.trace.update import Updates
@@ -361,7 +362,8 @@ def _require_columns(names: Sequence[str], there: Sequence[str], source: str) ->
         raise SchemaError(f"the data for source {source!r} has several columns {several[0]!r}; keep one of them")
     missing = [n for n in names if n not in counts]
     if missing:
-        raise SchemaError(f"the data for source {source!r} lacks column {missing[0]!r}; it has: {', '.join(counts)}")
+        there_are = listed(missing[0], counts)
+        raise SchemaError(f"the data for source {source!r} lacks column {missing[0]!r}; it has: {there_are}")
 
 
 def _conform_column(column: pa.Array, f: pa.Field, source: str) -> pa.Array:

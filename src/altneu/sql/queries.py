@@ -158,11 +158,12 @@ def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> C
         if name.lower() not in names:
             shown = _shown(names)
             close = nearest(name, shown)
-            meant = f"; did you mean {' or '.join(close)}?" if close else ""
+            meant = f"; did you mean {' or '.join(close)}?" if close else ";"
+            there = "There are:" if close else "there are:"
             place = place_of(table)
             where = f" ({place})" if place else ""
             raise UnknownTableError(
-                f"no table or view {name!r}{where}{meant} There are: {', '.join(shown) or '(none)'}"
+                f"no table or view {name!r}{where}{meant} {there} {', '.join(shown) or '(none)'}", name
             )
         collection = catalog[names[name.lower()]]
         path = path_of(parts, within)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from altneu.collections.sources import is_spark_frame
 from altneu.engine.engine import Engine
 from altneu.errors import InputError
-from altneu.errors.nearest import listed
+from altneu.errors.nearest import listed, nearest
 from altneu.runtime.inputs import Inputs, whole_number
 from altneu.runtime.stored import StoredStream
 from altneu.streams import checkpoint
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 
 
 _LATE = ("revise", "error", "drop")
+
+
+def _option_meant(name: str) -> str:
+    """What is said of a name that may be a misspelt option of ``follow``: other names are those of sources."""
+    options = [*(field.name for field in fields(Options)), "available_now", "checkpoint", "trigger"]
+    option = nearest(name, options, cutoff=0.8)
+    return f". If it is an option of follow, it is spelt {option[0]!r}" if option else ""
 
 
 class Streams:
@@ -108,7 +116,7 @@ class Streams:
         if not is_table and (not is_spark_frame(given) or not given.isStreaming):
             raise InputError(
                 f"follow({name}=...) needs a streaming DataFrame, as spark.readStream returns it, or a table, "
-                f"an.delta(path); insert({name!r}, ...) takes other data"
+                f"an.delta(path); insert({name!r}, ...) takes other data{_option_meant(name)}"
             )
         self._engine.refuse_closed(name)
         if name in self._engine.catalogue.static:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any, Protocol
 
 import pyarrow as pa
 import sqlglot
@@ -87,8 +88,8 @@ _WIDENED = {
 }
 
 
-def parse_schema(schema: str | pa.Schema) -> pa.Schema:
-    """Read Spark DDL, or normalise an Arrow schema.
+def parse_schema(schema: str | pa.Schema | StructType) -> pa.Schema:
+    """Read Spark DDL or the schema of a DataFrame of PySpark, or normalise an Arrow schema.
 
     >>> parse_schema("src long, xs array<int>, t timestamp NOT NULL")
     src: int64
@@ -103,9 +104,11 @@ def parse_schema(schema: str | pa.Schema) -> pa.Schema:
         fields = [marked(pa.field(f.name, normalise_type(f.type, f.name), f.nullable), mark_of(f)) for f in schema]
     elif isinstance(schema, str):
         fields = [*_parse_ddl(schema)]
+    elif type(schema).__module__ == "pyspark.sql.types" and hasattr(schema, "fields"):
+        fields = [*_parse_ddl(ddl_of(schema))] if schema.fields else []
     else:
         raise SchemaError(
-            "a schema must be Spark DDL, such as 'src long, dst long', or a pyarrow.Schema, got "
+            "a schema must be Spark DDL, such as 'src long, dst long', a pyarrow.Schema or a DataFrame's schema, got "
             f"{type(schema).__name__}"
         )
     seen: set[str] = set()
@@ -125,6 +128,32 @@ def parse_type(text: str) -> pa.DataType:
     MapType(map<string, decimal128(10, 2)>)
     """
     return _parse_ddl(f"value {text}", lengths=True)[0].type
+
+
+class StructType(Protocol):
+    """A StructType of PySpark, such as the schema of a DataFrame."""
+
+    fields: list[Any]
+
+
+def ddl_of(schema: StructType) -> str:
+    """The DDL of a StructType of PySpark: with NOT NULL where its columns have it, and names quoted at any depth."""
+    columns = (
+        f"{quote_name(f.name)} {_spark_type(f.dataType)}{'' if f.nullable else ' NOT NULL'}" for f in schema.fields
+    )
+    return ", ".join(columns)
+
+
+def _spark_type(data_type: Any) -> str:
+    match type(data_type).__name__:
+        case "StructType":
+            return f"struct<{','.join(f'{quote_name(f.name)}:{_spark_type(f.dataType)}' for f in data_type.fields)}>"
+        case "ArrayType":
+            return f"array<{_spark_type(data_type.elementType)}>"
+        case "MapType":
+            return f"map<{_spark_type(data_type.keyType)},{_spark_type(data_type.valueType)}>"
+        case _:
+            return str(data_type.simpleString())
 
 
 def type_name(data_type: pa.DataType) -> str:

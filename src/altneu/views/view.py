@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from altneu.engine.engine import Engine
 from altneu.engine.reading import Followed, OnErrors, Readings, Time, updates_table
 from altneu.engine.subscription import Form, OnChange, OnTimeEnd, Subscription
 from altneu.errors import ReadError
+from altneu.errors.elsewhere import NamedElsewhere
 from altneu.order import Antichain, Epoch
 from altneu.trace.update import Updates, consolidate
 from altneu.types import to_ddl
@@ -25,11 +26,26 @@ if TYPE_CHECKING:
     from altneu.provenance import Explanation
 
 
-class View(Contents):
+class View(Contents, NamedElsewhere):
     """A maintained collection of a session, by name.
 
     Reading never computes: the contents are there since the last ``advance``.
     """
+
+    what = "a view"
+    instead: ClassVar = {
+        **dict.fromkeys(("toPandas", "to_pandas"), "use to_arrow().to_pandas()"),
+        "to_polars": "use polars.from_arrow(view.to_arrow())",
+        **dict.fromkeys(("collect", "toLocalIterator"), "use to_pylist(), or df().collect() on Spark"),
+        "count": "use to_arrow().num_rows, or df().count() on Spark",
+        "show": "use df().show() on Spark, or print(view.to_pylist())",
+        "lookup": "use get(key)",
+        "explain": "use session.explain(name), or explain_row(row)",
+        **dict.fromkeys(
+            ("filter", "where", "select", "groupBy", "group_by", "join", "orderBy"),
+            "use session.sql(query) or session.peek(collection), or df() on Spark",
+        ),
+    }
 
     def __init__(self, readings: Readings, name: str) -> None:
         super().__init__(readings, name)
@@ -139,17 +155,24 @@ class View(Contents):
         changes only. ``as_of`` may be in the future. The subscription ends before ``up_to``.
 
         If a function raises, ``advance`` raises the error, but its step is committed; the next step delivers that time
-        again. So a function sees each update at least once, and exactly once if it never raises.
+        again. So a function sees each update at least once, and exactly once if it never raises. If it raises for the
+        snapshot, ``subscribe`` raises the error, and there is no subscription.
 
         Raises:
             HistoryGoneError: ``as_of`` is no longer retained.
-            ReadError: ``up_to`` lies before ``as_of``; or ``snapshot=True`` of a view without contents.
+            ReadError: ``up_to`` lies before ``as_of``; ``snapshot=True`` of a view without contents; or what is to be
+                called is no function.
         """
         with self._readings.lock:
             rest = {"snapshot": snapshot, "as_of": as_of, "up_to": up_to, "form": form}
             subscription = Subscription(self._followed, on_change, on_time_end, **rest)  # type: ignore[arg-type]
             self._readings.subscribers.add(subscription)
-            subscription.poll() if subscription.pushes else None
+            if subscription.pushes:
+                try:
+                    subscription.poll()
+                except BaseException:  # whoever called has nothing to close, and each later step would raise this again
+                    subscription.close()
+                    raise
             return subscription
 
     def live(self, rows: int = html.SHOWN) -> Subscription:

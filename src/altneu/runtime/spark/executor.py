@@ -8,6 +8,7 @@ the tasks, and only its names and counts go through the driver.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import defaultdict
@@ -487,6 +488,10 @@ def _sampled(table: pa.Table, read: Stamp, stamp: Stamp) -> Iterator[Updates]:
         return
 
 
+_NOT_INSTALLED = re.compile("No module named '(altneu|numba|numpy|polars|pyarrow|sqlglot|tzdata)['.]")
+"""Said where altneu or one of the packages that it needs is not there, all of which this process has."""
+
+
 @contextmanager
 def _source_failures(sources: list[str]) -> Iterator[None]:
     """What Spark raises while it reads DataFrames is the sources' failure: our kernels report theirs as messages."""
@@ -496,9 +501,9 @@ def _source_failures(sources: list[str]) -> Iterator[None]:
         raise
     except Exception as error:
         text = failure_of(error)
-        if "No module named 'altneu'" in text:
+        if (missing := _NOT_INSTALLED.search(text)) is not None:
             raise StepFailedError(
-                "Spark's Python workers cannot import altneu, and nothing of the step is committed: they run a "
+                f"Spark's Python workers cannot import {missing[1]}, and nothing of the step is committed: they run a "
                 "different Python than this process. Set the environment variable PYSPARK_PYTHON to the path of this "
                 f"Python before the SparkSession is created ({sys.executable}), or create it with "
                 "altneu.spark_session()"
@@ -508,5 +513,6 @@ def _source_failures(sources: list[str]) -> Iterator[None]:
         raise SourceFailedError(
             f"a DataFrame inserted into {', '.join(map(repr, sources))} failed while it was read, "
             f"and nothing of the step is committed: {text}\n"
-            "Call session.discard(source) and insert the rows again when the cause is removed."
+            f"Call {', '.join(f'session.discard({name!r})' for name in sources)} and insert the rows again when the "
+            "cause is removed."
         ) from error

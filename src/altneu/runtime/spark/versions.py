@@ -49,6 +49,12 @@ def version_of(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def is_stopped(spark: object) -> bool:
+    """Whether a classic SparkSession was stopped; what another is doing is not asked."""
+    context = getattr(spark, "_sc", None)
+    return context is not None and context._jsc is None
+
+
 def is_connect(spark_or_frame: object) -> bool:
     """Whether this is a session, or a DataFrame, of Spark Connect."""
     return type(spark_or_frame).__module__.startswith("pyspark.sql.connect")

@@ -136,8 +136,20 @@ class Definer:
         if replaced is not None:
             self._replacer.replace(replaced, defined)
             return f"{kind} {defined.name} replaced"
-        self._starter.put(defined)
+        self._put(defined)
         return f"{kind} {shown_name(defined.name)} created"
+
+    def _put(self, defined: Defined) -> None:
+        """Start a new definition; one by which rows that cannot be read would be read is not there afterwards.
+
+        If it stayed, every later statement would read these rows first, and fail.
+        """
+        try:
+            self._starter.put(defined)
+        except BaseException:
+            if self.known.all.get(defined.name.lower()) is defined:
+                self._dropper.remove(defined)
+            raise
 
     def _is_there(self, existing: Defined, kind: Kind, statement: Creation) -> str:
         """What is said if a definition is there already; empty if it is another one."""

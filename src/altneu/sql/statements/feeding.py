@@ -52,6 +52,10 @@ class Feeds:
             except AltneuError as error:
                 if not noted:
                     raise
+                error.add_note(
+                    f"altneu: SOURCE {source.name} of this store could not be read: remove the cause and open the "
+                    f"store again, or DROP SOURCE {source.name} CASCADE"
+                )
                 source.error = error
 
     def _insert(self, source: Defined) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
 from altneu.columnar import html
 from altneu.columnar.rows import Rows, record_type
 from altneu.errors import ReadError
+from altneu.errors.elsewhere import NamedElsewhere
 from altneu.types import to_ddl
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 SHOWN = 20  # rows that a result shows of itself
 
 
-class Result:
+class Result(NamedElsewhere):
     """The rows of a statement, in its order; or none, and a message that says what was done.
 
     >>> import altneu as an
@@ -26,6 +27,14 @@ class Result:
     ...     session.sql("VALUES (1, 'tea'), (2, 'jam')").to_pylist()
     [(1, 'tea'), (2, 'jam')]
     """
+
+    what = "the result of a statement"
+    instead: ClassVar = {
+        **dict.fromkeys(("toPandas", "to_pandas"), "use to_arrow().to_pandas()"),
+        **dict.fromkeys(("collect", "fetchall"), "use to_pylist()"),
+        "count": "use len(result)",
+        "show": "use print(result), or df().show() on Spark",
+    }
 
     def __init__(self, table: pa.Table | None, message: str = "", spark: SparkSession | None = None) -> None:
         self._table, self._spark = table, spark
