@@ -97,9 +97,7 @@ class UnknownColumnError(PlanError):
 class UnknownTableError(PlanError):
     """A name in a query that is neither a table nor a view; ``table`` is that name."""
 
-    def __init__(self, message: str, table: str = "") -> None:
-        super().__init__(message)
-        self.table = table
+    table: str = ""
 
 
 class PipelineError(PlanError):

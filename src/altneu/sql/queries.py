@@ -162,9 +162,10 @@ def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> C
             there = "There are:" if close else "there are:"
             place = place_of(table)
             where = f" ({place})" if place else ""
-            raise UnknownTableError(
-                f"no table or view {name!r}{where}{meant} {there} {', '.join(shown) or '(none)'}", name
-            )
+            all_of_them = f"{there} {', '.join(shown) or '(none)'}"
+            error = UnknownTableError(f"no table or view {name!r}{where}{meant} {all_of_them}")
+            error.table = name
+            raise error
         collection = catalog[names[name.lower()]]
         path = path_of(parts, within)
         return Relation(collection.node, tuple(Field(table.name, n, n, path=path) for n in collection.columns))
