@@ -95,8 +95,8 @@ class Session(Closing, NamedElsewhere):
     ([('jam', 5), ('tea', 4)], {'item': 'tea', 'total': 4, 'time': 1, 'diff': 1})
     """
 
-    what = "a session"
-    instead: ClassVar = {
+    _what = "a session"
+    _instead: ClassVar = {
         "createDataFrame": "use insert(name, rows)",
         "delete": "use retract(name, rows), or delete_key(name, keys) of a source with a key",
         "query": "use sql(query)",

@@ -181,8 +181,8 @@ def grouping(grouping_id: Expr, place: int, count: int) -> Expr:
 class Grouping(NamedElsewhere, Generic[C]):
     """What ``Collection.group_by`` returns: a plan and its group columns; ``wrap`` makes a collection of a plan."""
 
-    what = "a group_by(...)"
-    instead: ClassVar = {
+    _what = "a group_by(...)"
+    _instead: ClassVar = {
         "count": 'use agg(count="count(*)")',
         **{name: f'use agg(name="{name}(column)")' for name in ("sum", "avg", "mean", "min", "max")},
         "pivot": "use PIVOT of session.sql, or session.frame",

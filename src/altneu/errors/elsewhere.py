@@ -10,14 +10,14 @@ class NamedElsewhere:
     """A class whose missing attributes say what to use instead, where it knows their names from elsewhere.
 
     >>> class Door(NamedElsewhere):
-    ...     what, instead = "a door", {"shut": "use close()"}
+    ...     _what, _instead = "a door", {"shut": "use close()"}
     >>> Door().shut
     Traceback (most recent call last):
     AttributeError: a door has no 'shut'; use close()
     """
 
-    what: ClassVar[str]
-    instead: ClassVar[Mapping[str, str]]
+    _what: ClassVar[str]
+    _instead: ClassVar[Mapping[str, str]]
 
     if not TYPE_CHECKING:  # a type checker must report attributes that do not exist
 
@@ -25,5 +25,5 @@ class NamedElsewhere:
             kind = type(self)
             if hasattr(kind, name):  # a property that failed: its own error is the one to see
                 return object.__getattribute__(self, name)
-            told = f"; {kind.instead[name]}" if name in kind.instead else ""
-            raise AttributeError(f"{kind.what} has no {name!r}{told}", name=name, obj=self)
+            told = f"; {kind._instead[name]}" if name in kind._instead else ""
+            raise AttributeError(f"{kind._what} has no {name!r}{told}", name=name, obj=self)

@@ -32,8 +32,8 @@ class View(Contents, NamedElsewhere):
     Reading never computes: the contents are there since the last ``advance``.
     """
 
-    what = "a view"
-    instead: ClassVar = {
+    _what = "a view"
+    _instead: ClassVar = {
         **dict.fromkeys(("toPandas", "to_pandas"), "use to_arrow().to_pandas()"),
         "to_polars": "use polars.from_arrow(view.to_arrow())",
         **dict.fromkeys(("collect", "toLocalIterator"), "use to_pylist(), or df().collect() on Spark"),

@@ -28,8 +28,8 @@ class Result(NamedElsewhere):
     [(1, 'tea'), (2, 'jam')]
     """
 
-    what = "the result of a statement"
-    instead: ClassVar = {
+    _what = "the result of a statement"
+    _instead: ClassVar = {
         **dict.fromkeys(("toPandas", "to_pandas"), "use to_arrow().to_pandas()"),
         **dict.fromkeys(("collect", "fetchall"), "use to_pylist()"),
         "count": "use len(result)",
