@@ -58,23 +58,23 @@ def sources(*, keep: bool = False) -> dict[str, an.Collection]:
     return {name: an.source(name, columns, keep=keep) for name, columns in TABLES.items()}
 
 
-def extension() -> Path | None:
-    """The file of the extension, None when it or DuckDB is not installed."""
-    spec = importlib.util.find_spec("duckdb_extension_tpch")
+def extension(name: str = "tpch") -> Path | None:
+    """The file of an extension, None when it or DuckDB is not installed."""
+    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
     if spec is None or not spec.submodule_search_locations or importlib.util.find_spec("duckdb") is None:
         return None
     return next(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension"), None)
 
 
-def connect() -> duckdb.DuckDBPyConnection:
-    """A database in memory that has the extension, and no other way to get one.
+def connect(name: str = "tpch") -> duckdb.DuckDBPyConnection:
+    """A database in memory that has an extension, and no other way to get one.
 
     Raises:
         FileNotFoundError: it is not installed.
     """
-    path = extension()
+    path = extension(name)
     if path is None:
-        raise FileNotFoundError("the packages duckdb and duckdb-extension-tpch are missing: run `make setup`")
+        raise FileNotFoundError(f"the packages duckdb and duckdb-extension-{name} are missing: run `make setup`")
     import duckdb
 
     never = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
