@@ -15,7 +15,6 @@ from altneu.operators.reduce.node import WHOLE, Around, Suffix, Within
 from altneu.operators.reduce.reducers import WindowFunctions
 from altneu.plan.rewrite import optimise
 from altneu.trace import batch
-from altneu.types import parse_schema
 from tests.lane import seeds
 from tests.oracle.recompute import recompute
 
@@ -34,12 +33,6 @@ def random_row(rng):
     v, x = rng.choice([None, *range(5)]), rng.choice([None, 0.5, float("nan"), -1.25, 1e300])
     at = None if hour is None else hour * 3_600_000_000 + rng.choice([0, 1])
     return rng.choice([None, 1, 2]), at, day, n, v, x
-
-
-def table(schema, *given):
-    """Rows whose moments are numbers, of days or microseconds, as a table: of Python rows these are refused."""
-    columns = zip(*given, strict=True)
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
 def random_window(rng):
@@ -100,7 +93,7 @@ def test_frames_of_values_change_as_recomputation_says(window, seed, below, monk
                 elif below and rng.random() < 0.1:
                     diff = -1
                 rows[row] += diff
-                session.insert("t", table(parse_schema(SCHEMA), row), diff=diff)
+                session.insert("t", [row], diff=diff)
             session.advance()
             for name, view in views.items():
                 held = Counter({row: n for row, n in rows.items() if n})
@@ -125,10 +118,10 @@ def rows_read(count, monkeypatch):
     over = "OVER (PARTITION BY k ORDER BY at RANGE BETWEEN INTERVAL 10 SECONDS PRECEDING AND CURRENT ROW)"
     with an.Session() as session, monkeypatch.context() as patch:
         view = session.maintain("moving", events.window(total=f"sum(v) {over}"))
-        session.insert("events", table(events.schema, *((1, i * 1_000_000, i % 10) for i in range(count))))
+        session.insert("events", [(1, i * 1_000_000, i % 10) for i in range(count)])
         session.advance()
         patch.setattr(batch, "Matches", counted)
-        session.insert("events", table(events.schema, (1, 500_500_000, 1)))
+        session.insert("events", [(1, 500_500_000, 1)])
         step = session.advance()
         assert "(incremental)" in session.explain("moving")
         assert len(view.to_pylist()) == count + 1

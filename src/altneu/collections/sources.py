@@ -25,14 +25,14 @@ InsertTime = int | str | tuple[int | str | None, ...] | None
 Extra = Literal["error", "ignore"]
 """What becomes of columns that data has and the source has not: data with some is refused, or they are left out."""
 
-_NUMBERS = {int, float}
+_SINCE_1970 = "or a whole number of microseconds since 1970"
 _MOMENTS = {
-    T.DATE: "give a datetime.date",
-    T.TIME: "give a datetime.time",
-    T.TIMESTAMP: "give a datetime.datetime; one without a time zone is in UTC",
-    T.TIMESTAMP_NTZ: "give a datetime.datetime without a time zone",
+    T.DATE: "give a datetime.date, or a whole number of days since 1970",
+    T.TIME: "give a datetime.time, or a whole number of microseconds since midnight",
+    T.TIMESTAMP: f"give a datetime.datetime, in UTC if it has no time zone, {_SINCE_1970}",
+    T.TIMESTAMP_NTZ: f"give a datetime.datetime without a time zone, {_SINCE_1970}",
 }
-"""What a value of these types must be. A number would be taken for days or microseconds, and is most often seconds."""
+"""What a value of these types must be. Arrow would cut the fraction off a float, which is most often of seconds."""
 
 CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
@@ -152,13 +152,9 @@ def python_columns(
     arrays: list[pa.Array] = []
     by_column = list(zip(*tuples, strict=True)) or [()] * len(columns)
     for k, (values, data_type) in enumerate(zip(by_column, types, strict=True)):
-        if data_type in _MOMENTS and not _NUMBERS.isdisjoint(map(type, values)):
-            i = next(i for i, value in enumerate(values) if type(value) in _NUMBERS)
-            raise SchemaError(
-                f"row {i} for source {source!r} has {values[i]!r} in column {columns[k]!r}, which is "
-                f"{named(data_type)}: a number does not say its unit; {_MOMENTS[data_type]}"
-            )
         try:
+            if data_type in _MOMENTS and float in map(type, values):
+                raise TypeError
             arrays += (array_of(values, data_type),)
         except CONVERSION:
             i = _first_bad(values, data_type)
@@ -227,6 +223,8 @@ def _beside(columns: Sequence[str], own: Sequence[str]) -> str:
 
 def _first_bad(values: Sequence[Any], data_type: pa.DataType) -> int:
     for i, value in enumerate(values):
+        if data_type in _MOMENTS and isinstance(value, float):
+            return i
         try:
             array_of([value], data_type)
         except CONVERSION:
