@@ -27,7 +27,7 @@ def test_a_session_runs_on_a_server_and_finds_how_many_tasks_it_runs_at_once(ask
     assert (said["rows"], said["frame"]) == (ROWS, ROWS)
     assert (said["chosen"], said["shards"], said["said"]) == ("auto", 2, [])
     assert said["read"] == {"n": 1999}
-    assert re.search(r"no table or view 'there' .*give the DataFrame of a temporary view in its place", said["refused"])
+    assert re.search(r"no table or view 'there'.*give the DataFrame of a temporary view in its place", said["refused"])
     assert said["jobs"]
 
 
