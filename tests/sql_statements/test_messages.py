@@ -29,8 +29,8 @@ TOLD = {
     "SELECT k FROM t WHERE rank() OVER (ORDER BY k) = 1": (
         "test one in QUALIFY, or in the WHERE of a query that has this one in its FROM"
     ),
-    "DELETE FROM t WHERE rank() OVER (ORDER BY k) = 1": "choose rows by a query, WHERE key IN (SELECT",
-    "UPDATE t SET n = 1 WHERE sum(n) > 1": "each row of 't' alone, without aggregates and window functions",
+    "DELETE FROM t WHERE rank() OVER (ORDER BY k) = 1": "by a query with HAVING or QUALIFY: WHERE key IN (SELECT ...)",
+    "UPDATE t SET n = 1 WHERE sum(n) > 1": "each row of 't' by itself, got an aggregate or a window function",
     "SELECT k, count(*) FROM t GROUP BY k HAVING rank() OVER (ORDER BY k) = 1": (
         "in SQL a query in FROM; QUALIFY tests one"
     ),

@@ -45,7 +45,7 @@ class History:
 
     @cached_property
     def steps(self) -> list[dict[str, tuple[pa.Table, pa.Table]]]:
-        """What goes and what comes in each step; DuckDB has the tables after it in a schema of their own."""
+        """What goes and what comes in each step. DuckDB has a schema for each step, with the tables after it."""
         draw, there, result = random.Random(SEED), dict(self.tables), []
         for step in range(1, STEPS + 1):
             changes = {name: self._change(draw, name, there[name]) for name in there}

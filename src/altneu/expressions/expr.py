@@ -471,7 +471,7 @@ class Call(Expr):
 
 
 def parts_of(expr: Expr) -> list[Expr]:
-    """An expression and what it is made of, bodies of lambdas among it: each after what it is in, equal parts once.
+    """An expression and its parts, also those of lambdas: each once, after all the parts that contain it.
 
     Cost:   O(n) for n parts that differ, however often each of them is there.
 

@@ -64,9 +64,10 @@ def text(request: Request, name: str) -> str:
 
 
 async def posted_bytes(request: Request, most: int) -> bytes | None:
-    """The body of a request; None if it has more bytes than ``most``, of which up to ``_IN_VAIN`` are read in vain.
+    """The body of a request, or None if it is longer than ``most`` bytes.
 
-    What a client still sends when its connection is closed resets it, and the client does not see why it was refused.
+    Of a longer one up to ``_IN_VAIN`` further bytes are read and thrown away: a client that still sends when the server
+    closes the connection sees that it was reset, and not why it was refused.
     """
     parts, size = [], 0
     async for part in request.stream():

@@ -522,7 +522,7 @@ class Options:
 
 
 class Growing:
-    """Lowers the views of a session, and again as there are more of them: what was lowered before is gone on with.
+    """Lowers the views of a session; when views are added, it goes on from what it has lowered.
 
     Law:    the plan is that of ``lower``, which lowers all of them (tests/laws/test_growing.py).
     """
@@ -540,7 +540,7 @@ class Growing:
     ) -> Plan:
         """Lower views, and ``sources`` whose rows are retained, into one plan that shares what is common.
 
-        The views that are ``new``, or have other plans, may not be there the next time: they are lowered again then.
+        What is lowered for the views that are ``new`` is not kept, as they may not be there the next time.
 
         Cost:   the views behind the first one that is new are lowered, and all of them where one of these reads what
                 was lowered as read by one operation alone. Each node gets its stage.

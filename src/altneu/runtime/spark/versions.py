@@ -50,7 +50,7 @@ def version_of(text: str) -> tuple[int, int]:
 
 
 def is_stopped(spark: object) -> bool:
-    """Whether a classic SparkSession was stopped; what another is doing is not asked."""
+    """Whether a classic SparkSession was stopped; False for one of Spark Connect, whose server is not asked."""
     context = getattr(spark, "_sc", None)
     return context is not None and context._jsc is None
 

@@ -617,8 +617,8 @@ class Statements:
         target = self._changeable(name)
         if where is not None and (has_aggregate(where) or has_window(where)):
             raise StatementError(
-                f"WHERE tests each row of {name!r} alone, without aggregates and window functions; choose rows by a "
-                "query, WHERE key IN (SELECT ...), which has HAVING or QUALIFY"
+                f"WHERE must test each row of {name!r} by itself, got an aggregate or a window function; choose the "
+                "rows by a query with HAVING or QUALIFY: WHERE key IN (SELECT ...)"
             )
         return peek(self._engine, self.binder.shown(_all_of(target.name, where, alias, common)).collection)
 
