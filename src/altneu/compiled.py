@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
+import pkgutil
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -38,9 +41,31 @@ def compiled(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
         dispatcher = numba.njit(**settings)(function)
         if hasattr(dispatcher, "py_func"):  # NUMBA_DISABLE_JIT leaves the function as it is
             dispatcher._cache = _Kernels(dispatcher.py_func)
+            _every[f"{function.__module__}.{function.__name__}"] = dispatcher
         return cast("Callable[P, R]", dispatcher)
 
     return compile_
+
+
+_every: dict[str, Any] = {}
+
+
+@cache
+def kernels() -> Mapping[str, Any]:
+    """Every kernel of the package, Numba's dispatcher, by its module and name; imports all modules that can be.
+
+    >>> "altneu.columnar.sorting._quick" in kernels()
+    True
+    """
+    package = __name__.partition(".")[0]
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+        if module.name.rpartition(".")[2] not in _PROGRAMS:
+            with suppress(ImportError):  # it is for an extra that is not installed, and has no kernels
+                importlib.import_module(module.name)
+    return _every
+
+
+_PROGRAMS = ("__main__", "daemon")
 
 
 class _NoPlace(InTreeCacheLocator):

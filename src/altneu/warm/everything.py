@@ -1,19 +1,9 @@
-"""Compile the kernels ahead of time: ``python -m altneu.warm``.
-
-Numba compiles a kernel when it is first called with arrays of a kind, and keeps the result beside the module. A fresh
-installation would pay for that in its first steps; this runs every operator on a few rows, in memory and from files.
-"""
+"""Every operator on a few rows, in memory and from files: what meets every kernel."""
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
-import time as clock
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +17,6 @@ from altneu.columnar.lookup import rows_of_hits
 from altneu.columnar.rows import Rows
 from altneu.operators.reduce.collate import changes_of
 from altneu.order import AltNeu, Antichain, Epoch, Product, chain_joins, due_and_pended, interesting_times
-from altneu.runtime.progress import compiling
 
 _SCHEMA = "k string, n long, x double, d decimal(10, 2), b boolean, t timestamp, i int, xs array<long>"
 _TEXTS = [
@@ -46,7 +35,6 @@ _ROWS = [
 ]
 
 
-_PROCESSES = 4  # that compile; more would compile the same
 _QUEUE = [(1, f"{i:04}", i if i % 7 else None) for i in range(500)]
 
 
@@ -262,35 +250,3 @@ def _steps(session: Session, part: int, drained: Sequence[tuple[object, ...]]) -
 def _insert(session: Session, name: str, rows: Sequence[tuple[object, ...]], time: int | None = None) -> None:
     if name in session.sources:
         session.insert(name, rows, time=time)
-
-
-def _warm_some(first: int, step: int) -> None:
-    """Run one view in ``step``, from number ``first`` on."""
-    compiling.is_said = True
-    if first == 0:
-        _times()
-        _few()
-        _seldom()
-    _run(dict([*_views().items()][first::step]))
-
-
-def warm_together() -> None:
-    """``warm`` in several processes, each with some of the views; what they compile is shared on disk.
-
-    If one of them dies, as where memory is short, this process compiles what is missing.
-    """
-    many = min(os.cpu_count() or 1, _PROCESSES)
-    if many > 1:
-        try:
-            with ProcessPoolExecutor(many, mp_context=get_context("spawn")) as pool:
-                list(pool.map(_warm_some, range(many), [many] * many))
-        except BrokenProcessPool:
-            sys.stderr.write("altneu: a process that compiled has died; one goes on alone\n")
-    warm()
-
-
-if __name__ == "__main__":
-    started, compiling.is_said = clock.monotonic(), True
-    sys.stderr.write("altneu: compiling the kernels, once, which takes two to three minutes\n")
-    warm_together()
-    sys.stderr.write(f"altneu: they are compiled, in {clock.monotonic() - started:.0f} s\n")
