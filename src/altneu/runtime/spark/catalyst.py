@@ -8,6 +8,7 @@ elsewhere have statistics that leave NaN out, by which Spark skips rows that are
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 _COMPARED = (T.BOOLEAN, *INTEGRAL, T.STRING, T.BINARY, T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ)
 _MOST_STEPS = 32  # results that may fail; each is one more step in Spark's plan
+_SUFFIXES = dict(zip(INTEGRAL, ("Y", "S", "", "L"), strict=True))
+_PLAIN = re.compile(r"[\w .:/-]*")  # texts without escapes and variables
+_MOST_SHOWN = 20  # constants of IN, in words
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 
 
@@ -111,12 +115,20 @@ def filter_of(frame: DataFrame, alternatives: Collection[Collection[Expr]]) -> t
     results: list[Column] = []
     texts: list[str] = []
     for tests in dict.fromkeys(map(tuple, alternatives)):
-        translated = {test.sql: t for test in tests if (t := _test(frame, test, plain)) is not None}
+        translated = {_said(test): t for test in tests if (t := _test(frame, test, plain)) is not None}
         if not translated:
             return None
         results.append(reduce(and_, translated.values()))
         texts.append(" AND ".join(translated))
     return (reduce(or_, results), " OR ".join(texts)) if results else None
+
+
+def _said(test: Expr) -> str:
+    """A test in words; of many constants, the first and how many there are."""
+    if not isinstance(test, Call) or test.name != "in" or len(test.args) <= _MOST_SHOWN:
+        return test.sql
+    value, first = test.args[:2]
+    return f"{value.sql} IN ({first.sql}, …: {len(test.args) - 1} values)"
 
 
 def _test(frame: DataFrame, expr: Expr, plain: Collection[str]) -> Column | None:
@@ -176,9 +188,27 @@ def _comparison(operator: Callable[[Any, Any], Any]) -> Callable[[Translator, Ca
 
 
 def _in(to: Translator, call: Call) -> Any:
+    from pyspark.sql import functions as sf
+
     _same(call, [a.type for a in call.args])
-    value, *others = to.columns(call.args)
-    return value.isin(*others)
+    value, *others = call.args
+    texts = [_text_of(other) for other in others]
+    if value.is_column and None not in texts:  # Spark parses thousands of constants sooner than it is handed them
+        return sf.expr(f"{quote_name(value.column_name)} IN ({', '.join(filter(None, texts))})")
+    return to.column(value).isin(*to.columns(others))
+
+
+def _text_of(expr: Expr) -> str | None:
+    """A constant in Spark's SQL, whatever its settings are; None where it would depend on one."""
+    if not isinstance(expr, Literal) or expr.value is None:
+        return None
+    if expr.type in _SUFFIXES:
+        return f"{expr.value}{_SUFFIXES[expr.type]}"
+    if expr.type == T.DATE:
+        return f"date_from_unix_date({expr.value})"
+    if expr.type == T.STRING and _PLAIN.fullmatch(expr.value):
+        return f"'{expr.value}'"
+    return None
 
 
 def _text(method: str) -> Callable[[Translator, Call], Any]:

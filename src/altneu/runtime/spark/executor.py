@@ -52,6 +52,7 @@ from altneu.runtime.spark.frames import (
     widened,
 )
 from altneu.runtime.spark.jobs import Jobs
+from altneu.runtime.spark.static_keys import StaticKeys
 from altneu.runtime.spark.sums import read_frame
 from altneu.runtime.spark.versions import (
     by_shard,
@@ -115,6 +116,7 @@ class SparkExecutor:
         self.jobs = Jobs()
         self.batch_writer = BatchWriter() if memory is None else BatchWriter(shares(memory)[0])
         self._divisions: tuple[Plan, list[Division]] | None = None  # those of the last plan
+        self._keys: StaticKeys | None = None  # of the step
 
     def close(self) -> None:
         """Nothing to let go of: the Spark session is its owner's."""
@@ -127,6 +129,7 @@ class SparkExecutor:
             StepFailedError: a task failed.
         """
         step = Run(plan, table, region, mode)
+        self._keys = StaticKeys(plan, table) if plan.released else None
         step.insert(inputs.updates)
         return step.run(lambda segment: self._execute(step, segment, inputs.frames if 0 in segment.stages else {}))
 
@@ -171,7 +174,7 @@ class SparkExecutor:
         rest: dict[str, list[tuple[Any, Stamp]]] = {}
         for name, result in frames.items():
             for frame, stamp in result:
-                needed, where = rows_needed(step.plan, name, frame, stamp)
+                needed, where = rows_needed(step.plan, name, frame, stamp, self._keys)
                 numbered, read = placed(needed, narrowed(step.plan, name, frame, stamp))
                 chosen, known = numbered.select(*map(quote_name, read.columns)), len(persisted)
                 most = min(room, DRIVER_ROWS - step.work(segment, DRIVER_ROWS))
@@ -272,7 +275,8 @@ class SparkExecutor:
             expected = expected_bytes(frame)
             is_large = expected is None or expected > _SAMPLED_BYTES
             if is_large and stamp.commands is None and not is_dear(frame):
-                needed, read = rows_needed(plan, source, frame, stamp)[0], narrowed(plan, source, frame, stamp)
+                needed = rows_needed(plan, source, frame, stamp, self._keys)[0]
+                read = narrowed(plan, source, frame, stamp)
                 began = time.perf_counter()
                 with self._job(f"sample {source}"), _source_failures([source]):
                     table = first_rows(needed.select(*map(quote_name, read.columns)), SAMPLE_ROWS)
@@ -292,7 +296,7 @@ class SparkExecutor:
             for source, parts in frames.items():
                 if not task.stages[0] and source in task.plan.sources:
                     before = max((s for s in task.stages if s < task.plan.first_uses[source]), default=0)
-                    made = [read_frame(task, source, frame, stamp, self.jobs) for frame, stamp in parts]
+                    made = [read_frame(task, source, frame, stamp, self.jobs, self._keys) for frame, stamp in parts]
                     read[before] += [messages for messages, _ in made]
                     handed[source] = [rows for _, rows in made if rows is not None]
         settings = self._settings(task.plan, frames, handed, seen) if frames else _OWN_SETTINGS

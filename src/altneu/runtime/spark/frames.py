@@ -16,6 +16,7 @@ from altneu.operators.source.keyed import ROW
 from altneu.plan.physical import Plan, Port
 from altneu.runtime.inputs import Stamp
 from altneu.runtime.spark.catalyst import filter_of
+from altneu.runtime.spark.static_keys import StaticKeys
 from altneu.runtime.spark.versions import (
     arrow_batches,
     arrow_schema,
@@ -99,10 +100,13 @@ def narrowed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> Stamp:
     return stamp.reading(read and [n for n in stamp.schema.names if n in unsure or n in read])
 
 
-def rows_needed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> tuple[DataFrame, str]:
+def rows_needed(
+    plan: Plan, source: str, frame: DataFrame, stamp: Stamp, keys: StaticKeys | None = None
+) -> tuple[DataFrame, str]:
     """The rows of a DataFrame that the plan makes something of, as far as Spark can tell, and those to be refused.
 
-    The text says which they are; it is empty where they are all.
+    ``keys`` tell which keys the static sides of joins have. The text says which rows they are; it is empty where they
+    are all.
 
     Law:    a step makes of them what it makes of all (tests/session/test_needed_rows.py).
     """
@@ -110,8 +114,12 @@ def rows_needed(plan: Plan, source: str, frame: DataFrame, stamp: Stamp) -> tupl
         return frame, ""
     number, unsure = plan.sources[source], columns_to_check(frame, stamp)
     now = stamp.time if isinstance(stamp.time, int) else None
-    nodes = [n for n in plan.nodes if Port(number) in n.inputs]
-    readers = [n.operation.tests_of(plan.nodes[number].schema, now) for n in nodes]
+    readers = [
+        (*node.operation.tests_of(plan.nodes[number].schema, now), *tests)
+        for i, node in enumerate(plan.nodes)
+        if Port(number) in node.inputs
+        for tests in ([()] if keys is None else keys.alternatives(i))
+    ]
     if not readers or not all(readers) or not of_their_types(frame, stamp, unsure):
         return frame, ""
     found = filter_of(frame, readers)

@@ -32,6 +32,7 @@ from altneu.runtime.spark.frames import (
     titled,
 )
 from altneu.runtime.spark.jobs import Jobs
+from altneu.runtime.spark.static_keys import StaticKeys
 from altneu.runtime.spark.versions import spark_type
 from altneu.runtime.spark.wire import SPARK_SCHEMA
 from altneu.runtime.spark.worker import APART, DIFF, OF, Adder, Task, read_partials, read_source
@@ -46,16 +47,18 @@ TOGETHER = 1
 
 
 def read_frame(
-    task: Task, source: str, frame: DataFrame, stamp: Stamp, jobs: Jobs
+    task: Task, source: str, frame: DataFrame, stamp: Stamp, jobs: Jobs, keys: StaticKeys | None
 ) -> tuple[DataFrame, DataFrame | None]:
     """The messages that come of a DataFrame's rows in stage 0, made by the tasks that read it; ``jobs`` count them.
+
+    ``keys`` tell which of its rows meet what never changes.
 
     Beside them, the rows themselves as they come to these tasks; None if Spark has added them up before.
     """
     sums = _sums(task, source, frame, stamp, jobs)
     if sums is not None:
         return sums, None
-    needed, where = rows_needed(task.plan, source, frame, stamp)
+    needed, where = rows_needed(task.plan, source, frame, stamp, keys)
     frame, stamp = placed(needed, narrowed(task.plan, source, frame, stamp))
     jobs.asked[source] = asked(", ".join(stamp.columns), where)
     chosen = jobs.observed(source, frame.select(*map(quote_name, stamp.columns)))
