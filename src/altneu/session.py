@@ -806,7 +806,7 @@ class Session(Closing, NamedElsewhere):
             if error.table in self._engine.views_stored and error.table not in self._engine.views:
                 remedy = f"session.maintain({error.table!r}, query) first, or read it by an.read(path) or altneu query"
                 error.args = (f"{error}. The store has view {error.table!r}, but not its query: {remedy}",)
-            elif self._engine.spark is not None:
+            elif error.table and self._engine.spark is not None:
                 what = "tables and temporary views of Spark are not read by session.sql"
                 error.args = (f"{error} ({what}: session.maintain and session.peek take their DataFrames)",)
             raise

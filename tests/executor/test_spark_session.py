@@ -187,27 +187,45 @@ def test_spark_runs_where_there_is_no_java(tmp_path):
 
 NOT_STARTED = """
 import altneu as an
-from altneu.errors import PlanError, SetupError
+from altneu.errors import InputError, PlanError, SetupError, StepFailedError
 try:
     an.spark_session(master="lokal[1]")
 except SetupError as error:
     print(error)
 spark = an.spark_session(master="local[1]")
+session = an.Session(spark, placement="spark")
+session.maintain("v", an.source("numbers", "id bigint"))
+frame = spark.range(3)
+session.insert("numbers", frame)
 spark.stop()
-try:
-    an.Session(spark)
-except PlanError as error:
-    print(error)
+for run in (
+    lambda: an.Session(spark),
+    lambda: session.insert("numbers", frame),
+    session.advance,
+):
+    try:
+        run()
+    except (InputError, PlanError, StepFailedError) as error:
+        print(" ".join(str(error).split()))
+with an.Session() as local:
+    local.maintain("v", an.source("numbers", "id bigint"))
+    try:
+        local.insert("numbers", frame)
+    except InputError as error:
+        print(" ".join(str(error).split()))
 """
 
 
 def test_a_spark_that_does_not_start_or_was_stopped_is_an_error_of_altneu(tmp_path):
     command = [sys.executable, "-c", NOT_STARTED]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=True)
-    not_started, stopped = run.stdout.splitlines()
+    not_started, stopped, inserted, advanced, local = run.stdout.splitlines()
     assert not_started.startswith("Spark on lokal[1] does not start: ")
     assert "such as local[*]" in not_started
     assert "this one was stopped" in stopped
+    for said in (inserted, local):
+        assert said.startswith("the DataFrame for source 'numbers' is of a SparkSession that was stopped")
+    assert advanced.startswith("the step needs Spark, whose SparkSession was stopped, and nothing of it is committed")
 
 
 @pytest.mark.parametrize("package", ["altneu", "pyarrow", "numba.core"])

@@ -549,3 +549,21 @@ def test_what_is_refused_of_a_classic_session(spark, query, said):
 
     with an.Session(spark, placement="driver") as session, pytest.raises(PlanError, match=said):
         session.maintain("v", query(classic, session.frame(READINGS)))
+
+
+def test_files_and_tables_that_a_classic_session_reads_are_named(spark, tmp_path):
+    path = str(tmp_path / "rows")
+    spark.range(3).write.parquet(path)
+    spark.sql(f"CREATE TABLE rows_of_a_table USING parquet LOCATION '{path}'")
+    try:
+        for frame, read in (
+            (spark.read.parquet(path).filter("id > 1"), f"parquet file:{path}"),
+            (spark.table("rows_of_a_table"), r"table spark_catalog\.default\.rows_of_a_table"),
+        ):
+            said = (
+                rf"not supported: reading {read} in a view's DataFrame; make a source.* \[in table of the DataFrame\]"
+            )
+            with an.Session(spark, placement="driver") as session, pytest.raises(PlanError, match=said):
+                session.maintain("v", frame)
+    finally:
+        spark.sql("DROP TABLE rows_of_a_table")

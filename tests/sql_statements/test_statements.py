@@ -415,6 +415,13 @@ def test_plans_are_explained(orders):
             "is a MATERIALIZED VIEW; the statement needs a TABLE or SOURCE",
         ),
         ("INSERT INTO nope VALUES (1)", StatementError, "there is no 'nope'"),
+        (
+            "SELECT * FROM parquet.`/data/a.parquet`",
+            PlanError,
+            r"no table or view 'parquet./data/a.parquet' \(line 1, column 25\): .* by the name of a source: "
+            r"CREATE SOURCE name FROM FILE '/data/a.parquet' FORMAT PARQUET KEEP.*session.insert\(name, spark.read.format",
+        ),
+        ("CREATE VIEW v AS SELECT * FROM delta.`/d`", PlanError, "CREATE SOURCE name FROM DELTA '/d' KEEP"),
         ("INSERT INTO orders VALUES (1)", StatementError, "needs 2 columns"),
         ("INSERT INTO orders (item, x) VALUES ('a', 1)", StatementError, "no column 'x'"),
         ("INSERT INTO orders (item, ITEM) VALUES ('a', 'b')", StatementError, "is named twice"),
@@ -465,3 +472,18 @@ def test_what_does_not_fit_is_refused_and_nothing_of_it_stays(orders, text, erro
     with pytest.raises(error, match=told):
         orders.sql(text)
     assert before == (orders.lower, orders.views, sorted(rows(orders, "TABLE orders")))
+
+
+def test_statements_say_what_a_view_of_python_is_and_where_its_rows_come_from(orders):
+    numbers = an.source("Numbers", "n long")
+    orders.maintain("Evens", numbers.filter("n % 2 = 0"))
+    said = r"'Evens' is a view that was made in Python; session.insert changes the rows of what it reads: Numbers; "
+    for text in ("INSERT INTO evens VALUES (1)", "DELETE FROM Evens", "UPDATE evens SET n = 1"):
+        with pytest.raises(StatementError, match=rf"{said}the statement needs a TABLE or SOURCE; there are: orders"):
+            orders.sql(text)
+    with pytest.raises(StatementError, match=r"source 'Numbers' was declared in Python.*session.insert\('Numbers'"):
+        orders.sql("INSERT INTO numbers VALUES (1)")
+    with pytest.raises(
+        StatementError, match=r"'v' is a VIEW; the statement needs a TABLE or SOURCE; there are: orders"
+    ):
+        orders.sql("CREATE VIEW v AS SELECT * FROM orders; INSERT INTO v VALUES ('tea', 1)")

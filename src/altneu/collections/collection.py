@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, Never, Protocol, TypeVar
 
@@ -19,13 +20,13 @@ from altneu.collections.asof import (
     times_of,
 )
 from altneu.collections.grouping import Grouping, check_names, order_beside
-from altneu.collections.join_keys import On, Pair, comparable, output_names
+from altneu.collections.join_keys import On, Pair, comparable, output_names, pairs_of
 from altneu.collections.joining import JoinKind, equijoin, having, of_pair, padded, project, without
 from altneu.collections.loops import MAX_ROUNDS, OnLimit, level_of_loop, loop, shown_columns
 from altneu.collections.moments import refuse_moments
 from altneu.collections.remembering import linear
 from altneu.collections.timed import with_update_time, without_update_time
-from altneu.collections.verbs import LinearVerbs, Verb, column_of
+from altneu.collections.verbs import LinearVerbs, Verb, column_of, name_of
 from altneu.collections.windowing import with_windows
 from altneu.columnar import html
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
@@ -141,9 +142,9 @@ class Collection(LinearVerbs):
     def _column(self, name: str) -> Expr:
         return column_of(name, self.schema)
 
-    def _check(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._column(name)
+    def _named(self, names: str | Iterable[str]) -> tuple[str, ...]:
+        """What the columns that an argument names are called here."""
+        return tuple(name_of(name, self.schema) for name in ([names] if isinstance(names, str) else names))
 
     def concat(self, *others: Collection) -> Collection:
         """Add collections of the same columns: counts add up and duplicates stay (SQL's UNION ALL).
@@ -199,8 +200,7 @@ class Collection(LinearVerbs):
             raise PlanError(f"sample: fraction must be over 0 and at most 1, got {fraction!r}")
         if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= seed < 2**63:
             raise PlanError(f"sample: seed must be a whole number from 0 to 2^63 - 1, got {seed!r}")
-        key = (by,) if isinstance(by, str) else tuple(by)
-        self._check(key)
+        key = self._named(by)
         return Collection(ir.Sample(self.node, key or tuple(self.columns), float(fraction), int(seed)))
 
     def inspect(self, function: Callable[..., Any] = print, *, version: str | int | None = None) -> Collection:
@@ -247,8 +247,7 @@ class Collection(LinearVerbs):
         ordered = bool(order) if isinstance(order, str | list | tuple) else True
         if not columns and not ordered:
             raise PlanError("arrange_by needs at least one column, by which rows are looked up")
-        self._check(columns)
-        key = tuple(dict.fromkeys(columns))
+        key = tuple(dict.fromkeys(self._named(columns)))
         return Collection(ir.ArrangedBy(self.node, key, order_beside(key, order, self.schema) if ordered else ()))
 
     def weighted(self, weight: Weighing[W_co]) -> W_co:
@@ -377,11 +376,12 @@ class Collection(LinearVerbs):
         times = times_of(time, left_time, right_time)
         options = AsOfOptions(mode, times, direction, tolerance, allow_exact_matches, how, simultaneous, ties)
         options.check()
+        if times is not None:
+            times = name_of(times[0], self.schema), name_of(times[1], right.schema)
+            options = replace(options, times=times)
         if mode == "logical":
             return self.differentiate().join(right if simultaneous else right.delay_to_neu(), on).integrate()
         left, other, pairs = _comparable(self, right, on, keyless=times is not None)
-        for side, names in ((self, times[:1] if times else ()), (right, times[1:] if times else ())):
-            side._check(names)
         outputs = tuple((n, side, c) for (side, c), n in output_names(self.schema, right.schema, pairs).items())
         keys = tuple(p.left for p in pairs), tuple(p.right for p in pairs)
         joined = Collection(as_of((left, other), keys, outputs, options))
@@ -431,7 +431,7 @@ class Collection(LinearVerbs):
         [('tea 1', 5), ('tea 2', 5)]
         """
         joined = self.join(other, on)
-        names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
+        names = {p.left_name: p.right_name for p in pairs_of(self.schema, other.schema, on)}
         key, left = tuple(names), tuple(n for n in self.columns if n not in names)
         right = tuple(n for n in other.columns if n not in {*names.values()})
         places = {n: i for i, n in enumerate(self.columns)}
@@ -734,8 +734,7 @@ class Collection(LinearVerbs):
         """
         if not isinstance(k, Integral) or k < 1:
             raise PlanError(f"top_k: k must be a whole number of at least 1, got {k!r}")
-        group = (per,) if isinstance(per, str) else tuple(per)
-        self._check(group)
+        group = self._named(per)
         outputs = [(n, self._column(n)) for n in self.columns]
         order = []
         for i, one in enumerate(parse_order(by, self.schema)):
@@ -819,10 +818,9 @@ class Collection(LinearVerbs):
         [(4, 'tea', 5)]
         """
         self._refuse_moments("latest", "reads a log that only grows")
-        keys, columns = ((names,) if isinstance(names, str) else tuple(names) for names in (key, order))
+        keys, columns = self._named(key), self._named(order)
         if not columns:
             raise PlanError("latest needs order=, a column that says which row of a key is the latest")
-        self._check([*keys, *columns])
         for name in (*keys, *columns):
             if what := no_key(self.schema.field(name).type):
                 raise TypeMismatchError(

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from altneu.collections.collection import Collection, W_co, Weighing
 from altneu.collections.grouping import user_schema
-from altneu.errors import PlanError, SchemaError, UnknownColumnError
+from altneu.collections.verbs import name_of
+from altneu.errors import PlanError, SchemaError
 from altneu.plan import ir
 from altneu.types import StructType, mark_of
 
@@ -144,12 +145,11 @@ def source(
 
 def _key_of(source: str, key: str | Sequence[str], columns: pa.Schema) -> tuple[str, ...]:
     """The columns of a source's key, checked."""
-    names = (key,) if isinstance(key, str) else tuple(key)
+    given = (key,) if isinstance(key, str) else tuple(key)
+    names = tuple(name_of(name, columns, f"the key of source {source!r}") for name in given)
     if not names or len({*names}) < len(names):
         raise PlanError(f"key={key!r} of source {source!r} must name one column or several, each once")
     for name in names:
-        if name not in columns.names:
-            raise UnknownColumnError(name, columns.names, f"the key of source {source!r}")
         if mark_of(columns.field(name)).startswith("collate"):
             raise PlanError(
                 f"the key {name!r} of source {source!r} has a collation, and keys are compared by their bytes"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from altneu.collections.joining import project
-from altneu.collections.verbs import column_of
+from altneu.collections.verbs import column_of, name_of
 from altneu.errors import PlanError, SchemaError, TypeMismatchError
 from altneu.expressions import Expr, parse
 from altneu.plan import ir
@@ -17,24 +17,37 @@ On = str | Sequence[str] | Mapping[str, str]
 
 
 class Pair:
-    """One column of a join key: its names on both sides, and the columns that are compared."""
+    """One column of a join key: its names on both sides, whether it appears once, and the columns that are compared."""
 
-    def __init__(self, left_name: str, right_name: str) -> None:
-        self.left_name, self.right_name = left_name, right_name
+    def __init__(self, left_name: str, right_name: str, *, once: bool) -> None:
+        self.left_name, self.right_name, self.once = left_name, right_name, once or left_name == right_name
         self.left, self.right = left_name, right_name
+
+
+def pairs_of(left: pa.Schema, right: pa.Schema, on: On) -> list[Pair]:
+    """The columns that ``on`` names; a key with one name for both sides appears once, by its name on the left.
+
+    Raises:
+        UnknownColumnError: a name is not a column.
+        PlanError: two names are the same column on the left.
+    """
+    names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
+    pairs: dict[str, Pair] = {}
+    for a, b in names.items():
+        pair = Pair(name_of(a, left), name_of(b, right), once=a == b)
+        if pair.left_name in pairs:
+            raise PlanError(f"on={on!r} names the column {pair.left_name!r} twice; name it once")
+        pairs[pair.left_name] = pair
+    return [*pairs.values()]
 
 
 def comparable(left: ir.Node, right: ir.Node, on: On, *, keyless: bool = False) -> tuple[ir.Node, ir.Node, list[Pair]]:
     """Resolve ``on``; keys that differ in type, and right columns that occur twice, get an extra column each."""
-    names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
-    if not names and not keyless:
+    pairs = pairs_of(left.schema, right.schema, on)
+    if not pairs and not keyless:
         raise PlanError(
             "join needs at least one key column; a join without a key would pair everything with everything"
         )
-    for side, keys in ((left, names.keys()), (right, names.values())):
-        for name in keys:
-            column_of(name, side.schema)
-    pairs = [Pair(a, b) for a, b in names.items()]
     extra: tuple[list[tuple[str, Expr]], list[tuple[str, Expr]]] = ([], [])
     for i, pair in enumerate(pairs):
         types = [left.schema.field(pair.left_name).type, right.schema.field(pair.right_name).type]
@@ -71,7 +84,7 @@ def _common_type(pair: Pair, types: list[pa.DataType]) -> str:
 def output_names(left: pa.Schema, right: pa.Schema, pairs: list[Pair]) -> dict[tuple[int, str], str]:
     """The output name of every (side, column): a shared key appears once, a clash on the right gets a prefix."""
     names = {(0, n): n for n in left.names}
-    shared = {p.right_name for p in pairs if p.left_name == p.right_name}
+    shared = {p.right_name for p in pairs if p.once}
     for n in right.names:
         if n in shared:
             continue

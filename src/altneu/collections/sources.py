@@ -102,7 +102,7 @@ def to_table(
     if isinstance(data, list):
         return _from_python(data, columns, schema, source, others)
     if is_spark_frame(data):
-        _refuse_stream(data, source)
+        _check_readable(data, source)
         from altneu.runtime.spark.versions import to_arrow
 
         return to_arrow(data)
@@ -237,13 +237,20 @@ def check_frame(frame: DataFrame, stamp: Stamp) -> None:
 
     Raises:
         SchemaError: naming the column and both types.
-        InputError: the DataFrame is a stream.
+        InputError: the DataFrame is a stream, or its SparkSession was stopped.
     """
-    _refuse_stream(frame, stamp.source)
+    _check_readable(frame, stamp.source)
     check_columns(frame, stamp)
 
 
-def _refuse_stream(frame: DataFrame, source: str) -> None:
+def _check_readable(frame: DataFrame, source: str) -> None:
+    from altneu.runtime.spark.versions import is_stopped
+
+    if is_stopped(frame.sparkSession):  # before anything else is asked of it: Java would answer
+        raise InputError(
+            f"the DataFrame for source {source!r} is of a SparkSession that was stopped, and cannot be read any more: "
+            "make it with a SparkSession that runs"
+        )
     if frame.isStreaming:
         raise InputError(
             f"the DataFrame for source {source!r} is a stream and cannot be inserted: session.follow({source}=...) "

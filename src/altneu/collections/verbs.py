@@ -591,11 +591,23 @@ def column_of(name: str, schema: pa.Schema) -> Expr:
     """A column as an expression.
 
     Raises:
-        UnknownColumnError: there is no such column.
+        UnknownColumnError: as ``name_of``.
     """
-    if name not in schema.names:
-        raise UnknownColumnError(name, schema.names)
-    return parse(quote_name(name), schema)
+    return parse(quote_name(name_of(name, schema)), schema)
+
+
+def name_of(name: str, schema: pa.Schema, where: str = "") -> str:
+    """What the schema calls a column that an argument names: exactly so, or whatever the case, as in expressions.
+
+    Raises:
+        UnknownColumnError: there is no such column, or several differ from the name by case alone.
+    """
+    if name in schema.names:
+        return name
+    same = [known for known in schema.names if known.lower() == name.lower()]
+    if len(same) != 1:
+        raise UnknownColumnError(name, same or schema.names, "several differ from it by case" if same else where)
+    return same[0]
 
 
 def _own(schema: pa.Schema) -> list[str]:

@@ -95,7 +95,7 @@ class UnknownColumnError(PlanError):
 
 
 class UnknownTableError(PlanError):
-    """A name in a query that is neither a table nor a view; ``table`` is that name."""
+    """A name in a query that is neither a table nor a view; ``table`` is that name, empty if it means files."""
 
     table: str = ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -148,6 +148,26 @@ def _shown(names: Iterable[str]) -> list[str]:
     return [name for name in written if name not in again]
 
 
+_FILES = ("csv", "json", "orc", "parquet", "text")
+_TABLES = ("delta", "iceberg")
+
+
+def _of_files(parts: Sequence[str]) -> str:
+    """How to read what Spark reads by a format and a path; empty if the parts of a name are not these.
+
+    >>> _of_files(["orders"]), _of_files(["db", "orders"])
+    ('', '')
+    """
+    form, path = parts[0].lower(), ".".join(parts[1:])
+    if not path or form not in (*_FILES, *_TABLES):
+        return ""
+    origin = f"{form.upper()} '{path}'" if form in _TABLES else f"FILE '{path}' FORMAT {form.upper()}"
+    return (
+        f"a query reads files by the name of a source: CREATE SOURCE name FROM {origin} KEEP, and then FROM name; "
+        f"a program may insert the rows instead, session.insert(name, spark.read.format({form!r}).load({path!r}))"
+    )
+
+
 def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> Callable[[exp.Table], Relation]:
     """What the names of tables mean: named collections, whatever the case of the names."""
     names = {name.lower(): name for name in catalog}
@@ -163,6 +183,8 @@ def tables_of(catalog: Mapping[str, Collection], within: Within = ANYWHERE) -> C
             place = place_of(table)
             where = f" ({place})" if place else ""
             all_of_them = f"{there} {', '.join(shown) or '(none)'}"
+            if read := _of_files([part.name for part in table.parts]):
+                raise UnknownTableError(f"no table or view {name!r}{where}: {read}")
             error = UnknownTableError(f"no table or view {name!r}{where}{meant} {all_of_them}")
             error.table = name
             raise error

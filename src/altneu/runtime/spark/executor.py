@@ -60,6 +60,7 @@ from altneu.runtime.spark.versions import (
     failure_of,
     from_arrow,
     in_units_of_spark,
+    is_stopped,
     job_group,
     record_batches,
     spark_schema,
@@ -193,6 +194,7 @@ class SparkExecutor:
 
     def _fetched(self, name: str, frame: DataFrame, most: int, persisted: list[DataFrame]) -> pa.Table | None:
         """The rows of a DataFrame, or more than the driver takes of them; None if these are too much to bring."""
+        self._check_runs()
         began = time.perf_counter()
         with self._job(f"read {name}"), _source_failures([name]):
             if self.placement == "driver":
@@ -211,6 +213,7 @@ class SparkExecutor:
 
     def _on_spark(self, step: Run, segment: Segment, frames: Frames, seen: Seen) -> Outcome:
         """Run a segment as one job; the rows that the driver has go through stage 0 here and join it there."""
+        self._check_runs()
         result = Outcome("spark")
         task = task_of(step, segment, self.memory)
         rows: list[Row] = [(shard, SEED, b"") for shard in range(self.shards)]
@@ -325,6 +328,18 @@ class SparkExecutor:
                     return record_batches(RECORD_ROWS, RECORD_BYTES)
                 width = max(width, sum(map(bytes_of, sample)) // max(sum(map(len, sample)), 1))
         return record_batches(max(RECORD_BYTES // width, 1))
+
+    def _check_runs(self) -> None:
+        """Refuse to start a job of a SparkSession that was stopped, of which each call of Spark's says something else.
+
+        Raises:
+            StepFailedError: it was stopped.
+        """
+        if is_stopped(self.spark):
+            raise StepFailedError(
+                "the step needs Spark, whose SparkSession was stopped, and nothing of it is committed; open the store "
+                "again with an.Session(spark, path=...) of one that runs, and insert what was not committed"
+            )
 
     def _is_bounded(self) -> bool:
         """Whether the memory of tasks has a bound."""

@@ -46,9 +46,9 @@ _SAME = (
     "LocalLimit",
 )
 _ROWS = ("LogicalRDD", "LocalRelation")
-_TABLES = (*_ROWS, "View", "LogicalRelation", "HiveTableRelation", "DataSourceV2Relation", "RelationV2")
 _CHANCE = "its answer depends on chance, but a view must depend on its rows alone; filter on a hash of a key"
 _OUTSIDE = "make a source, an.source(name, schema), use session.frame(name), and insert or follow the rows"
+_READ = ("LogicalRelation", "HiveTableRelation", "DataSourceV2Relation", "RelationV2")
 _REFUSED = {
     "Sample": _CHANCE,
     "Tail": "rows of a view have no place; use orderBy(...desc()).limit(n)",
@@ -61,14 +61,12 @@ _REFUSED = {
     "FlatMapCoGroupsInArrow": BYTES,
     "CollectMetrics": "a view is not a job with observations; maintain the aggregates as a view of their own",
     "EventTimeWatermark": "altneu keeps right what comes late; leave it out, or drop old rows with a temporal filter",
-    "LogicalRelation": _OUTSIDE,
-    "HiveTableRelation": _OUTSIDE,
-    "DataSourceV2Relation": _OUTSIDE,
     "StreamingRelation": "follow the stream: session.follow",
     "StreamingRelationV2": "follow the stream: session.follow",
     "InMemoryRelation": "use the DataFrame before it was cached",
 }
 """Catalyst's nodes that are refused, and what to do instead."""
+_TABLES = (*_ROWS, "View", *_READ)
 _MOST_ROWS = 100_000
 _SESSION = "spark.sessionWindow"
 """What Catalyst writes into the metadata of a column that is a window of a session."""
@@ -176,6 +174,8 @@ class Analysed:
         def bind(frames: Frames, around: Around | None) -> Answer:
             try:
                 made = self._made.get(node.kind)
+                if node.kind in _READ:
+                    raise forms.unsupported(f"reading {_read_from(node.plan)} in a view's DataFrame", _OUTSIDE)
                 if made is None:
                     remedy = _REFUSED.get(node.kind, "write it with the verbs of a collection, or in SQL")
                     raise forms.unsupported(f"{node.kind} in a DataFrame", remedy)
@@ -455,7 +455,22 @@ def _place(error: AltneuError, node: _Node) -> None:
     for attribute in (a for child in node.children for a in listed(child.plan.output())):
         text = text.replace(f"`{name_of(attribute)}`", str(attribute.name()))
         text = text.replace(f"'{name_of(attribute)}'", f"'{attribute.name()}'")
-    error.args = (f"{text} [in {node.kind}{_WHERE}",)
+    error.args = (f"{text} [in {'table' if node.kind in _READ else node.kind}{_WHERE}",)
+
+
+def _read_from(plan: Any) -> str:
+    """The table or the files, with their format, that a leaf of Spark's reads; what it says of itself if neither."""
+    kind = class_of(plan)
+    if kind == "HiveTableRelation":
+        return f"table {plan.tableMeta().identifier().unquotedString()}"
+    if kind != "LogicalRelation":
+        return f"table {plan.name()}"
+    if plan.catalogTable().isDefined():
+        return f"table {plan.catalogTable().get().identifier().unquotedString()}"
+    relation = plan.relation()
+    if class_of(relation) == "HadoopFsRelation":
+        return f"{str(relation.fileFormat()).lower()} {relation.location().rootPaths().mkString(', ')}"
+    return str(relation)
 
 
 __all__ = ["Analysed"]

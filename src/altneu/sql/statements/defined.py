@@ -37,6 +37,11 @@ TEMPORARY = "#"  # views whose names begin so belong to a statement that has end
 _AS_WRITTEN = (TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
 
 
+def _named(name: str, names: Iterable[str]) -> str | None:
+    """Which of the names is meant, whatever the case."""
+    return next((one for one in names if one.lower() == name.lower()), None)
+
+
 @dataclass
 class Defined:
     """One definition.
@@ -209,18 +214,34 @@ class Definitions(Mapping[str, Collection]):
         """
         defined = self.get_defined(name)
         if defined is None or (kinds and defined.kind not in kinds):
-            if defined is None and name in self._engine.sources:
-                raise StatementError(
-                    f"source {name!r} was declared in Python, and statements can only change the rows of a table or "
-                    f"source that a statement created: use session.insert({name!r}, rows) and "
-                    f"session.retract({name!r}, rows)"
-                )
-            problem = f"{defined.name!r} is a {defined.kind}" if defined else f"there is no {name!r}"
+            of_python = "" if defined else self._of_python(name)
+            problem = f"{defined.name!r} is a {defined.kind}" if defined else of_python or f"there is no {name!r}"
             shown = " or ".join(kinds) or "name"
             known = [d.name for d in self.all.values() if not kinds or d.kind in kinds]
-            there_are = listed("" if defined else name, known)
+            there_are = listed("" if defined or of_python else name, known)
             raise StatementError(f"{problem}; the statement needs a {shown}; there are: {there_are}")
         return defined
+
+    def _of_python(self, name: str) -> str:
+        """What is said of a name that means a view of Python's; empty if it means none.
+
+        Raises:
+            StatementError: it means a source of Python's, whose rows a program changes.
+        """
+        if source := _named(name, self._engine.sources):
+            raise StatementError(
+                f"source {source!r} was declared in Python, and statements can only change the rows of a table or "
+                f"source that a statement created: use session.insert({source!r}, rows) and "
+                f"session.retract({source!r}, rows)"
+            )
+        view = _named(name, self._engine.views_stored)
+        if view is None or view.startswith(TEMPORARY):
+            return ""
+        node = self._engine.collections[view].node if view in self._engine.views else None
+        leaves = ir.walk(node) if node is not None else ()
+        read = sorted({n.name for n in leaves if isinstance(n, ir.Source) and self.get_defined(n.name) is None})
+        calls = f"; session.insert changes the rows of what it reads: {', '.join(read)}" if read else ""
+        return f"{view!r} is a view that was made in Python{calls}"
 
     def put(self, defined: Defined) -> None:
         """Add a definition."""
