@@ -418,8 +418,7 @@ def test_plans_are_explained(orders):
         (
             "SELECT * FROM parquet.`/data/a.parquet`",
             PlanError,
-            r"no table or view 'parquet./data/a.parquet' \(line 1, column 25\): .* by the name of a source: "
-            r"CREATE SOURCE name FROM FILE '/data/a.parquet' FORMAT PARQUET KEEP.*session.insert\(name, spark.read.format",
+            "line 1, column 25.*CREATE SOURCE name FROM FILE '/data/a.parquet' FORMAT PARQUET KEEP.*spark.read.format",
         ),
         ("CREATE VIEW v AS SELECT * FROM delta.`/d`", PlanError, "CREATE SOURCE name FROM DELTA '/d' KEEP"),
         ("INSERT INTO orders VALUES (1)", StatementError, "needs 2 columns"),

@@ -276,9 +276,10 @@ class Collection(LinearVerbs):
     def join(self, other: Collection, on: On, how: JoinKind = "inner") -> Collection:
         """Pair the rows of two collections with equal keys; null keys match nothing.
 
-        ``on`` is a column name, a list of names, or a mapping from this side's columns to the other's. The output has
-        this side's columns, then the other's. A key that has the same name on both sides appears once; any other
-        column of the right side whose name exists already becomes ``right.<name>``.
+        ``on`` is a column name, a list of names, or a mapping from this side's columns to the other's; a name means a
+        column exactly, or whatever its case. The output has this side's columns, then the other's. A key that has one
+        name for both sides appears once, as this side calls it; any other column of the right side whose name exists
+        already becomes ``right.<name>``.
 
         Shape:  counts multiply. Left, right and full joins keep rows without a partner and fill the other side's
                 columns with nulls.
