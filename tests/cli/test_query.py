@@ -150,7 +150,7 @@ def test_errors_of_a_view_are_printed(call, tmp_path):
         (["SELECT pric FROM orders"], 1, "UnknownColumnError: no column 'pric'"),
         (["DELETE FROM orders"], 1, "query takes one query, not `DELETE FROM orders`; altneu run"),
         (["SELECT 1; SELECT 2"], 1, "not 2 statements"),
-        (["--at", "9", "TABLE totals"], 1, "NotYetKnownError: at=9 is not closed yet"),
+        (["--at", "9", "TABLE totals"], 1, "NotYetKnownError: --at 9 is not closed yet"),
         (["--at", "1", "TABLE totals AS OF 1"], 1, "leave one of them out"),
         (["--at", "soon", "TABLE totals"], 2, "got 'soon'"),
         (["--format", "parquet", "TABLE totals"], 2, "name it with --out"),
@@ -233,3 +233,15 @@ def test_a_view_without_contents_is_subscribed_to_and_not_read(call, tmp_path):
     kept = call("subscribe", "--path", tmp_path / "state", "--once", "SELECT count(*) FROM dear")
     assert kept.code
     assert "contents=False" in kept.err
+
+
+def test_a_time_that_cannot_be_read_is_told_in_words_of_the_command_line(call, store_path):
+    closed = "is not closed yet: the last closed time is 2; the session that writes the store closes it"
+    for arguments, said in (
+        (("--at", "9", "TABLE totals"), f"--at 9 {closed}"),
+        (("--at", "9", "SELECT item FROM totals WHERE item = 'tea'"), f"--at 9 {closed}"),
+        (("SELECT * FROM totals AS OF 9",), f"AS OF 9 {closed}"),
+    ):
+        done = call("query", "--path", store_path, *arguments)
+        assert done.code == 1
+        assert said in " ".join(done.err.split())

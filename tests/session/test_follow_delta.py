@@ -97,6 +97,25 @@ def test_a_version_in_pieces(path, tmp_path):
         assert session.lower >= lower + 3
 
 
+def test_what_is_followed_is_shown_with_its_source_and_its_state(path):
+    write_deltalake(path, pa.table({"k": [1, 2]}))
+    with an.Session() as session:
+        session.maintain("v", an.source("numbers", "k long"))
+        following = session.follow(numbers=an.delta(path))
+        shown = f"Following(Delta table {path!r} into source 'numbers': "
+        assert repr(following).startswith(f"{shown}running, ")
+        following.stop()
+        following.wait(60)
+        assert repr(following).startswith(f"{shown}ended, ")
+        with session.follow(numbers=an.delta(path), available_now=True, restart="again", on_step=_fails) as following:
+            _failed(following)
+        assert repr(following).startswith(f"{shown}failed: ")
+
+
+def _fails(_status, _step):
+    raise RuntimeError("enough")
+
+
 def test_it_is_stopped_between_two_pieces(path):
     for i in range(4):
         write_deltalake(path, rows_of((i, "a", 0)), mode="append")

@@ -167,3 +167,23 @@ def test_a_name_that_may_have_been_meant_is_said(text):
     with pytest.raises(PlanError) as caught:
         query(text, {one.node.name: one for one in FLIGHTS})
     assert MISSPELT[text] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("select a,\n b from t group by a", "take its max or min (line 2, column 2)"),
+        ("select a from t group by a having x > 1", "take its max or min (line 1, column 35)"),
+        ("select a from t group by a having sum(x)", "`SUM(x)` is bigint; a condition must be boolean"),
+        ("select *, count(*) from t group by a", "no column 'b'; the columns are: a [in"),
+        (
+            "select a, (select sum(x) from t) + array(1) from t",
+            "`sum(x) + array(1)`: bigint + array<int> is not defined",
+        ),
+    ],
+)
+def test_messages_about_groups_have_a_place_and_no_column_of_the_plan(text, said):
+    with pytest.raises(PlanError) as raised:
+        query(text, {"t": T})
+    assert said in str(raised.value)
+    assert "^" not in str(raised.value)

@@ -486,3 +486,19 @@ def test_statements_say_what_a_view_of_python_is_and_where_its_rows_come_from(or
         StatementError, match=r"'v' is a VIEW; the statement needs a TABLE or SOURCE; there are: orders"
     ):
         orders.sql("CREATE VIEW v AS SELECT * FROM orders; INSERT INTO v VALUES ('tea', 1)")
+
+
+def test_errors_show_no_column_of_the_plan(orders):
+    orders.sql("CREATE MATERIALIZED VIEW constants AS SELECT 1 / 0 AS x")
+    orders.sql("INSERT INTO orders VALUES ('tea', 1)")
+    said = r"DIVIDE_BY_ZERO: Division by zero in `1 / 0`\nThey go away"
+    for text in ("SELECT * FROM constants", "SELECT 1 / 0"):
+        with pytest.raises(ViewHasErrorsError, match=said):
+            orders.sql(text)
+    assert orders.view("constants").errors().column("row").to_pylist() == ["{}"]
+    said = r'in `1 / \(count\(\*\) - count\(\*\)\)` \(row {"item": ".*", "count\(\*\) - count\(\*\)": 0}\)'
+    with pytest.raises(ViewHasErrorsError, match=said):
+        orders.sql("SELECT item, 1 / (SELECT count(*) - count(*) FROM orders) AS x FROM orders")
+    orders.sql("CREATE TABLE odd (`^x` INT); INSERT INTO odd VALUES (0)")
+    with pytest.raises(ViewHasErrorsError, match=r'\(row {"\^x": 0}\)'):
+        orders.sql("SELECT 1 / `^x` AS y FROM odd")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -12,7 +13,7 @@ from altneu import sql
 from altneu.collections.collection import Collection
 from altneu.collections.declaring import source
 from altneu.engine.reading import ASKED, OnErrors, Time, refuse_without_contents, updates_table
-from altneu.errors import ReadError, StatementError
+from altneu.errors import HistoryGoneError, NotYetKnownError, ReadError, StatementError
 from altneu.linear.user_function import UserFunction
 from altneu.order import Epoch
 from altneu.plan import ir
@@ -150,6 +151,29 @@ def ask(
         raise StatementError("the query has AS OF, and --at names a time too; leave one of them out")
     names, at_time = Names(reader, files), select.at if at is None else at
     answer = ordered(select.query, lambda tree: sql.shown(tree, names, names))
+    with _asked_at("--at" if at is not None else "AS OF"):
+        return _answered(reader, answer, names, at_time, errors, files)
+
+
+@contextmanager
+def _asked_at(said: str) -> Iterator[None]:
+    """Tell of a time that cannot be read in the words in which it was given, which are not those of Python."""
+    try:
+        yield
+    except (HistoryGoneError, NotYetKnownError) as error:
+        if str(error).startswith("at="):
+            error.args = (f"{said} {str(error).removeprefix('at=')}",)
+        raise
+
+
+def _answered(
+    reader: Reader | None,
+    answer: Ordered,
+    names: Names,
+    at_time: Time,
+    errors: OnErrors,
+    files: Mapping[str, pa.Table],
+) -> Answer:
     time = _system_time(reader, at_time)
     if reader is not None and (table := _looked_up(reader, names, answer, at_time, time)) is not None:
         return Answer(answer.apply(table), time)

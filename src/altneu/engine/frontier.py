@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal
 
 import numpy as np
@@ -216,9 +217,9 @@ def checked_retain(retain: int | Literal["all"] | None) -> int | Literal["all"] 
     """
     if retain is None or retain == "all":
         return retain
-    if (number := whole_number(retain, "retain")) < 0:
+    if isinstance(retain, bool) or not isinstance(retain, Integral) or retain < 0:
         raise PlanError(f'retain must be a whole number of at least 0, or "all", got {retain!r}')
-    return number
+    return int(retain)
 
 
 def _times(coordinates: int) -> Lattice:

@@ -52,6 +52,7 @@ class Known:
     alike: int = 0  # from when on other arrangements of its rows can be read in place of its contents
     frontier: Callable[[], Antichain] | None = None  # the times at which it may change again; None: at any open one
     node: Node | None = None  # its plan, whose columns errors of rows name; None: not known
+    closing: str = "advance(to={}) closes it"  # what closes the time before the one in its place
 
     def arrangements(self, alike: Sequence[str], at: At) -> Sequence[str]:
         """Those of the arrangements of its rows, contents first, that can be read at a time."""
@@ -95,7 +96,7 @@ class Known:
         at = whole_number(at, "at")
         if at >= self.lower and not self._is_final((at, *rest)):
             raise NotYetKnownError(
-                f"at={at} is not closed yet: the last closed time is {self.lower - 1}; advance(to={at + 1}) closes it"
+                f"at={at} is not closed yet: the last closed time is {self.lower - 1}; {self.closing.format(at + 1)}"
             )
         if at < self.since:
             raise HistoryGoneError(

@@ -55,6 +55,7 @@ from typing import Any
 import pyarrow as pa
 
 from altneu.errors.nearest import listed as _listed
+from altneu.errors.texts import meant as _meant
 
 ERROR_SCHEMA = pa.schema(
     [("operator", pa.string()), ("code", pa.string()), ("message", pa.string()), ("row", pa.string())]
@@ -88,7 +89,7 @@ class UnknownColumnError(PlanError):
 
     def __init__(self, name: str, columns: Iterable[str], where: str = "", remedy: str = "") -> None:
         self.name, self.where = name, where
-        self.columns = [c for c in dict.fromkeys(columns) if not c.startswith("#")]
+        self.columns = [c for c in dict.fromkeys(columns) if not c.startswith("#") and not _meant(c)]
         place, known = f" (in {where})" if where else "", ", ".join(self.columns) or "(none)"
         known = f"{known}; {remedy}" if remedy else _listed(name, self.columns)
         super().__init__(f"no column {name!r}{place}; the columns are: {known}")

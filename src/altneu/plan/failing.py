@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias, TypeVar
 
+from altneu.errors.texts import meant
 from altneu.expressions import Call, Expr
 from altneu.linear.bound import BoundLogic
 from altneu.linear.lineage import projections
@@ -35,7 +36,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Told:
-    """What an error row says: the operator, the message and the row."""
+    """What an error row says: the operator, the message and the row, which is empty if it has no column to show."""
 
     operator: str
     message: str
@@ -49,8 +50,12 @@ class Wording:
         self._names: dict[str, Names] = {}  # of each node's columns, by its fingerprint
         self._steps: dict[str, tuple[Step, Names] | None] = {}  # by what error rows call them; None: unlike ones alike
         self._calls: dict[tuple[str, str], str | None] = {}  # the same of functions of reduces, by their signatures too
+        self._given: set[str] = set()  # columns of sources, which users see however they are called
         for one in [] if node is None else walk(node):
-            self._names[one.fingerprint] = dict(self._named(one))
+            if isinstance(one, ir.Source):
+                self._given.update(one.schema.names)
+            made = {n: text for n in one.schema.names if n not in self._given and (text := meant(n))}
+            self._names[one.fingerprint] = made | dict(self._named(one))
 
     def of(self, error: Told) -> Told:
         """An error with the expressions of the query where columns of altneu's own are named, or a text was cut."""
@@ -60,15 +65,25 @@ class Wording:
             label = error.operator
             if label.endswith("…") or any(_is_own(n) for n in (*_read(step), *_made(step))):
                 label = _label(step, names)
-            row = error.row
-            for name, text in names.items():
-                row = row.replace(f"{_json(name)}:", f"{_json(text)}:")
-            return Told(label, _worded(error.message, names), row)
+            return Told(label, _worded(error.message, names), self._row(error.row, names))
         message = error.message
         for (operator, signature), called in self._calls.items():
             if operator == error.operator and called is not None:
                 message = message.replace(signature, called)
-        return Told(error.operator, message, error.row)
+        return Told(error.operator, message, self._row(error.row, {}))
+
+    def _row(self, row: str, names: Names) -> str:
+        """A row with the texts of altneu's own columns, and without those that have none; empty if nothing is left."""
+        if not names_own(row):
+            return "" if row == "{}" else row
+        try:
+            values = json.loads(row)
+        except ValueError:  # no row, but a text about one
+            return row
+        if not isinstance(values, dict):
+            return row
+        kept = {n: v for n, v in values.items() if n in names or n in self._given or not _is_own(n)}
+        return json.dumps({names.get(n, n): v for n, v in kept.items()}, ensure_ascii=False) if kept else ""
 
     def _named(self, node: Node) -> Iterator[tuple[str, str]]:
         """The texts of a node's own columns, each with its name."""
@@ -98,6 +113,11 @@ class Wording:
             kept = projections(step)
             names = {**names, **made} if kept is not None and not kept else made if kept else {}
         return names
+
+
+def names_own(row: str) -> bool:
+    """Whether the row of an error may name a column of altneu's own."""
+    return any(f'"{begins}' in row for begins in _OWN)
 
 
 def _remember(known: dict[K, V | None], key: K, value: V) -> None:

@@ -26,6 +26,7 @@ from altneu.sql.sets import FUNCTIONS, ID, Sets, sets_of
 from altneu.sql.spans import is_session, with_sessions
 from altneu.sql.subqueries import Subqueries, completed, is_false_or_null, is_null
 from altneu.sql.trees import AROUND_CALL, has_aggregate, has_subquery, is_aggregate, is_subquery, name_of, unaliased
+from altneu.types.syntax import in_text
 
 _AGGREGATES = "^aggregates"  # the table under which a subquery reads aggregates of the outer query
 
@@ -231,11 +232,11 @@ class Groups:
                     raise TypeMismatchError(
                         f"the column {shown!r} may have several values in a group of equal {shown} COLLATE "
                         f"{collation}; show min({shown}) or max({shown}), or what is compared, "
-                        f"collation_key({shown}, '{collation}')"
+                        f"collation_key({shown}, '{collation}'){in_text(node)}"
                     )
                 raise TypeMismatchError(
                     f"the column {_shown(node)!r} is neither in GROUP BY nor inside an aggregate; group by it, or "
-                    "take its max or min"
+                    f"take its max or min{in_text(node)}"
                 )
             return node
 

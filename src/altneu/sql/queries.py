@@ -12,6 +12,7 @@ from altneu.collections.functions import Udf
 from altneu.collections.grouping import check_names
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UnknownTableError
 from altneu.errors.nearest import nearest
+from altneu.errors.texts import as_meant, meant
 from altneu.expressions import parse
 from altneu.plan import ir
 from altneu.sql.binder import Binder
@@ -111,9 +112,11 @@ def shown(
     answer = _answer(tree, catalog, functions, within)
     schema = answer.relation.node.schema
     keys = [name for name, _, _ in answer.order]
-    for name in keys:
+    written = tree.args["order"].expressions if tree.args.get("order") else []
+    for i, name in enumerate(keys):
         if what := uncompared(schema.field(name).type):
-            raise TypeMismatchError(f"ORDER BY {name.removeprefix('^out ')}: {what} have no order")
+            shown = written[i].this.sql("spark") if len(written) == len(keys) else meant(name) or name
+            raise TypeMismatchError(f"ORDER BY {shown}: {what} have no order")
     outputs = [(name, parse(bound(name), schema)) for name in keys]
     columns: list[str] = []
     for f in answer.relation.shown:
@@ -130,6 +133,10 @@ def _answer(tree: exp.Expr, catalog: Mapping[str, Collection], functions: Functi
         if functions is None:
             return Binder(known).query(tree)
         return with_functions(lambda one: Binder(known).query(one), tree, functions)
+    except PlanError as error:
+        if error.args:
+            error.args = (as_meant(str(error.args[0])), *error.args[1:])
+        raise
     except RecursionError:
         raise PlanError("a query is nested too deeply; WITH or CREATE VIEW give a part of it a name") from None
 

@@ -29,6 +29,9 @@ class Following:
     ) -> None:
         self.stop()
 
+    def __repr__(self) -> str:
+        return f"Following({'; '.join(stream.title for stream in self._streams)})"
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all streams have ended; False if they have not within ``timeout`` seconds.
 

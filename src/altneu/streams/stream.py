@@ -267,6 +267,19 @@ class Stream(ABC):
         return replace(self.registry.stored(self.name), delay=self.delay)
 
     @property
+    def followed(self) -> str:
+        """What is followed, as messages say it."""
+        return "a stream of Spark's"
+
+    @property
+    def title(self) -> str:
+        """What is followed into which source, and how far it is; takes no lock, so that a step may be under way."""
+        one, many = self.taken
+        state = "running" if self.active else "ended" if self.error is None else f"failed: {self.error}"
+        count = f"{self._batches} {one if self._batches == 1 else many}"
+        return f"{self.followed} into source {self.name!r}: {state}, {count} taken"
+
+    @property
     def status(self) -> Status:
         """The status of the stream."""
         with self.engine.lock:

@@ -69,6 +69,11 @@ class TableStream(Stream):
         self._pause = POLL
         self._until: int | None = None
 
+    @property
+    def followed(self) -> str:
+        """The table, as it was given."""
+        return str(self._given)
+
     def _check_columns(self, there: pa.Schema) -> pa.Schema:
         """Refuse a table whose columns are not those of the source, or of other types.
 

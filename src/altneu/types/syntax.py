@@ -279,15 +279,15 @@ def refuse_unread(tree: exp.Expr) -> None:
             )
         if read is None:
             kind = type(node).__name__
-            raise UnsupportedFunctionError(f"not supported: `{_shown(node)}` ({kind}){_at(node)}")
+            raise UnsupportedFunctionError(f"not supported: `{_shown(node)}` ({kind}){in_text(node)}")
         for name, value in node.args.items():
             if value is None or value is False or (isinstance(value, list) and not value):
                 continue
             if name not in read and (type(node), name) not in OF_DIALECT:
-                raise PlanError(f"not supported: {_words(node, name)}{_at(node)}")
+                raise PlanError(f"not supported: {_words(node, name)}{in_text(node)}")
             allowed = _VALUES.get((type(node), name))
             if allowed is not None and str(value).upper() not in allowed:
-                raise PlanError(f"not supported: {str(value).upper()} in `{_shown(node)}`{_at(node)}")
+                raise PlanError(f"not supported: {str(value).upper()} in `{_shown(node)}`{in_text(node)}")
         if isinstance(node, exp.TableAlias):
             _refuse_word(node)
 
@@ -301,11 +301,11 @@ def _refuse_word(node: exp.TableAlias) -> None:
     name = node.this
     if not isinstance(name, exp.Identifier | None):
         said = f"@{name.name}" if isinstance(name, exp.Parameter) else _shown(name)
-        raise PlanError(f"not supported: `{said}` after the name of a table{_at(node)}; {_PAST_JOIN}")
+        raise PlanError(f"not supported: `{said}` after the name of a table{in_text(node)}; {_PAST_JOIN}")
     if name is not None and not name.args.get("quoted") and name.name.lower() in _NO_ALIAS:
         word = name.name.upper()
         raise PlanError(
-            f"not supported: {word} after the name of a table{_at(node)}; an alias is written `{name.name}`"
+            f"not supported: {word} after the name of a table{in_text(node)}; an alias is written `{name.name}`"
         )
 
 
@@ -325,7 +325,8 @@ def _shown(node: exp.Expr) -> str:
         return node.key.upper()
 
 
-def _at(node: exp.Expr) -> str:
+def in_text(node: exp.Expr) -> str:
+    """Where in the text something stands, to end a message with; empty if the parser has not kept it."""
     place = place_of(node)
     return f" ({place})" if place else ""
 

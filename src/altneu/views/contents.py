@@ -19,7 +19,7 @@ from altneu.errors.nearest import listed
 from altneu.errors.texts import shortened
 from altneu.operators.kernels.groups import NEGATIVE_MULTIPLICITY
 from altneu.order import Epoch
-from altneu.plan.failing import Told, Wording
+from altneu.plan.failing import Told, Wording, names_own
 from altneu.plan.physical import ViewPorts
 from altneu.plan.rewrite import optimise
 from altneu.provenance.finding import agreeing
@@ -209,9 +209,22 @@ class Contents:
         with self._source.lock:
             time, ports = self._source.known(self.name).readable(at), self._source.ports(self.name)
             if ports.changes_only:
-                return pa.Table.from_batches([stored_errors(self._source.table, ports, time).to_batch()])
+                return self._told(stored_errors(self._source.table, ports, time))
             updates = contents(self._source.table, ports.contents, time)
-            return pa.Table.from_batches([self._errors(time, updates).to_batch()])
+            return self._told(self._errors(time, updates))
+
+    def _told(self, errors: Rows) -> pa.Table:
+        """Errors as they are stored, but with rows whose columns are those of the query."""
+        table = pa.Table.from_batches([errors.to_batch()])
+        if not any(map(names_own, errors.column("row").to_pylist())):
+            return table
+        wording = self._wording()
+        rows = [wording.of(Told(o, m, r)).row or "{}" for o, _, m, r in errors.to_pylist()]
+        return table.set_column(table.schema.get_field_index("row"), "row", pa.array(rows, pa.string()))
+
+    def _wording(self) -> Wording:
+        node = self._source.known(self.name).node
+        return Wording(None if node is None else optimise(node))
 
     def _errors(self, time: At, updates: Updates) -> Rows:
         bad = negatives(updates, self.name, self._source.known(self.name).doubt)
@@ -229,12 +242,12 @@ class Contents:
     def _raise_if_any(self, errors: Rows) -> None:
         if not errors.count:
             return
-        node = self._source.known(self.name).node
-        wording = Wording(None if node is None else optimise(node))
+        wording = self._wording()
         shown = []
         for operator, code, message, row in errors.slice(0, min(_SHOWN, errors.count)).to_pylist():
             told = wording.of(Told(str(operator), str(message), str(row)))
-            shown.append(f"  {shortened(told.operator)}: {code}: {shortened(told.message)} (row {shortened(told.row)})")
+            of_row = f" (row {shortened(told.row)})" if told.row else ""
+            shown.append(f"  {shortened(told.operator)}: {code}: {shortened(told.message)}{of_row}")
         more = f"\n  and {errors.count - _SHOWN} more" if errors.count > _SHOWN else ""
         doubt = self._source.known(self.name).doubt
         if NEGATIVE_MULTIPLICITY not in errors.column("code").to_pylist():

@@ -170,6 +170,7 @@ class CommitViews:
             functions,
             max(since, self.since),
             partial(self.frontier, name),
+            closing="the session that writes the store closes it",
         )
 
     def frontier(self, name: str) -> Antichain:

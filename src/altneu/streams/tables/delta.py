@@ -57,6 +57,9 @@ class Delta:
     step_bytes: int
     storage_options: Mapping[str, str] = field(repr=False)  # they may have passwords
 
+    def __str__(self) -> str:
+        return f"Delta table {self.path!r}"
+
     def schema(self, version: int | None = None) -> pa.Schema:
         """The columns of the present version, or of another one.
 

@@ -49,6 +49,9 @@ class Iceberg:
     snapshot: bool
     step_bytes: int
 
+    def __str__(self) -> str:
+        return f"Iceberg table {self.name!r}"
+
     def schema(self) -> pa.Schema:
         """The columns of the present snapshot.
 
