@@ -60,7 +60,7 @@ def test_a_query_beside_the_writer_says_what_one_in_it_does(orders):
         for statement in (
             "INSERT INTO orders VALUES ('oil', 1), ('oil', 2)",
             "DELETE FROM orders WHERE item = 'tea'",
-            "BEGIN; INSERT INTO orders VALUES ('tea', 9); DELETE FROM orders WHERE item = 'oil'; COMMIT",
+            "BEGIN; DELETE FROM orders WHERE item = 'oil'; INSERT INTO orders VALUES ('tea', 9); COMMIT",
             "DELETE FROM orders",
         ):
             session.sql(statement)

@@ -28,8 +28,8 @@ def run(folder: Path) -> None:
         while session.lower < STEPS:
             n = session.lower
             session.sql(
-                f"BEGIN; INSERT INTO events VALUES ({n % 3}, 'a{n}'), ({n % 2}, 'b'); "
-                "DELETE FROM events WHERE v = 'a1'; COMMIT"
+                "BEGIN; DELETE FROM events WHERE v = 'a1'; "
+                f"INSERT INTO events VALUES ({n % 3}, 'a{n}'), ({n % 2}, 'b'); COMMIT"
             )
         if "by_name" in session._engine.definitions:
             session.sql("DROP INDEX by_name")

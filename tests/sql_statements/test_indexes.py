@@ -102,7 +102,7 @@ def step(rng):
     )
     orders = ", ".join(f"({rng.choice([1, 2, 3])}, {rng.randint(0, 3)})" for _ in range(3))
     return (
-        f"BEGIN; INSERT INTO people VALUES {people}; INSERT INTO orders VALUES {orders}; "
-        f"DELETE FROM people WHERE id = {rng.randint(1, 3)} AND name = '{rng.choice('ab')}'; "
-        f"DELETE FROM orders WHERE amount = {rng.randint(0, 3)}; COMMIT"
+        f"BEGIN; DELETE FROM people WHERE id = {rng.randint(1, 3)} AND name = '{rng.choice('ab')}'; "
+        f"DELETE FROM orders WHERE amount = {rng.randint(0, 3)}; "
+        f"INSERT INTO people VALUES {people}; INSERT INTO orders VALUES {orders}; COMMIT"
     )

@@ -63,7 +63,7 @@ def test_an_envelope_of_upserts(session):
     assert subscribed.columns == ["mz_timestamp", "mz_state", "item", "total"]
     assert sorted(subscribed.to_pylist()) == [(0, "upsert", "jam", 5), (0, "upsert", "tea", 7)]
     session.sql(
-        "BEGIN; INSERT INTO orders VALUES ('tea', 1), ('oil', 2); DELETE FROM orders WHERE item = 'jam'; COMMIT"
+        "BEGIN; DELETE FROM orders WHERE item = 'jam'; INSERT INTO orders VALUES ('tea', 1), ('oil', 2); COMMIT"
     )
     assert sorted(subscribed.to_pylist()) == [
         (1, "delete", "jam", None),
@@ -78,7 +78,7 @@ def test_an_envelope_of_debezium(session):
     subscribed = session.sql("SUBSCRIBE totals ENVELOPE DEBEZIUM (KEY (item)) WITH (SNAPSHOT = false, PROGRESS)")
     assert subscribed.columns == ["mz_timestamp", "mz_progressed", "mz_state", "item", "before_total", "after_total"]
     session.sql(
-        "BEGIN; INSERT INTO orders VALUES ('tea', 1), ('oil', 2); DELETE FROM orders WHERE item = 'jam'; COMMIT"
+        "BEGIN; DELETE FROM orders WHERE item = 'jam'; INSERT INTO orders VALUES ('tea', 1), ('oil', 2); COMMIT"
     )
     first, second, *rest, last = subscribed.to_pylist()
     assert [row[:2] for row in (first, second, last)] == [(0, True), (1, True), (2, True)]

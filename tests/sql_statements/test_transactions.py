@@ -107,3 +107,23 @@ def test_a_closed_session_has_lost_them(tmp_path):
         session.advance()
     with Session(path=tmp_path) as session:
         assert rows(session) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE t SET b = 'other' WHERE a = 3",
+        "DELETE FROM t WHERE a = 3",
+        "MERGE INTO t USING (SELECT 3 AS a) s ON t.a = s.a WHEN MATCHED THEN DELETE",
+        "INSERT INTO t REPLACE WHERE a = 3 VALUES (3, 'p')",
+        "TRUNCATE TABLE t",
+    ],
+)
+def test_what_would_overlook_rows_of_its_own_transaction_is_refused(session, statement):
+    with pytest.raises(StatementError, match=r"'t' has changes that are not committed yet, which .* see; COMMIT"):
+        session.sql(f"BEGIN; INSERT INTO t VALUES (3, 'z'); {statement}")
+    session.sql("ROLLBACK")
+    session.sql(
+        "BEGIN; INSERT INTO u VALUES (3); UPDATE t SET b = 'z' WHERE a = 1; INSERT INTO t VALUES (3, 'z'); COMMIT"
+    )
+    assert rows(session) == [(1, "z"), (2, "y"), (3, "z")]

@@ -603,10 +603,10 @@ class Statements:
             raise StatementError(
                 f"source {name!r} does not keep its rows, so it cannot list them; declare it with KEEP"
             )
-        if self._open and target.name in self._changed:
+        if self._open and (target.name in self._changed or target.name in self._engine.waiting().sources):
             raise StatementError(
                 f"{name!r} has changes that are not committed yet, which DELETE, UPDATE and MERGE cannot see; COMMIT "
-                "first"
+                "first, or change the rows before you insert others"
             )
         self.settle()
         return target
