@@ -200,3 +200,31 @@ def test_alter_and_replace_bind_temporary_views_and_store_none(session, tmp_path
     session.close()
     with Session(path=tmp_path / "state") as again:
         assert rows(again, "SHOW VIEWS") == [("below", "ready")]
+
+
+@pytest.mark.parametrize("word", ["glob", "xor", "returning"])
+def test_words_of_other_databases_are_names(word):
+    with Session() as session:
+        session.sql(f"CREATE TABLE {word} (k INT); INSERT INTO {word} VALUES (1)")
+        assert session.sql(f"SELECT {word}.k AS {word} FROM {word}").to_pylist() == [(1,)]
+        assert session.sql(f"SELECT x.k {word} FROM `{word}` x JOIN {word} ON x.k = {word}.k").to_pylist() == [(1,)]
+
+
+@pytest.mark.parametrize("what", ["TABLE {} (k INT)", "VIEW {} AS SELECT 1 AS k", "TEMPORARY VIEW {} AS SELECT 1 AS k"])
+@pytest.mark.parametrize("word", ["notnull", "select", "having", "lateral"])
+def test_names_that_from_does_not_read_are_refused_unless_they_are_quoted(word, what):
+    with Session() as session:
+        said = rf"line 1, column \d+: FROM reads no table of this name; quote it: `{word}`"
+        with pytest.raises(StatementError, match=said):
+            session.sql(f"CREATE {what.format(word)}")
+        session.sql(f"CREATE {what.format(f'`{word}`')}")
+        assert session.sql(f"SELECT k FROM `{word}`").schema.names == ["k"]
+
+
+def test_a_store_has_such_a_name_from_before(tmp_path, monkeypatch):
+    with monkeypatch.context() as before:
+        before.setattr("altneu.sql.statements.words.read_by_from", lambda _: True)
+        with Session(path=tmp_path) as session:
+            session.sql("CREATE TABLE select (k INT); INSERT INTO select VALUES (1)")
+    with Session(path=tmp_path) as session:
+        assert session.sql("SELECT k FROM `select`").to_pylist() == [(1,)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
@@ -31,11 +31,20 @@ _ARRIVAL = ("proctime", "update_time")
 
 _PLACES = ("sort", "cluster", "distribute")
 
+_NAMES = ("GLOB", "RETURNING", "XOR")
 _Base: Any = SparkExpressions.Parser
+_Tokenizer: Any = SparkExpressions.Tokenizer
 
 
 class SparkQueries(SparkExpressions):
     """Spark SQL with the extensions for streams and recursion."""
+
+    class Tokenizer(_Tokenizer):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
+        """Without words of other databases, which are names in Spark."""
+
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: kind for word, kind in _Tokenizer.KEYWORDS.items() if word not in _NAMES
+        }
 
     class Parser(_Base):  # type: ignore[misc]  # sqlglot makes it an attribute, not a type
         """The parser of expressions, for whole queries."""

@@ -39,7 +39,7 @@ def create(p: Any) -> Creation:
         return function(p, {"unless": unless, "replace": replace, "temporary": temporary})
     if p.word("TEMPORARY", "VIEW") or p.word("TEMP", "VIEW"):
         unless = p.word("IF", "NOT", "EXISTS")
-        return view(p, {"name": p.name("a name"), "unless": unless, "replace": replace, "temporary": True})
+        return view(p, {"name": p.new("a name", p.name), "unless": unless, "replace": replace, "temporary": True})
     if not (replace or refresh) and p.one_of("SCHEMA", "DATABASE") is not None:
         return schema(p, {"unless": p.word("IF", "NOT", "EXISTS")})
     kind = p.one_of(*_KINDS)
@@ -52,7 +52,7 @@ def create(p: Any) -> Creation:
     if replace and kind not in ("VIEW", "MATERIALIZED VIEW"):
         p.fail(f"OR REPLACE is for views and functions; DROP {kind} first")
     unless = p.word("IF", "NOT", "EXISTS")
-    return _KINDS[kind](p, {"name": p.table("a name"), "unless": unless, "replace": replace or refresh})
+    return _KINDS[kind](p, {"name": p.new("a name", p.table), "unless": unless, "replace": replace or refresh})
 
 
 def view(p: Any, head: dict[str, Any], *, materialized: bool = False) -> CreateView:

@@ -177,7 +177,7 @@ def path_in(encoded: StoredDefinition) -> Path:
 
 def stated(encoded: StoredDefinition) -> Creation:
     """The statement of a stored definition."""
-    (statement,) = parse(encoded["text"], Within(path_in(encoded)))
+    (statement,) = parse(encoded["text"], Within(path_in(encoded)), stored=True)
     assert isinstance(statement, Creation)
     return statement
 

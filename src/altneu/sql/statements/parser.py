@@ -37,9 +37,13 @@ class SparkStatements(SparkQueries):
         }
 
     class Parser(_Parser):  # type: ignore[misc]
-        """The parser of one statement after the other; ``within`` is where the next one is written."""
+        """The parser of one statement after the other; ``within`` is where the next one is written.
+
+        ``checks_names`` refuses names of new definitions that FROM does not take.
+        """
 
         within: Within = ANYWHERE
+        checks_names: bool = True
 
         def parse(self, raw_tokens: list[Token], sql: str) -> list[Any]:
             """All statements of a text."""
@@ -114,8 +118,10 @@ def _check_text(text: object) -> None:
         raise StatementError(f"session.sql needs a text, not {type(text).__name__}")
 
 
-def parse(text: str, within: Within = ANYWHERE) -> list[Statement]:
+def parse(text: str, within: Within = ANYWHERE, *, stored: bool = False) -> list[Statement]:
     """The statements of a text, which semicolons part; names have the schema ``within`` which they are written.
+
+    What is ``stored`` may have names that are refused by now.
 
     >>> [type(s).__name__ for s in parse("CREATE TABLE t (k int); SELECT * FROM t -- all of it")]
     ['CreateSource', 'Select']
@@ -128,7 +134,7 @@ def parse(text: str, within: Within = ANYWHERE) -> list[Statement]:
     tokens = _tokens(dialect, text)
     try:
         parser: Any = dialect.parser()
-        parser.within = within
+        parser.within, parser.checks_names = within, not stored
         statements: Any = parser.parse(tokens, text)
     except sqlglot.errors.ParseError as error:
         raise StatementError(_from_sqlglot(text, error)) from None

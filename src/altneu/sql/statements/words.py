@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
-from altneu.errors import StatementError
+from altneu.errors import PlanError, StatementError
+from altneu.sql.dialect import parse_query
 from altneu.sql.scope import ANYWHERE, DEFAULT, MOST_PARTS, Path, Within, full_name, path_of
 from altneu.sql.statements.tree import Select
 from altneu.types.syntax import refuse_unread
@@ -111,6 +112,19 @@ class Words:
     def table(self, what: str) -> str:
         """The name of a definition: ``[[catalog.]schema.]name``, each quoted or not."""
         return self.table_parts(what)[1]
+
+    def new(self, what: str, read: Callable[[str], str]) -> str:
+        """The name of a new definition, as ``read`` reads it, under which FROM is to find it.
+
+        The words that FROM takes for something else are known to the parser of queries alone, so it is asked. A
+        statement that a store has is read whatever its name is.
+        """
+        first = self._parser._curr
+        name = read(what)
+        last = self._parser._prev
+        if self._parser.checks_names and not read_by_from(self._parser.sql[first.start : last.end + 1]):
+            self.fail(f"FROM reads no table of this name; quote it: `{name}`", first)
+        return name
 
     def table_parts(self, what: str) -> tuple[list[str], str]:
         """The parts of a definition's name as they are written, and the name."""
@@ -425,6 +439,19 @@ def _version(query: exp.Expr) -> int | None:
         return None
     tables[0].set("version", None)
     return int(time.name)
+
+
+def read_by_from(name: str) -> bool:
+    """Whether FROM takes a name, as it is written, for that of a table.
+
+    >>> read_by_from("db.orders"), read_by_from("select"), read_by_from("`select`")
+    (True, False, True)
+    """
+    try:
+        read = parse_query(f"SELECT * FROM {name}").args["from_"].this
+    except (PlanError, KeyError):
+        return False
+    return isinstance(read, exp.Table) and not read.alias and all(isinstance(p, exp.Identifier) for p in read.parts)
 
 
 def _begins_name(text: str) -> bool:
