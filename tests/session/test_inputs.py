@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
 import numpy as np
@@ -231,6 +232,34 @@ def test_a_moment_is_no_fraction_and_no_text(session, schema):
         session.insert("m", [(1, None), (2, 1.7)])
     with pytest.raises(SchemaError, match=f"row 0 for source 'm' has 'soon' in column 'at', .*; {wanted}"):
         session.insert("m", [(1, "soon")])
+
+
+@pytest.mark.parametrize("value", [5, 1.5, True])
+def test_an_interval_is_no_number(session, value):
+    session.maintain("v", an.source("m", "gap interval day to second"))
+    said = f"row 1 for source 'm' has {value!r} in column 'gap', .*; give a datetime.timedelta$"
+    with pytest.raises(SchemaError, match=said):
+        session.insert("m", [(None,), (value,)])
+    session.insert("m", [(timedelta(days=1),)])
+
+
+def test_a_timestamp_without_a_time_zone_takes_none_with_one(session):
+    view = session.maintain("v", an.source("m", "at timestamp_ntz"))
+    noon = datetime(2026, 3, 31, 12, tzinfo=UTC)
+    for zone in (UTC, timezone(timedelta(hours=2))):
+        with pytest.raises(SchemaError, match=r"row 1 for source 'm' has .* give a datetime.datetime without a time"):
+            session.insert("m", [(None,), (noon.astimezone(zone),)])
+    session.insert("m", [(noon.replace(tzinfo=None),)])
+    session.advance()
+    assert view.to_pylist() == [(noon.replace(tzinfo=None),)]
+
+
+def test_a_float_beyond_its_type_is_infinite_as_in_spark(session):
+    """PySpark's createDataFrame and CAST(1e300 AS FLOAT) make the same of it."""
+    view = session.maintain("v", an.source("m", "x float"))
+    session.insert("m", [(1e300,), (-1e300,)])
+    session.advance()
+    assert sorted(view.to_pylist()) == [(float("-inf"),), (float("inf"),)]
 
 
 def test_a_decimal_says_what_it_takes(session):

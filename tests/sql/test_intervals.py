@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 import pytest
 from pyspark.sql.utils import AnalysisException
@@ -131,8 +132,32 @@ def test_respect_nulls_says_nothing_elsewhere(spark, call):
 def test_an_interval_has_only_the_parts_among_its_units(spark, part):
     with pytest.raises(AnalysisException, match="INVALID_EXTRACT_FIELD"):
         spark.sql(f"SELECT extract({part})")
-    with an.Session() as session, pytest.raises(PlanError, match=r"extract: an interval .* has no"):
+    with an.Session() as session, pytest.raises(PlanError, match=r"extract: an interval .* has no .*; its parts are "):
         session.sql(f"SELECT extract({part})")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("extract(foo FROM DATE '2020-01-01')", "a date or timestamp has no foo (`DATE"),
+        ("extract(foo FROM INTERVAL '1' DAY)", "; its parts are day ["),
+        ("extract(year FROM TIME '12:00:00')", "; its parts are hour, minute, second ["),
+        ("date_part(NULL, DATE '2020-01-01')", "the part must be a constant"),
+    ],
+)
+def test_extract_says_which_parts_there_are(call, said):
+    with an.Session() as session, pytest.raises(PlanError, match=re.escape(said)):
+        session.sql(f"SELECT {call}")
+
+
+def test_each_part_that_extract_names_is_one():
+    with an.Session() as session:
+        with pytest.raises(PlanError) as raised:
+            session.sql("SELECT extract(foo FROM DATE '2020-01-01')")
+        parts = str(raised.value).split("its parts are ")[1].split(" [")[0].split(", ")
+        assert len(parts) == 12
+        for part in parts:
+            assert session.sql(f"SELECT extract({part} FROM DATE '2020-01-01')").to_pylist()
 
 
 @pytest.mark.parametrize(

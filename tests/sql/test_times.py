@@ -164,3 +164,48 @@ def test_an_order_by_columns_keeps_no_column_more():
         result = session.explain("v")
     assert "ties by seq" in result
     assert "arrangement (k, at, seq, p), in order of at" in result
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("SELECT k, max(v) AS v FROM t GROUP BY k HAVING max(v) >= mz_now()", [[("a", 1), ("b", 2)], [("b", 2)], []]),
+        ("SELECT t.k, w FROM t JOIN u ON t.k = u.k AND mz_now() <= v", [[("a", 9)], [], []]),
+        (
+            "SELECT t.k, w FROM t LEFT JOIN u ON t.k = u.k AND mz_now() <= v",
+            [[("a", 9), ("b", None)], [("a", None), ("b", None)], [("a", None), ("b", None)]],
+        ),
+        (
+            "SELECT t.k, w FROM t FULL JOIN u ON t.k = u.k AND mz_now() < w - 7",
+            [
+                [("a", 9), ("b", None)],
+                [("a", None), ("b", None), (None, 9)],
+                [("a", None), ("b", None), (None, 9)],
+            ],
+        ),
+    ],
+)
+def test_the_sessions_time_in_having_and_in_joins(text, wanted):
+    with an.Session() as session:
+        view = session.maintain("v", query(text, CATALOG))
+        session.insert("t", [("a", 1), ("b", 2)])
+        if "u" in session.sources:
+            session.insert("u", [("a", 9)])
+        found = []
+        for time in (1, 2, 3):
+            session.advance(to=time + 1)
+            found.append(sorted(view.to_pylist(), key=repr))
+    assert found == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT mz_now() AS n FROM t",
+        "SELECT k FROM t GROUP BY k, mz_now()",
+        "SELECT k FROM t ORDER BY mz_now() LIMIT 1",
+    ],
+)
+def test_the_sessions_time_elsewhere_is_refused_with_where_it_may_stand(text):
+    with pytest.raises(PlanError, match=r"in SQL, where it is mz_now\(\), too, in WHERE, HAVING or ON"):
+        query(text, CATALOG)

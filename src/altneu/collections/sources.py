@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -31,8 +32,16 @@ _MOMENTS = {
     T.TIME: "give a datetime.time, or a whole number of microseconds since midnight",
     T.TIMESTAMP: f"give a datetime.datetime, in UTC if it has no time zone, {_SINCE_1970}",
     T.TIMESTAMP_NTZ: f"give a datetime.datetime without a time zone, {_SINCE_1970}",
+    T.DAY_TIME: "give a datetime.timedelta",
 }
-"""What a value of these types must be. Arrow would cut the fraction off a float, which is most often of seconds."""
+"""What a value of these types must be."""
+
+_UNFIT: dict[pa.DataType, tuple[type, ...]] = {**dict.fromkeys(_MOMENTS, (float,)), T.DAY_TIME: (int, float)}
+"""Which values of theirs Arrow takes and should not.
+
+It would cut the fraction off a float, which is most often of seconds, and read a number as an interval in microseconds,
+where nothing says its unit; PySpark refuses such a number, too.
+"""
 
 CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
@@ -153,7 +162,7 @@ def python_columns(
     by_column = list(zip(*tuples, strict=True)) or [()] * len(columns)
     for k, (values, data_type) in enumerate(zip(by_column, types, strict=True)):
         try:
-            if data_type in _MOMENTS and float in map(type, values):
+            if data_type in _MOMENTS and _has_unfit(values, data_type):
                 raise TypeError
             arrays += (array_of(values, data_type),)
         except CONVERSION:
@@ -163,6 +172,17 @@ def python_columns(
                 f"{_wanted(data_type)}"
             ) from None
     return arrays
+
+
+def _has_unfit(values: Sequence[Any], data_type: pa.DataType) -> bool:
+    """Whether a column of moments or intervals has a value that Arrow takes and should not.
+
+    Of a timestamp with a time zone it would take the time of day in UTC, PySpark that of the zone.
+    """
+    types = {*map(type, values)}
+    return not types.isdisjoint(_UNFIT[data_type]) or (
+        data_type == T.TIMESTAMP_NTZ and any(isinstance(v, datetime) and v.tzinfo is not None for v in values)
+    )
 
 
 def _wanted(data_type: pa.DataType) -> str:
@@ -223,7 +243,7 @@ def _beside(columns: Sequence[str], own: Sequence[str]) -> str:
 
 def _first_bad(values: Sequence[Any], data_type: pa.DataType) -> int:
     for i, value in enumerate(values):
-        if data_type in _MOMENTS and isinstance(value, float):
+        if data_type in _MOMENTS and _has_unfit((value,), data_type):
             return i
         try:
             array_of([value], data_type)

@@ -46,8 +46,6 @@ from altneu.sql.times import with_times
 from altneu.sql.trees import clocked, with_collation_keys
 from altneu.types import mark_of, type_name
 
-_NOW = {"mz_now": "logical_now", "current_timestamp": None, "now": None, "current_date": None}
-
 
 class Binder:
     """Binds queries; ``known`` looks up the tables in FROM that are not among ``names``."""
@@ -104,7 +102,7 @@ class Binder:
         if not tree.expressions:
             raise PlanError("SELECT names no column; SELECT * selects all of them")
         _refuse_clock(tree)
-        tree = tables.after_groups(with_grouping_id(spelled_out(tree.copy())))
+        tree = tables.after_groups(with_grouping_id(spelled_out(clocked(tree.copy()))))
         tree = with_collation_keys(with_times(with_spans(tree)))
         clause = FromClause(self, ordering.with_named_order(tree), around)
         scope = Scope(clause.relation(), around)
@@ -226,7 +224,7 @@ class Binder:
     def value(self, tree: exp.Expr, scope: Scope) -> tuple[Scope, exp.Expr]:
         """An expression over a relation, with what its subqueries add to that."""
         lifted = Subqueries(self, scope)
-        value = lifted.value(clocked(tree))
+        value = lifted.value(tree)
         return lifted.scope, lifted.scope.resolve(value)
 
 

@@ -28,7 +28,7 @@ from altneu.sql.scope import BYTES_OF, Around, Field, Relation, Scope, bound, co
 from altneu.sql.spans import SPANS
 from altneu.sql.subqueries import Subqueries, bind_inside, with_empties
 from altneu.sql.times import TIMED, timed
-from altneu.sql.trees import clocked, has_aggregate, has_subquery, is_subquery
+from altneu.sql.trees import has_aggregate, has_subquery, is_subquery
 from altneu.types import mark_of, quote_name
 
 Order = Sequence[tuple[str, bool, bool]]
@@ -50,7 +50,7 @@ class FromClause:
         self.merged: dict[str, tuple[str, str]] = {}  # columns of full joins by USING, each of two
         self.conditions: list[exp.Expr] = []
         clause = tree.args.get("where")
-        parts = conjuncts(clocked(clause.this)) if clause else []
+        parts = conjuncts(clause.this) if clause else []
         if any(has_aggregate(c) for c in parts):
             raise PlanError("WHERE tests each row, and an aggregate belongs to a group: test it in HAVING")
         if any(has_window(c) for c in parts):

@@ -115,7 +115,8 @@ _FIELDS = {
     **dict.fromkeys(("minute", "m", "min", "mins", "minutes"), "minute"),
     **dict.fromkeys(("second", "s", "sec", "seconds", "secs"), "second"),
 }
-
+_WORDS = {function: part for part, function in reversed(_FIELDS.items())}
+"""The first word for each part, by the function that computes it."""
 
 _OF_INTERVALS = {
     "day": T.INT,
@@ -128,17 +129,21 @@ _OF_INTERVALS = {
 
 
 def _extract_rule(args: Arguments) -> Typing:
-    name = _FIELDS.get(str(getattr(args[0], "value", "")).lower())
-    if name is None:
-        raise TypeMismatchError(
-            f"extract: {args[0].text} is not a part of a date; "
-            f"the parts are {', '.join(dict.fromkeys(_FIELDS.values()))}"
-        )
+    given = getattr(args[0], "value", None)
+    if not isinstance(given, str):
+        raise TypeMismatchError(f"extract: the part must be a constant, got `{args[0].text}`")
+    name = _FIELDS.get(given.lower())
     if args[1].type in (T.DAY_TIME, T.YEAR_MONTH):
         first, last = units_of(args[1])
-        if name not in _OF_INTERVALS or not first <= units_named(name)[0] <= last:
-            shown = name_of_units((first, last)).lower()
-            raise TypeMismatchError(f"extract: an interval {shown} has no {name} (`{args[1].text}`)")
+        there = [part for part in _OF_INTERVALS if first <= units_named(part)[0] <= last]
+        what = f"an interval {name_of_units((first, last)).lower()}"
+    else:
+        there = list(_CLOCK if args[1].type == T.TIME else dict.fromkeys(_FIELDS.values()))
+        what = "a time" if args[1].type == T.TIME else "a date or timestamp"
+    if name is None or name not in there:
+        parts = ", ".join(map(_WORDS.__getitem__, there))
+        raise TypeMismatchError(f"extract: {what} has no {given.lower()} (`{args[1].text}`); its parts are {parts}")
+    if args[1].type in (T.DAY_TIME, T.YEAR_MONTH):
         return Typing((None, None), _OF_INTERVALS[name])
     known = args[1].type in (T.DATE, T.TIMESTAMP, T.TIMESTAMP_NTZ) or (args[1].type == T.TIME and name in _CLOCK)
     want = T.TIMESTAMP if name in _CLOCK else T.DATE

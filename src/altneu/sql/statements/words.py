@@ -448,7 +448,7 @@ def read_by_from(name: str) -> bool:
     (True, False, True)
     """
     try:
-        read = parse_query(f"SELECT * FROM {name}").args["from_"].this
+        read = parse_query(f"FROM {name}").args["from_"].this
     except (PlanError, KeyError):
         return False
     return isinstance(read, exp.Table) and not read.alias and all(isinstance(p, exp.Identifier) for p in read.parts)
