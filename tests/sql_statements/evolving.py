@@ -23,7 +23,7 @@ STAGES = (
     ("", "INSERT INTO orders VALUES ('tea', 3), ('jam', 5), ('oil', 7)"),
     (
         "ALTER TABLE orders ADD COLUMN shop STRING DEFAULT 'main'",
-        "INSERT INTO orders VALUES ('tea', 4, 'fair'); DELETE FROM orders WHERE item = 'jam'",
+        "DELETE FROM orders WHERE item = 'jam'; INSERT INTO orders VALUES ('tea', 4, 'fair')",
     ),
     (
         (

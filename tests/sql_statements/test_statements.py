@@ -84,7 +84,7 @@ def test_a_transaction_is_one_step_or_none(orders):
     assert rows(orders, "SELECT * FROM totals WHERE item = 'oil'") == []  # queries see what is committed
     orders.sql("ROLLBACK")
     assert (orders.lower, rows(orders, "SELECT * FROM totals WHERE item = 'oil'")) == (before, [])
-    orders.sql("START TRANSACTION; INSERT INTO orders VALUES ('oil', 1); DELETE FROM orders WHERE item = 'tea'; COMMIT")
+    orders.sql("START TRANSACTION; DELETE FROM orders WHERE item = 'tea'; INSERT INTO orders VALUES ('oil', 1); COMMIT")
     assert (orders.lower, rows(orders, "SELECT * FROM totals ORDER BY item")) == (before + 1, [("jam", 5), ("oil", 1)])
     for text, told in [
         ("COMMIT", "there was no BEGIN"),
