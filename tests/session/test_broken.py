@@ -57,7 +57,7 @@ def test_a_filter_of_batches_that_returns_something_else_is_an_error_of_every_ro
     [
         (lambda: an.Session("state/"), PlanError),
         (lambda: an.Session(retain=-1), PlanError),
-        (lambda: an.Session(retain="some"), InputError),
+        (lambda: an.Session(retain="some"), PlanError),
         (lambda: an.Session(shards=0), PlanError),
         (lambda: an.Session(shards=1.5), InputError),
         (lambda: an.Session().maintain("v", "select 1"), PlanError),
