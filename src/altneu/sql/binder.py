@@ -102,7 +102,7 @@ class Binder:
         if not tree.expressions:
             raise PlanError("SELECT names no column; SELECT * selects all of them")
         _refuse_clock(tree)
-        tree = tables.after_groups(with_grouping_id(spelled_out(clocked(tree.copy()))))
+        tree = tables.after_groups(with_grouping_id(clocked(spelled_out(tree.copy()))))
         tree = with_collation_keys(with_times(with_spans(tree)))
         clause = FromClause(self, ordering.with_named_order(tree), around)
         scope = Scope(clause.relation(), around)

@@ -139,8 +139,8 @@ def name_of(item: exp.Expr) -> str:
     return inner.expression.name if isinstance(inner, exp.Dot) else str(item.sql("spark", normalize_functions="lower"))
 
 
-def clocked(tree: exp.Expr) -> exp.Expr:
-    """A tree, changed in place, with ``mz_now()`` as ``logical_now()``, the name that expressions know."""
+def clocked(tree: exp.Select) -> exp.Select:
+    """A query, changed in place, with ``mz_now()`` as ``logical_now()``, the name that expressions know."""
     for call in tree.find_all(exp.Anonymous):
         if call.name.lower() == "mz_now":
             call.set("this", "logical_now")

@@ -219,7 +219,7 @@ class Contents:
         if not any(map(names_own, errors.column("row").to_pylist())):
             return table
         wording = self._wording()
-        rows = [wording.of(Told(o, m, r)).row or "{}" for o, _, m, r in errors.to_pylist()]
+        rows = [wording.of(Told(str(o), str(m), str(r))).row or "{}" for o, _, m, r in errors.to_pylist()]
         return table.set_column(table.schema.get_field_index("row"), "row", pa.array(rows, pa.string()))
 
     def _wording(self) -> Wording:
