@@ -25,6 +25,7 @@ PLANS = {
     "top_v_w": T.top_k(3, "v, w", per="g"),
     "top_narrow": T.select("g", "v").top_k(3, "v", per="g"),
     "top_narrow_desc": T.select("g", "v").top_k(3, "v desc", per="g"),
+    "top_key_behind": T.select("v", "g").top_k(3, "v", per="g"),
     "top_of_some": T.filter("x > 0").top_k(3, "v", per="g"),
     "top_x": T.top_k(2, "x desc", per="g"),
     "top_of_all": T.top_k(3, "v"),
@@ -39,6 +40,7 @@ PLANS = {
     "lag": in_sql(f"SELECT g, id, v, lag(v) {OVER} v) l FROM t"),
     "lag_desc": in_sql(f"SELECT g, id, v, lag(v) {OVER} v DESC) l FROM t"),
     "lag_narrow": in_sql(f"SELECT g, v, lag(v) {OVER} v) l FROM t"),
+    "lag_key_behind": in_sql(f"SELECT v, g, lag(v) {OVER} v) l FROM (SELECT v, g FROM t)"),
     "lag_narrow_desc": in_sql(f"SELECT g, v, lag(v) {OVER} v DESC) l FROM t"),
     "moving": in_sql(f"SELECT g, id, v, sum(id) {OVER} v, id ROWS 2 PRECEDING) l FROM t"),
     "rank": in_sql(f"SELECT *, rank() {OVER} v) l FROM t"),
@@ -49,6 +51,10 @@ PLANS = {
     "running": in_sql(f"SELECT *, sum(x) {OVER} v) l, max(id) {OVER} v) m FROM t"),
     "first_values": in_sql(f"SELECT *, first_value(id) {OVER} v) l, sum(x) {OVER} v) m FROM t"),
     "between": in_sql(f"SELECT *, sum(id) {OVER} v RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) l FROM t"),
+    "running_key_behind": in_sql(f"SELECT *, sum(x) {OVER} v) l FROM (SELECT id, v, x, w, g FROM t)"),
+    "python_key_behind": T.select("w", "g", "v")
+    .group_by("g")
+    .reduce(lambda _, rows: [(repr([(row.v, row.w, n) for row, n in rows]),)], "n string", needs=an.first(3, by="v")),
     "python": T.group_by("g").reduce(lambda _, rows: [(len(rows),)], "n long", needs=an.first(3, by="v")),
 }
 SHARED = {
@@ -56,6 +62,9 @@ SHARED = {
     ("top", "several"): "a part of several aggregates",
     ("top", "lag"): "fewer columns, of which those that remain decide ties in the same order",
     ("top", "top_narrow"): "the same",
+    ("top", "top_key_behind"): "the same, where the key is not the first column",
+    ("top", "lag_key_behind"): "looking around, where the key is not the first column",
+    ("top_v_w", "python_key_behind"): "a function of the first rows, where the key is not their first column",
     ("top", "python"): "a function of the first rows",
     ("top_x", "median"): None,
     ("top_desc", "extremes"): "the other direction",
@@ -187,6 +196,13 @@ def agree(seed, *names, **options):
 @pytest.mark.parametrize("shards", [1, 3])
 def test_views_that_share_orders_have_the_answers_that_they_have_alone(shards):
     assert sum(agree(seed, shards=shards) for seed in range(1_000 * shards, 1_000 * shards + 40)) > 10
+
+
+@pytest.mark.parametrize("name", ["top_key_behind", "lag_key_behind", "python_key_behind", "running_key_behind"])
+def test_views_of_which_the_key_is_not_the_first_column_have_their_columns_in_order(name):
+    for seed in range(3):
+        agree(seed, "top", name)
+        agree(seed, "top_v_w", name)
 
 
 @pytest.mark.spark

@@ -100,7 +100,7 @@ def _reduced(to: Lowering, node: Reduce, below: Lowered, lattice: Lattice) -> tu
         return ReduceOp(spec_of(node), few), (_best(to, node, below, columns, orders),)
     if node.orders:
         (asked,) = asked_of(node)
-        shared = _shared(to, node, asked)
+        shared = _shared(to, node, asked, node.input.schema)
         assert shared is not None
         inputs, seen, needed = shared
         return ReduceOp(spec_of(node), needed, seen), inputs
@@ -125,10 +125,13 @@ def _reduced(to: Lowering, node: Reduce, below: Lowered, lattice: Lattice) -> tu
     return ReduceOp(spec, needed), inputs
 
 
-def _shared(to: Lowering, node: Reduce, asked: Asked) -> tuple[tuple[Port, Port], Seen, Needed] | None:
+def _shared(
+    to: Lowering, node: Reduce, asked: Asked, schema: pa.Schema
+) -> tuple[tuple[Port, Port], Seen, Needed] | None:
     """As ``_in_order``, of what another reduce keeps, with what is seen of it, and which of its rows are needed.
 
-    None where it is in no order of use.
+    Shape:  what is seen are rows of ``schema``: the key and the columns that are asked for, in the order in which the
+            kernel reads and writes them. None where what is kept is in no order of use.
     """
     if not node.orders:
         return None
@@ -139,7 +142,6 @@ def _shared(to: Lowering, node: Reduce, asked: Asked) -> tuple[tuple[Port, Port]
             continue
         below = to.lower(kept)
         inputs = _in_order(to, to.name_of(kept), kept.schema, node.key, below, order)
-        schema = pa.schema([node.input.schema.field(name) for name in (*node.key, *asked.columns)])
         layout = Layout(schema, node.key, to.lattice_in(to.scope_of(below)), asked.order)
         return inputs, Seen(layout, tuple(names[name] for name in layout.values)), needed
     return None
@@ -280,10 +282,11 @@ def _ordered(
 ) -> tuple[OrderedPart, tuple[Port, Port]]:
     """What reads some of the rows of a column in its order, from an arrangement of these or of more columns."""
     key, asked = node.key, asked_of_part(node, part, calls)
-    if (shared := _shared(to, node, asked)) is not None:
+    schema = pa.schema([node.input.schema.field(name) for name in (*key, *part.columns)])
+    if (shared := _shared(to, node, asked, schema)) is not None:
         inputs, seen, needed = shared
         assert isinstance(needed, Ends | Quantiles)
-        return OrderedPart(GeneralSpec(key, calls, seen.layout.schema), part.places, needed, seen), inputs
+        return OrderedPart(GeneralSpec(key, calls, schema), part.places, needed, seen), inputs
     narrow, name, schema = _narrowed(to, node, below, part.columns)
     inputs = _in_order(to, name, schema, key, narrow, asked.order)
     assert isinstance(asked.needed, Ends | Quantiles)
