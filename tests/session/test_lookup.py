@@ -474,6 +474,23 @@ def test_errors_are_ignored_as_by_a_full_read(monkeypatch):
             assert ignored == sorted(map(repr, session.peek(asked, errors="ignore").to_pylist()))
 
 
+def test_several_values_of_a_struct_or_an_array():
+    one, none = "named_struct('a', 1, 'b', 'x')", "named_struct('a', CAST(NULL AS INT), 'b', 'x')"
+    nan = "CAST('NaN' AS DOUBLE)"
+    with an.Session() as session:
+        session.sql("CREATE TABLE t (i INT, s STRUCT<a: INT, b: STRING>, xs ARRAY<DOUBLE>)")
+        session.sql("CREATE INDEX by_s ON t (s); CREATE INDEX by_xs ON t (xs)")
+        session.sql(f"INSERT INTO t VALUES (1, {one}, array(0D)), (2, {none}, array(-0.0D, {nan})), (3, NULL, NULL)")
+        for condition, found in {
+            f"s IN ({one}, {none}, {one})": [1, 2],
+            f"s = {one} OR s = {one}": [1],
+            f"s = {none} OR s IS NULL": [2, 3],
+            f"xs IN (array(-0.0D), array(0D), array(0D, {nan}))": [1, 2],
+        }.items():
+            rows = session.sql(f"SELECT i FROM t WHERE {condition} ORDER BY i").to_pylist()
+            assert rows == [(i,) for i in found], condition
+
+
 def test_explain_says_how_a_query_reads():
     with an.Session() as session:
         maintained(session)

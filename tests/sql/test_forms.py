@@ -77,6 +77,20 @@ ANSWERS = {
     "SELECT (SELECT max(v) FROM t WHERE t.k = d.n) AS m, count(*) AS c FROM d GROUP BY m": [(2, 2), (None, 2)],
     "SELECT EXISTS (SELECT 1 FROM t WHERE t.k = d.n) AS m, count(*) AS c FROM d GROUP BY 1": [(False, 2), (True, 2)],
     "SELECT count(*) AS c FROM d GROUP BY GROUPING SETS ((), ())": [(4,), (4,)],
+    # one key, however it is written
+    "SELECT k, v, count(*) AS c FROM t GROUP BY GROUPING SETS ((k), (K, v)) HAVING k < 2": [
+        (1, 1, 1), (1, 2, 1), (1, None, 2),
+    ],
+    "SELECT k, v, grouping_id() AS g FROM t GROUP BY GROUPING SETS ((t.k), (k, v), (1)) HAVING k > 2": [
+        (3, 2, 0), (3, None, 1), (3, None, 1),
+    ],
+    "SELECT k + 1 AS m, v FROM t GROUP BY GROUPING SETS (((k + 1)), ((k) + 1, v)) HAVING m > 3": [(4, 2), (4, None)],
+    "SELECT k > 1 AS m, s IS NULL AS z, count(*) AS c FROM t GROUP BY ROLLUP (k > 1, s IS NULL)": [
+        (False, False, 2), (False, None, 2), (True, False, 1), (True, True, 1), (True, None, 2), (None, None, 4),
+    ],
+    "SELECT k > 1 AS m, count(*) AS c FROM t GROUP BY (k > 1)": [(False, 2), (True, 2)],
+    "SELECT k > 1 AS m, count(*) AS c FROM t GROUP BY (1)": [(False, 2), (True, 2)],
+    "SELECT k * 2 + v AS m FROM t WHERE s = 'cd' GROUP BY (k * 2) + v": [(6,)],
     # names of columns further left; what FROM has comes first
     "SELECT k + 1 AS z, z * 2 AS w, w + z AS u FROM t WHERE v = 1": [(2, 4, 6)],
     "SELECT k + 1 AS v, v * 2 AS w FROM t WHERE v = 1": [(2, 2)],

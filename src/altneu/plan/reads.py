@@ -138,7 +138,7 @@ def _either(known: Mapping[str, pa.Array] | None, more: Mapping[str, pa.Array]) 
     """The values that at least one of two readers requires; ``known`` is None before the first reader."""
     if known is None:
         return dict(more)
-    return {name: pc.unique(pa.concat_arrays([known[name], more[name]])) for name in known if name in more}
+    return {name: _distinct(pa.concat_arrays([known[name], more[name]])) for name in known if name in more}
 
 
 @inputs_first
@@ -157,10 +157,20 @@ def _values(node: Linear) -> dict[str, pa.Array] | None:
     for part in _first_tests(node):
         known = required_values(part)
         if known is not None:
-            column, among = known[0], known[1] if len(known[1]) == 1 else pc.unique(known[1])
+            column, among = known[0], _distinct(known[1])
             if column not in values or len(among) < len(values[column]):
                 values[column] = among
     return values
+
+
+def _distinct(values: pa.Array) -> pa.Array:
+    """Each of some canonical values once; pyarrow has no ``unique`` of structs and lists, of which queries name few."""
+    if len(values) == 1:
+        return values
+    if not pa.types.is_nested(values.type):
+        return pc.unique(values)
+    places = {repr(value): place for place, value in enumerate(values.to_pylist())}
+    return values.take(pa.array(places.values(), pa.int64()))
 
 
 def _bounds(node: Linear) -> Iterator[tuple[str, str, pa.Array]]:

@@ -104,6 +104,17 @@ class SparkQueries(SparkExpressions):
             plain: exp.Values | None = super()._parse_derived_table_values(allow_value_synonym)
             return plain
 
+        def _parse_cube_or_rollup(self, with_prefix: bool = False) -> exp.Cube | exp.Rollup | None:
+            """As sqlglot, with any expression for a key: ``CUBE (a > 1, b IS NULL)``."""
+            if with_prefix or not self._match_set((TokenType.CUBE, TokenType.ROLLUP)):
+                plain: exp.Cube | exp.Rollup | None = super()._parse_cube_or_rollup(with_prefix=with_prefix)
+                return plain
+            kind = exp.Cube if self._prev.token_type == TokenType.CUBE else exp.Rollup
+            return self.expression(kind(expressions=self._parse_wrapped_csv(self._parse_disjunction)))
+
+        def _parse_grouping_set(self) -> exp.Expr | None:
+            return self._parse_grouping_sets() or self._parse_cube_or_rollup() or self._parse_disjunction()
+
         def _parse_query_modifiers(self, this: Any) -> Any:
             """As sqlglot, where SORT, DISTRIBUTE and CLUSTER BY order a query as ORDER BY does."""
             tree = super()._parse_query_modifiers(this)

@@ -136,6 +136,16 @@ def _qualify(tree: exp.Select) -> list[exp.Expr]:
     return [clause.this] if clause else []
 
 
+def _without_parentheses(tree: exp.Expr) -> exp.Expr:
+    """What an expression is compared by: of a tree, which says without them what belongs together."""
+    if tree.find(exp.Paren) is None:
+        return tree
+    bare = tree.unnest().copy()
+    for around in [*bare.find_all(exp.Paren)]:
+        around.replace(around.this)
+    return bare
+
+
 def _copied(tree: exp.Expr) -> exp.Expr:
     return tree.copy()
 
@@ -162,16 +172,22 @@ class Groups:
             keys = [self._key(k, items, names) for k in several[0]]
         else:
             keys = self._keys(group, items, names, aliases) if group else []
+        places: list[int] = []  # of the keys as they are written; several may be one
         for tree in sorted(keys, key=is_session):  # which are sessions of rows with equal other keys
             if is_session(tree):
                 if several:
                     raise PlanError("not supported: session_window() in ROLLUP, CUBE or GROUPING SETS; nest it in FROM")
                 self.scope = with_sessions(self.scope, [known for known, _ in self.keys])
             self.scope, resolved = binder.value(tree, aliases.computed(binder, self.scope, [tree]))
-            if several or not any(resolved == known for known, _ in self.keys):
+            if (place := self._place_of(resolved)) is None:
+                place = len(self.keys)
                 self.keys.append((resolved, self._name(resolved)))
-                if any(is_subquery(node) for node in tree.walk()):
-                    self.subqueries.append((tree.copy(), self.keys[-1][1]))
+            places.append(place)
+            if any(is_subquery(node) for node in tree.walk()):
+                self.subqueries.append((tree.copy(), self.keys[place][1]))
+        if several:
+            chosen = tuple(frozenset(places[number] for number in one) for one in several[1])
+            self.sets = Sets(chosen, len(self.keys))
 
     def _keys(
         self, group: exp.Group, items: Sequence[exp.Expr], names: Sequence[str], aliases: Aliases
@@ -181,16 +197,23 @@ class Groups:
         return [self._key(key, items, names) for key in group.expressions]
 
     def _key(self, key: exp.Expr, items: Sequence[exp.Expr], names: Sequence[str]) -> exp.Expr:
-        if isinstance(key, exp.Literal) and not key.is_string:
-            place = int(key.this) - 1
+        """A key as it is written, or the item that it stands for, by place or alias."""
+        bare = key.unnest()
+        if isinstance(bare, exp.Literal) and not bare.is_string:
+            place = int(bare.this) - 1
             if not 0 <= place < len(items):
-                raise PlanError(f"GROUP BY {key.this}: there are {len(items)} columns")
+                raise PlanError(f"GROUP BY {bare.this}: there are {len(items)} columns")
             return items[place]
-        if isinstance(key, exp.Column) and not key.table and self.scope.relation.find([key.name]) is None:
+        if isinstance(bare, exp.Column) and not bare.table and self.scope.relation.find([bare.name]) is None:
             lowered = [n.lower() for n in names]
-            if key.name.lower() in lowered:
-                return items[lowered.index(key.name.lower())]
+            if bare.name.lower() in lowered:
+                return items[lowered.index(bare.name.lower())]
         return key
+
+    def _place_of(self, resolved: exp.Expr) -> int | None:
+        """Which key an expression is; parentheses make none another."""
+        bare = _without_parentheses(resolved)
+        return next((i for i, (tree, _) in enumerate(self.keys) if _without_parentheses(tree) == bare), None)
 
     def _name(self, key: exp.Expr) -> str:
         if isinstance(key, exp.Column) and not self.sets:
@@ -268,15 +291,15 @@ class Groups:
         return copy
 
     def _name_of_key(self, node: exp.Expr) -> str | None:
-        kind = {type(tree) for tree, _ in self.keys}
+        kind = {type(one) for tree, _ in self.keys for one in (tree, tree.unnest())}
         if not isinstance(node, exp.Column | exp.Dot) and type(node) not in kind:
             return None
         if any(is_subquery(n) or is_aggregate(n) for n in node.walk()):
             return None
         if not all(self.scope.is_local(c) for c in node.find_all(exp.Column)):
             return None
-        resolved = self.scope.resolve(node)
-        return next((name for tree, name in self.keys if tree == resolved), None)
+        place = self._place_of(self.scope.resolve(node))
+        return None if place is None else self.keys[place][1]
 
     def is_key(self, node: exp.Column) -> bool:
         """Whether a name is that of a key, as HAVING has it before that of an alias."""
