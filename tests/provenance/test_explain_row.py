@@ -273,3 +273,25 @@ def test_on_spark(spark):
             explanation = view.explain_row(row)
             assert explanation.sufficient is True
             assert explanation.to_arrow("orders").num_rows == 10
+
+
+def test_views_that_read_the_order_of_another_are_explained():
+    rows = an.source("rows", "g long, u long, v long", keep=True)
+    over = "OVER (PARTITION BY g ORDER BY u)"
+    plans = {
+        "max": rows.group_by("g").agg(m="max(u)"),
+        "several": rows.group_by("g").agg(m="median(u)", most="max(u)", n="count(*)"),
+        "lag": rows.select("u", "g").window(before=f"lag(u) {over}"),
+        "top": rows.select("u", "g").top_k(2, by="u", per="g"),
+    }
+    wanted = {"max": [3], "several": [1, 2, 3], "lag": [1, 2, 3], "top": [1, 2]}
+    with an.Session(retain="all") as session:
+        session.maintain("whole", rows.top_k(3, by="u", per="g"))
+        views = {name: session.maintain(name, plan) for name, plan in plans.items()}
+        session.insert("rows", [(1, 1, 10), (1, 2, 20), (1, 3, 30), (2, 5, 50)])
+        session.advance()
+        for name, view in views.items():
+            assert "shared with" in session.explain(name), name
+            why = view.explain_row(next(row for row in view.to_arrow().to_pylist() if row["g"] == 1))
+            assert why.sufficient, name
+            assert sorted(why.to_arrow("rows")["u"].to_pylist()) == wanted[name], name

@@ -20,6 +20,7 @@ from altneu.operators.arrange.operation import ArrangeOp
 from altneu.order import Epoch, Product
 from altneu.plan import ir
 from altneu.plan.physical import Plan
+from altneu.plan.rewrite.share_orders import without_orders
 from altneu.plan.rewrite.transform import replaced
 from altneu.provenance.narrow import narrow
 from altneu.runtime.inputs import Inputs
@@ -300,7 +301,7 @@ class Scratch:
     def contents(self, node: ir.Node, at: At) -> Updates:
         """The updates of a collection of these sources, up to a time; rows that fail are none."""
         commanded = {n.fingerprint: n.plain for n in ir.walk(node) if isinstance(n, ir.Source) and n.commanded_by}
-        node = replaced(node, commanded)
+        node = without_orders(replaced(node, commanded))
         with unseen() as engine:
             engine.maintain("#", Collection(node))
             engine.wait_again(self.inputs)

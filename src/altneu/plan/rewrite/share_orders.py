@@ -166,6 +166,11 @@ def with_orders(root: Node, orders: Orders) -> Node:
     return transform(root, change) if orders else root
 
 
+def without_orders(root: Node) -> Node:
+    """The plan in which each reduce keeps its own input, for a session that has other inputs."""
+    return transform(root, lambda new, _: replace(new, orders=()) if isinstance(new, Reduce) and new.orders else new)
+
+
 def _merged(node: Linear) -> Linear:
     """With the steps below it as one."""
     below = node.input
