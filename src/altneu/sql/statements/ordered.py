@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 from sqlglot import exp
 
+from altneu.columnar.ranking import order_words
 from altneu.sql import Shown
 from altneu.sql.ordering import count_of
+from altneu.types import no_key
 from altneu.types.syntax import refuse_unread
 from altneu.views.lookup import First
 
@@ -34,15 +37,38 @@ class Ordered:
         return First(*self.shown.order[0], self.limit + self.offset)
 
     def apply(self, table: pa.Table) -> pa.Table:
-        """The rows in order, without the columns of the order alone; names may be equal."""
+        """The rows in order, without the columns of the order alone; names may be equal.
+
+        Of rows that are equal in it their values decide which are shown, as in a view, and not how they are stored.
+        """
         if self.shown.order:
-            names, descending, first = zip(*self.shown.order, strict=True)
+            keys = list(self.shown.order)
+            if self.limit is not None or self.offset:
+                table = self._among_the_first(table)
+                keys += [(name, False, True) for name in self._ties(table.schema)]
+            names, descending, first = zip(*keys, strict=True)
             frame = pl.DataFrame(pl.from_arrow(table.select(list(names))))
             nulls_last = [not f for f in first]
             order = frame.select(pl.arg_sort_by(*names, descending=descending, nulls_last=nulls_last)).to_series()
             table = table.take(pa.array(order.to_numpy()))
         table = table.select(list(self.shown.columns)).slice(self.offset, self.limit)
         return table.rename_columns(list(self.shown.names))
+
+    def _among_the_first(self, table: pa.Table) -> pa.Table:
+        """Without rows that are behind all that are shown by the first key, in linear time."""
+        most = self.offset + (self.limit or 0)
+        if not self.limit or table.num_rows <= most:
+            return table
+        name, descending, nulls_first = self.shown.order[0]
+        column = table.column(name).combine_chunks()
+        words = order_words(column, descending=descending, nulls_first=nulls_first)
+        return table.filter(pa.array(words <= np.partition(words, most - 1)[most - 1]))
+
+    def _ties(self, schema: pa.Schema) -> list[str]:
+        """The columns that decide between rows that are equal in the order; those that have none are left out."""
+        keys = {name for name, _, _ in self.shown.order}
+        shown = dict.fromkeys(self.shown.columns)
+        return [name for name in shown if name not in keys and not no_key(schema.field(name).type)]
 
 
 def ordered(tree: exp.Expr, bind: Callable[[exp.Expr], Shown]) -> Ordered:
