@@ -39,6 +39,8 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     started, compiling.is_said = time.monotonic(), True
     if options.list:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            pool.submit(warm).result()  # what is compiled here would be listed with what it calls
         warm()
         listed.write()
         return

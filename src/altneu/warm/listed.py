@@ -36,7 +36,7 @@ def listed() -> list[tuple[str, str]]:
 
 
 def met() -> set[tuple[str, str]]:
-    """The kernels that Python has called in this process, with their signatures."""
+    """The kernels that Python has called in this process, with their signatures; those too that it has compiled."""
     return {(name, _signature(arguments)) for name, kernel in kernels().items() for arguments in kernel.signatures}
 
 

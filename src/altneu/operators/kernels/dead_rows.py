@@ -60,15 +60,15 @@ class DeadRows:
         Shape:  ``events`` (K,) is the first event time that matters of each key.
         """
         gaps = [
-            (key, low, high)
+            (key, low, high - 1)
             for key, name in enumerate(names)
             for low, high, event in self.gaps.get(name, ())
             if events is None or event <= events[key]
         ]
         if not gaps:
             return hits
-        lines = np.array([(key, low, high - 1) for key, low, high in gaps], np.uint64)
-        return _without(hits, words, lines[:, 0].astype(np.int64), lines[:, 1], lines[:, 2])
+        key, low, last = (np.array(column, np.uint64) for column in zip(*gaps, strict=True))
+        return _without(hits, words, key.astype(np.int64), low, last)
 
     def note(self, name: bytes, gap: Gap) -> None:
         """Nothing is left of a key in a gap."""

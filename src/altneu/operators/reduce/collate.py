@@ -348,7 +348,7 @@ def _put_together(
             places = np.full(whose.size, many), np.zeros(whose.size, np.int64)
             events.append(np.array([whose, times, change, *places]))
     lines = np.concatenate(events, axis=1)
-    lines = lines[:, np.lexsort((lines[2], lines[1], lines[0]))]
+    lines = np.take(lines, np.lexsort((lines[2], lines[1], lines[0])), axis=1)
     whose, times, diffs, rows = _assembled(lines, many, touched.before, spec.default_row)
     columns: list[pa.Array | None] = [None] * len(spec.calls)
     for part, result, line in zip(spec.parts, histories, rows, strict=True):
