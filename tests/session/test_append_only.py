@@ -22,10 +22,15 @@ VIEWS: dict[str, View] = {
     "beside sums": lambda t: t.group_by("k").agg(hi="max(v)", n="count(*)", s="sum(v)"),
     "by": lambda t: t.group_by("k").agg(last="max_by(w, v)"),
     "first": lambda t: t.top_k(1, "v desc, w", per="k"),
+    "first, key behind": lambda t: t.select("v", "w", "k").top_k(1, "v desc, w", per="k"),
+    "first, keys apart": lambda t: t.select("w", "v", "k").top_k(1, "v desc", per=["k", "w"]),
+    "logic above, key behind": lambda t: (
+        t.select("v", "w", "k").top_k(1, "v desc, w", per="k").filter("v > 9").select("k", n="v + k")
+    ),
     "all": lambda t: t.group_by().agg(hi="max(v)", lo="min(w)"),
     "of the best": lambda t: t.group_by("k", "w").agg(hi="max(v)").group_by("k").agg(hi="max(hi)"),
 }
-GROUPS = {"of the best": 55, "all": 1}
+GROUPS = {"of the best": 55, "first, keys apart": 55, "all": 1}
 
 
 def rows(count: int, first: int = 0) -> list[tuple[int, int, str]]:
@@ -218,6 +223,9 @@ def test_rows_of_later_times_and_times_that_are_retained() -> None:
 IN_SQL = {
     "aggregates": "SELECT k, max(v) AS hi, min_by(w, v) AS w, count(*) AS n FROM t GROUP BY k",
     "numbered": "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY v DESC) AS r FROM t) WHERE r = 1",
+    "numbered, key behind": """
+        SELECT v, w, k FROM (SELECT v, w, k, row_number() OVER (PARTITION BY k ORDER BY v DESC) AS r FROM t) WHERE r = 1
+    """,
     "distinct on": "SELECT DISTINCT ON (k) k, v, w FROM t ORDER BY k, v",
 }
 

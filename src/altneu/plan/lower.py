@@ -259,10 +259,10 @@ class Lowering:
         return operation if isinstance(operation, Hosting) else None
 
     def give(self, port: Port, logic: BoundLogic, node: ir.Node) -> None:
-        """Have the operation of a port take over logic; its rows are those of a node then."""
+        """Have the operation of a port take over logic, behind its own; its rows are those of a node then."""
         host = self.nodes[port.node]
         assert isinstance(host.operation, Hosting)
-        operation = replace(host.operation, logic=logic)
+        operation = replace(host.operation, logic=host.operation.logic.followed_by(logic))
         self.nodes[port.node] = replace(host, operation=operation, schema=node.schema, logical=node.fingerprint)
 
     def lower(self, node: ir.Node) -> Lowered:

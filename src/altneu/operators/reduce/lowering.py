@@ -13,7 +13,7 @@ from altneu.linear import BoundLogic, Function, Project
 from altneu.operators.arrange.operation import ArrangeOp
 from altneu.operators.asof.revising import UnionSpec
 from altneu.operators.asof.rule import MixedSides
-from altneu.operators.base import Hosting, Operation
+from altneu.operators.base import IDENTITY, Hosting, Operation
 from altneu.operators.linear.node import Linear
 from altneu.operators.linear.operation import LinearOp
 from altneu.operators.lowering import (
@@ -95,9 +95,7 @@ def lower_reduce(to: Lowering, node: Reduce) -> Lowered:
 def _reduced(to: Lowering, node: Reduce, below: Lowered, lattice: Lattice) -> tuple[ReduceOp, tuple[Port, ...]]:
     """One kernel over one arrangement; where that is in an order, beside the number of rows below zero."""
     if node.keeps_best and lattice.is_columnwise and (orders := best_orders(node)) and not _adds_up(node):
-        columns = tuple(name for name in node.input.schema.names if name not in node.key)
-        few = Ends(first=len(orders))
-        return ReduceOp(spec_of(node), few), (_best(to, node, below, columns, orders),)
+        return _of_best(to, node, below, orders)
     if node.orders:
         (asked,) = asked_of(node)
         shared = _shared(to, node, asked, node.input.schema)
@@ -254,6 +252,21 @@ def _best_part(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) 
     assert orders is not None
     schema = pa.schema([node.input.schema.field(name) for name in (*node.key, *columns)])
     return BestPart(GeneralSpec(node.key, calls, schema), places), _best(to, node, below, columns, orders)
+
+
+def _of_best(
+    to: Lowering, node: Reduce, below: Lowered, orders: tuple[tuple[Order, ...], ...]
+) -> tuple[ReduceOp, tuple[Port]]:
+    """A kernel over the best rows of groups, which have the key in front, and so may what it makes of them."""
+    columns = tuple(name for name in node.input.schema.names if name not in node.key)
+    names = (*node.key, *columns)
+    in_front = BoundLogic((Project(tuple((name, _column(node.input.schema, name)) for name in names)),))
+    kept = replace(node, input=Linear(node.input, in_front))
+    logic = IDENTITY
+    if kept.schema.names != node.schema.names:
+        logic = BoundLogic((Project(tuple((name, _column(kept.schema, name)) for name in node.schema.names)),))
+    few = Ends(first=len(orders))
+    return ReduceOp(spec_of(kept), few, logic=logic), (_best(to, node, below, columns, orders),)
 
 
 def _best(
