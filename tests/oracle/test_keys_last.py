@@ -14,7 +14,7 @@ from altneu.expressions import Column
 from altneu.linear import BoundLogic, Project
 from altneu.plan import ir
 from altneu.plan.rewrite.transform import transform
-from tests.oracle import loops_cases
+from tests.oracle import asof_cases, delta_joins_cases, latest_cases, locked_cases, loops_cases
 from tests.oracle import test_append_only as append_only
 from tests.oracle.operators_cases import HISTORY, PLANS, TIMES
 from tests.oracle.queries import SOURCES
@@ -36,7 +36,8 @@ def backwards(new: ir.Node, old: ir.Node) -> ir.Node:
 
     Where the key is all that there is, errors alone would show the difference.
     """
-    if not isinstance(new, ir.Reduce | ir.Join) or (isinstance(new, ir.Reduce) and {*new.key} == {*new.schema.names}):
+    is_turned = isinstance(new, ir.Reduce | ir.Join | ir.AsOf | ir.Latest)
+    if not is_turned or (isinstance(new, ir.Reduce) and {*new.key} == {*new.schema.names}):
         return new
     turned = new.over([with_columns(i, i.schema.names[::-1]) for i in new.inputs])
     return turned if turned.schema.names == old.schema.names else with_columns(turned, old.schema.names)
@@ -70,3 +71,10 @@ def test_nor_do_sources_that_only_grow():
 def test_nor_do_loops(name):
     plans = turned({name: loops_cases.PLANS[name]})
     Judge(plans, loops_cases.HISTORY).run(ALONE, loops_cases.SOURCES, [2, 3, loops_cases.TIMES + 1])
+
+
+@pytest.mark.parametrize("cases", [asof_cases, latest_cases, locked_cases, delta_joins_cases])
+def test_nor_do_joins_of_other_kinds(cases):
+    both = cases.PLANS | {f"{name} backwards": plan for name, plan in turned(cases.PLANS).items()}
+    for runner in (ALONE, TOGETHER):
+        Judge(both, cases.HISTORY).run(runner, cases.SOURCES, [2, 3, cases.TIMES + 1])
