@@ -14,8 +14,7 @@ from altneu.expressions import Column
 from altneu.linear import BoundLogic, Project
 from altneu.plan import ir
 from altneu.plan.rewrite.transform import transform
-from tests.oracle import asof_cases, delta_joins_cases, latest_cases, locked_cases, loops_cases
-from tests.oracle import test_append_only as append_only
+from tests.oracle import append_only_cases, asof_cases, delta_joins_cases, latest_cases, locked_cases, loops_cases
 from tests.oracle.operators_cases import HISTORY, PLANS, TIMES
 from tests.oracle.queries import SOURCES
 from tests.oracle.runners import Judge, Runner
@@ -62,8 +61,8 @@ def test_nor_do_other_views(part):
 
 
 def test_nor_do_sources_that_only_grow():
-    plans = append_only.KEPT | append_only.WHOLE
-    Judge(turned(plans), append_only.HISTORY).run(ALONE, append_only.SOURCES, append_only.CUTS)
+    plans = append_only_cases.KEPT | append_only_cases.WHOLE
+    Judge(turned(plans), append_only_cases.HISTORY).run(ALONE, append_only_cases.SOURCES, append_only_cases.CUTS)
 
 
 @pytest.mark.sampled(2)

@@ -13,7 +13,7 @@ import pytest
 import altneu as an
 from altneu.runtime.spark import static_keys
 from bench.spark_metrics import scanned
-from tests.session.test_needed_rows import SCHEMA, TESTS, rows_at_random, shown
+from tests.session.needed_rows_cases import SCHEMA, TESTS, rows_at_random, shown
 
 FACTS = an.source("r", SCHEMA)
 DIMENSIONS = an.source("d", "j int, m bigint, u string, e date, w bigint", static=True)
