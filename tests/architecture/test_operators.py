@@ -35,6 +35,11 @@ OPERATIONS = {
     "runtime.divided": {"ArrangeOp", "JoinOp", "ExplodeOp"},  # one pattern: joins and sums of slices of a key's rows
     "runtime.inspections": {"InspectOp"},  # the function that ``Here.show`` is given updates for
     "runtime.spark.sums": {"ArrangeOp", "ExplodeOp"},  # sums that Spark makes before rows leave it
+    "runtime.spark.static_keys": {
+        "ArrangeOp",
+        "JoinOp",
+        "LinearOp",
+    },  # one pattern: rows joined with what never changes
     "runtime.spark.wire": {"ArrangeOp"},  # arrangements travel by name
 }
 """The classes of operations that modules outside their folders know, with the reason: the one that has state, the ones
