@@ -22,7 +22,7 @@ LOGIC = [None, "w > 0", "10 div w > 1"]
 
 
 def plan_at_random(rng: random.Random) -> an.Collection:
-    """Facts joined with some of the dimensions, and what comes of the matches."""
+    """A join of facts with some of the dimensions, of any kind, and logic or an aggregate behind it."""
     facts, some = FACTS, DIMENSIONS.filter(f"w != {rng.randint(0, 3)}")
     if rng.random() < 0.5:
         facts = facts.filter(rng.choice(TESTS))
@@ -88,64 +88,78 @@ SALES, ITEMS = an.source("sales", "item bigint, price bigint"), an.source("items
 RED = SALES.join(ITEMS.filter("colour = 'red'"), on="item").group_by("colour").agg("sum(price) as total")
 
 
-@pytest.mark.parametrize("most", [4_096, 1])
-def test_spark_hands_over_the_rows_that_meet_something(spark, star, monkeypatch, most):
-    """And none of the others, unless the keys are too many to be looked up."""
-    monkeypatch.setattr(static_keys, "MOST_KEYS", most)
+def load(spark, star, plans, path=None):
+    """The sales, which come after the items are closed: what views show, the rows scanned, and the filter in EXPLAIN.
+
+    With a ``path`` the store is reopened before they come.
+    """
     sales, items = star
-    with an.Session(spark, placement="spark") as session:
-        view = session.maintain("red", RED)
+    with an.Session(spark, placement="spark", path=path) as session:
+        for name, plan in plans.items():
+            session.maintain(name, plan)
         session.insert("items", items)
         session.advance()
         session.close_source("items")
-        session.insert("sales", sales)
-        with scanned(spark) as found:
-            session.advance()
-        assert view.to_pylist() == [("red", sum(i % 7 for i in range(10_000) if i // 100 in (3, 5)))]
-        (said,) = (line for line in session.explain("red").splitlines() if "Spark was asked for" in line)
-        if most == 1:
-            assert found.rows == 10_000
-            assert said.split("asked for ")[1] == "item, price"
-        else:
-            assert found.rows == 1_000  # the row groups that may have items from 3 to 5
-            assert said.split("asked for ")[1] == "item, price where item IN (3L, 5L)"
+        if path is None:
+            return _sales(spark, session, sales, plans)
+    with an.Session(spark, placement="spark", path=path) as session:
+        for name, plan in plans.items():
+            session.maintain(name, plan)
+        return _sales(spark, session, sales, plans)
 
 
-def test_what_another_view_needs_is_read(spark, star):
-    """Of an open source, or of all sales, no row is left out; two static joins are asked for the keys of both."""
-    sales, items = star
-    blue = SALES.join(ITEMS.filter("colour = 'blue' and item > 97"), on="item").select("item")
-    others = an.source("others", "item bigint")
-    for plan, rows, asked in (
-        (blue, 1_500, "item IN (3L, 5L) OR item IN (98L, 99L)"),
-        (SALES.join(others, on="item"), 10_000, ""),
+def _sales(spark, session, sales, plans):
+    session.insert("sales", sales)
+    with scanned(spark) as found:
+        session.advance()
+    (said,) = (line for line in session.explain(next(iter(plans))).splitlines() if "Spark was asked for" in line)
+    return {name: session.view(name).to_pylist() for name in plans}, found.rows, said.partition(" where ")[2]
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_spark_hands_over_the_rows_that_match(spark, star, tmp_path, reopened):
+    """It reads the two row groups that may have items from 3 to 5."""
+    shown, rows, asked = load(spark, star, {"red": RED}, tmp_path / "store" if reopened else None)
+    assert shown == {"red": [("red", sum(i % 7 for i in range(10_000) if i // 100 in (3, 5)))]}
+    assert (rows, asked) == (1_000, "item IN (3L, 5L)")
+
+
+def test_all_rows_are_read_where_the_keys_are_too_many(spark, star, monkeypatch):
+    monkeypatch.setattr(static_keys, "MOST_KEYS", 1)
+    shown, rows, asked = load(spark, star, {"red": RED})
+    assert shown == {"red": [("red", sum(i % 7 for i in range(10_000) if i // 100 in (3, 5)))]}
+    assert (rows, asked) == (10_000, "")
+
+
+def test_no_row_is_read_where_nothing_can_match(spark, star):
+    green = SALES.join(ITEMS.filter("colour = 'green'"), on="item").select("item", "price")
+    shown, rows, asked = load(spark, star, {"green": green})
+    assert (shown, rows, asked) == ({"green": []}, 0, "false")
+
+
+@pytest.mark.parametrize(
+    ("other", "rows", "asked"),
+    [
+        (
+            SALES.join(ITEMS.filter("colour = 'blue' and item > 97"), on="item").select("item"),
+            1_500,
+            "item IN (3L, 5L) OR item IN (98L, 99L)",
+        ),
+        (SALES.join(an.source("others", "item bigint"), on="item"), 10_000, ""),
         (SALES.group_by("item").agg("count(*) as n"), 10_000, ""),
-    ):
-        with an.Session(spark, placement="spark") as session:
-            session.maintain("red", RED)
-            session.maintain("other", plan)
-            session.insert("items", items)
-            session.advance()
-            session.close_source("items")
-            session.insert("sales", sales)
-            with scanned(spark) as found:
-                session.advance()
-            (said,) = {line for line in session.explain("red").splitlines() if "Spark was asked for" in line}
-            assert said.partition(" where ")[2] == asked
-            assert found.rows == rows
+    ],
+    ids=["static", "open", "all"],
+)
+def test_what_another_view_needs_is_read(spark, star, other, rows, asked):
+    """The keys of both static joins; every row where a join is with an open source, or a view reads all sales."""
+    assert load(spark, star, {"red": RED, "other": other})[1:] == (rows, asked)
 
 
 def test_many_values_are_shown_by_their_number(spark, star):
-    sales, items = star
-    with an.Session(spark, placement="spark") as session:
-        view = session.maintain("blue", SALES.join(ITEMS.filter("colour = 'blue'"), on="item").select("item"))
-        session.insert("items", items)
-        session.advance()
-        session.close_source("items")
-        session.insert("sales", sales)
-        session.advance()
-        assert Counter(view.to_pylist()) == Counter((i // 100,) for i in range(10_000) if i // 100 not in (3, 5))
-        assert "item IN (0L, …: 98 values)" in session.explain("blue")
+    blue = SALES.join(ITEMS.filter("colour = 'blue'"), on="item").select("item")
+    shown, _, asked = load(spark, star, {"blue": blue})
+    assert Counter(shown["blue"]) == Counter((i // 100,) for i in range(10_000) if i // 100 not in (3, 5))
+    assert asked == "item IN (0L, …: 98 values)"
 
 
 @pytest.mark.parametrize(

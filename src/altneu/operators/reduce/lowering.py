@@ -128,8 +128,8 @@ def _shared(
 ) -> tuple[tuple[Port, Port], Seen, Needed] | None:
     """As ``_in_order``, of what another reduce keeps, with what is seen of it, and which of its rows are needed.
 
-    Shape:  what is seen are rows of ``schema``: the key and the columns that are asked for, in the order in which the
-            kernel reads and writes them. None where what is kept is in no order of use.
+    Shape:  the rows that are seen have ``schema``, the key and the requested columns in the order in which the kernel
+            reads and writes them. None if nothing is kept in an order that serves.
     """
     if not node.orders:
         return None

@@ -115,11 +115,11 @@ def filter_of(frame: DataFrame, alternatives: Collection[Collection[Expr]]) -> t
     results: list[Column] = []
     texts: list[str] = []
     for tests in dict.fromkeys(map(tuple, alternatives)):
-        translated = {_said(test): t for test in tests if (t := _test(frame, test, plain)) is not None}
+        translated = {test: t for test in tests if (t := _test(frame, test, plain)) is not None}
         if not translated:
             return None
         results.append(reduce(and_, translated.values()))
-        texts.append(" AND ".join(translated))
+        texts.append(" AND ".join(map(_said, translated)))
     return (reduce(or_, results), " OR ".join(texts)) if results else None
 
 
@@ -193,7 +193,9 @@ def _in(to: Translator, call: Call) -> Any:
     _same(call, [a.type for a in call.args])
     value, *others = call.args
     texts = [_text_of(other) for other in others]
-    if value.is_column and None not in texts:  # Spark parses thousands of constants sooner than it is handed them
+    if (
+        value.is_column and None not in texts
+    ):  # thousands of constants are parsed sooner than they are passed one by one
         return sf.expr(f"{quote_name(value.column_name)} IN ({', '.join(filter(None, texts))})")
     return to.column(value).isin(*to.columns(others))
 

@@ -1,9 +1,9 @@
-"""Joins with what never changes: which keys its rows have, so that Spark need not hand over rows that meet none.
+"""The keys of the static sides of joins, by which Spark filters the DataFrames that are joined with them.
 
-Once a side of a join is static (``plan/static.py``), nothing of the other side is stored, and a row of it whose key the
-static side lacks never matches. If the static side is small, its keys are looked up here, and become tests like those
-of filters: of rows that come in a DataFrame, Spark drops those that no join of any view finds a match for, before they
-are turned into Arrow, and skips the files and row groups that have none.
+Once a side of a join is static (``plan/static.py``), the other side is not stored, and a row of it whose key the static
+side lacks never matches. If the static side is small, its keys are read here and become tests like those of filters:
+Spark drops the rows of a DataFrame that match in no view before they are turned into Arrow, and skips files and row
+groups without such keys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from altneu.operators.linear.operation import LinearOp
 from altneu.plan.physical import Plan, Port
 from altneu.runtime.state import StateTable
 
-MOST_KEYS = 4_096  # updates of a static side, which are read in the driver; Spark is asked for no more values
+MOST_KEYS = 4_096  # a static side with more updates is not read, and Spark gets no filter by its keys
 
 Tests = tuple[Expr, ...]
 _KEYS = (*INTEGRAL, T.STRING, T.DATE)  # equal here where they are equal in Spark
@@ -32,16 +32,17 @@ _KEYS = (*INTEGRAL, T.STRING, T.DATE)  # equal here where they are equal in Spar
 
 @dataclass(frozen=True)
 class StaticKeys:
-    """The tests that rows must pass to match, by the operation that reads them; looked up once a step."""
+    """For each operation that reads a source the tests that rows must pass to match; keys are read once a step."""
 
     plan: Plan
     table: StateTable
     _known: dict[str, Mapping[str, pa.Array]] = field(default_factory=dict)
 
     def alternatives(self, reader: int) -> list[Tests]:
-        """Tests of the input of an operation: of rows that pass none of these sets it makes nothing.
+        """Sets of tests of an operation's input: a row matters only if it passes all tests of at least one set.
 
-        An empty set where some rows matter for another reason, or matches are not few. No test can fail.
+        An empty set, which all rows pass, stands for a reader that needs all rows or a join whose keys are unknown. No
+        test can fail.
 
         Shape:  one set for each join behind the operation.
         Cost:   ``MOST_KEYS`` rows of each static side are read at most.
