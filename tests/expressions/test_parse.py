@@ -163,7 +163,7 @@ def test_names_that_differ_by_case_only_are_not_guessed():
     schema = T.parse_schema("a int").append(T.parse_schema("A int").field(0))
     assert parse("A", schema).column_name == "A"
     ambiguous = T.parse_schema("ab int").append(T.parse_schema("aB int").field(0))
-    with pytest.raises(UnknownColumnError, match="differ from it by case"):
+    with pytest.raises(UnknownColumnError, match="write one of them as it is, since they differ by case alone"):
         parse("AB", ambiguous)
 
 

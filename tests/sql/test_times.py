@@ -207,5 +207,7 @@ def test_the_sessions_time_in_having_and_in_joins(text, wanted):
     ],
 )
 def test_the_sessions_time_elsewhere_is_refused_with_where_it_may_stand(text):
-    with pytest.raises(PlanError, match=r"in SQL, where it is mz_now\(\), too, in WHERE, HAVING or ON"):
+    with pytest.raises(
+        PlanError, match=r"In SQL it is called mz_now\(\) as well, and may stand in WHERE, HAVING and ON"
+    ):
         query(text, CATALOG)

@@ -606,7 +606,8 @@ def name_of(name: str, schema: pa.Schema, where: str = "") -> str:
         return name
     same = [known for known in schema.names if known.lower() == name.lower()]
     if len(same) != 1:
-        raise UnknownColumnError(name, same or schema.names, "several differ from it by case" if same else where)
+        several = "write one of them as it is, since they differ by case alone" if same else ""
+        raise UnknownColumnError(name, same or schema.names, where, several)
     return same[0]
 
 

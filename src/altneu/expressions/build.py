@@ -243,7 +243,9 @@ class Builder:
             matches = [i for i, n in enumerate(self.schema.names) if n.lower() == name.lower()]
             if len(matches) > 1:
                 raise UnknownColumnError(
-                    name, [self.schema.names[i] for i in matches], "several differ from it by case"
+                    name,
+                    [self.schema.names[i] for i in matches],
+                    remedy="write one of them as it is, since they differ by case alone",
                 )
             if not matches:
                 return None

@@ -17,9 +17,9 @@ scalar = Group("Logical time")
 def _rule(_args: Arguments) -> Typing:
     raise TemporalPredicateError(
         "logical_now() belongs in the predicate of a filter, alone on one side of a comparison with a bigint: "
-        'filter("logical_now() < stop"); in SQL, where it is mz_now(), too, in WHERE, HAVING or ON. A value that '
-        "changes with every tick cannot be a column, a key or an argument: use a column that holds the time; filter "
-        "before a join, a group or an order"
+        'filter("logical_now() < stop"). In SQL it is called mz_now() as well, and may stand in WHERE, HAVING and ON. '
+        "A value that changes with every tick cannot be a column, a key or an argument: use a column that holds the "
+        "time; filter before a join, a group or an order"
     )
 
 

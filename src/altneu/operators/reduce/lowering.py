@@ -257,7 +257,10 @@ def _best_part(to: Lowering, node: Reduce, reducer: Aggregates, below: Lowered) 
 def _of_best(
     to: Lowering, node: Reduce, below: Lowered, orders: tuple[tuple[Order, ...], ...]
 ) -> tuple[ReduceOp, tuple[Port]]:
-    """A kernel over the best rows of groups, which have the key in front, and so may what it makes of them."""
+    """A kernel over the best rows of groups, and logic that puts the columns of its output in the order of the node.
+
+    The rows that are kept have the key in front, and some kernels pass their columns on in that order.
+    """
     columns = tuple(name for name in node.input.schema.names if name not in node.key)
     names = (*node.key, *columns)
     in_front = BoundLogic((Project(tuple((name, _column(node.input.schema, name)) for name in names)),))
