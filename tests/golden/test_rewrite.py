@@ -23,6 +23,7 @@ from altneu.plan.rewrite.limit_windows import limit_windows
 from altneu.plan.rewrite.merge_distinct import merge_distinct
 from altneu.plan.rewrite.merge_linear import merge_linear
 from altneu.plan.rewrite.order_groups import order_groups
+from altneu.plan.rewrite.pick_rows import pick_rows
 from altneu.plan.rewrite.prune_columns import prune_columns
 from altneu.plan.rewrite.push_bounds import push_bounds
 from altneu.plan.rewrite.push_filters import push_filters
@@ -137,6 +138,17 @@ EXAMPLES = {
             n="count(distinct a, b)", m="count(distinct a, b) + count(b, c)"
         ),
         "counts of one column": WIDE.group_by("k").agg(n="count(a)", d="count(distinct b)"),
+    },
+    pick_rows: {
+        "a value and what it is greatest by": WIDE.group_by("k").agg(b="max_by(b, a)", a="max(a) + 1"),
+        "the least, of everything": an.Collection(WIDE.group_by().agg(b="min_by(b, a)").node),
+        "of some rows": WIDE.group_by("k").agg(b="max_by(b, a) filter (where c > 0)"),
+        "fields of a struct that is always there": WIDE.group_by("k").agg(
+            b="min(struct(a, b)).b", c="min(struct(a, b)).a"
+        ),
+        "not a struct as a whole": WIDE.group_by("k").agg(s="max(struct(a, b))", b="max(struct(a, b)).b"),
+        "not of two orders": WIDE.group_by("k").agg(b="max_by(b, a)", c="max_by(a, b)"),
+        "nor beside a count": WIDE.group_by("k").agg(b="max_by(b, a)", n="count(*)"),
     },
     push_filters: {
         "to the side that has the columns, and to both when it reads the key": PAIRS.filter(

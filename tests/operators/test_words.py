@@ -45,6 +45,11 @@ def truth(rng, depth):
     return f"({truth(rng, depth - 1)} {rng.choice(['and', 'or'])} {truth(rng, depth - 1)})"
 
 
+def filled(rng, name):
+    """A column, or what a column is where another has a value."""
+    return name if rng.random() < 0.7 else f"case when {rng.choice(SCHEMA.names)} is not null then {name} end"
+
+
 def logic_of(rng):
     steps, schema = [], SCHEMA
     for place in range(rng.randint(1, 3)):
@@ -54,7 +59,7 @@ def logic_of(rng):
             case 1:
                 step = Extend(((f"e{place}", parse(number(rng, 2), schema)),))
             case _:
-                kept = [(name, parse(name, schema)) for name in SCHEMA.names]
+                kept = [(name, parse(filled(rng, name), schema)) for name in SCHEMA.names]
                 step = Project((*kept, (f"p{place}", parse(number(rng, 2), schema))))
         steps.append(step)
         schema = step.output(schema)
@@ -66,7 +71,7 @@ def rows_of(rng, *, nulls, far):
     count = rng.choice([1, 2, 9])
     for field in SCHEMA:
         if field.type == pa.string():
-            columns.append(pa.array([str(i) for i in range(count)]))
+            columns.append(pa.array([None if nulls and rng.random() < 0.1 else str(i) for i in range(count)]))
             continue
         limit = 1 << (field.type.bit_width - 1)
         some = [*ENDS, limit - 1, -limit] if far and field.name != "d" else ENDS
@@ -103,6 +108,16 @@ def test_what_is_not_of_whole_numbers_has_no_program():
         assert program_of(BoundLogic((Filter(parse(text, SCHEMA)),)), SCHEMA) is None
     assert program_of(BoundLogic((Project((("n", parse("n", SCHEMA)),)),)), SCHEMA) is None
     assert program_of(BoundLogic((Filter(parse("n % 2 = 0", SCHEMA)),)), SCHEMA) is not None
+
+
+def test_columns_that_are_chosen_where_others_have_values_are_chosen_at_once():
+    outputs = [("x", parse("case when n is not null then x end", SCHEMA)), ("n", parse("n", SCHEMA))]
+    logic, values = BoundLogic((Project(tuple(outputs)),)), {"x": ["a", None, "c"], "n": [1, 2, 3]}
+    nothing = {name: [None] * 3 for name in SCHEMA.names}
+    for n, wanted in (([1, 2, 3], [("a", 1), (None, 2), ("c", 3)]), ([1, None, 3], None)):
+        rows = Rows.from_pydict({**nothing, **values, "n": n}, SCHEMA)
+        made = run_program(logic, Updates(rows, np.zeros((1, 3), np.int64), np.ones(3, np.int64)))
+        assert (None if made is None else made.rows.to_pylist()) == wanted
 
 
 def test_a_row_that_fails_is_an_error_row_and_one_that_was_rejected_before_is_not():

@@ -62,6 +62,7 @@ KEPT = {
     "beside sums": P.group_by(*KEY).agg(hi="max(v)", n="count(*)", s="sum(v)", lo="min(v)"),
     "all": P.group_by().agg(lo="min(v)", hi="max(k)"),
     "all beside a sum": P.group_by().agg(lo="min(v)", n="count(v)"),
+    "by one": P.group_by("trial").agg(a="max_by(k, v)", v="max(v)"),
     "by": P.group_by("trial").agg(a="max_by(k, v)", b="min_by(v, k)"),
     "first": P.top_k(1, "v desc, k", per="trial"),
     "first of all": P.top_k(1, "v"),

@@ -311,6 +311,11 @@ def _statistics() -> dict[str, Collection]:
         "by another": a.agg(
             most="max_by(s, v)", least="min_by(v, s)", two="max_by(v, s, 2)", few="min_by(s, v, 2)", some="any_value(s)"
         ),
+        "by one other, and that": a.agg(most="max_by(s, v)", v="max(v)"),
+        "least by one other": c.agg(least="min_by(x, f)"),
+        "by one other, of some rows": a.agg(most="max_by(v, s) filter (where v > 0)"),
+        "by one other, of everything": A.filter("trial < 2").group_by().agg(least="min_by(v, s)", s="min(s)"),
+        "a field of a struct": a.agg(v="max(struct(s, v)).v", s="max(struct(s, v)).s"),
         "texts joined": a.agg(
             plain="listagg(s)",
             comma="listagg(v, ', ')",

@@ -45,6 +45,7 @@ class Program:
     Shape:  ``code`` (lines, 5): what to do, the register that it fills, two registers or a word, and how many bits the
             result may have. ``inputs`` are the columns that are loaded, with their bytes; ``made`` the registers that
             come out, with ``types``. ``outputs`` are the columns of ``schema``: an input column, or one that is made.
+            It holds where the columns ``filled`` have no nulls.
     """
 
     schema: pa.Schema
@@ -54,6 +55,7 @@ class Program:
     made: Ints
     types: tuple[npt.DTypeLike, ...]
     outputs: tuple[str | int, ...]
+    filled: tuple[str, ...]
 
 
 def program_of(logic: BoundLogic, schema: pa.Schema) -> Program | None:
@@ -82,6 +84,12 @@ def run_program(logic: BoundLogic, updates: Updates) -> Updates | None:
             return None
         columns += (column,)
         lines += ((column.buffers()[1].address + width * column.offset, width),)
+    for name in program.filled:
+        if rows.column(name).null_count:
+            return None
+    if not program.code.size:  # where columns have no nulls, it only chooses among them
+        some = tuple([rows.column(str(output)) for output in program.outputs])
+        return Updates(Rows(program.schema, some, rows.count), updates.times, updates.diffs)
     inputs = np.array(lines, np.int64) if lines else _NO_INPUTS
     found, left = _run(program.code, program.registers, inputs, rows.count, program.made)
     if not found:
@@ -116,6 +124,7 @@ class _Translation:
     registers: int = 0
     inputs: dict[str, tuple[int, int]] = field(default_factory=dict)  # the number of the input, its bytes
     loaded: dict[str, int] = field(default_factory=dict)
+    filled: dict[str, None] = field(default_factory=dict)
 
     def put(self, what: int, first: int, second: int = 0, bits: int = 64) -> int:
         """Write a line; the register that it fills."""
@@ -132,6 +141,17 @@ class _Translation:
             self.inputs[name] = len(self.inputs), self.schema.types[place].bit_width // 8
             self.loaded[name] = self.put(_LOAD, self.inputs[name][0])
         return self.loaded[name]
+
+    def where_filled(self, expression: Expr, columns: dict[str, str | int]) -> Expr:
+        """What is left of an expression where columns of the input have no nulls, which are ``filled`` from then on."""
+        if isinstance(expression, Call) and expression.name == "case" and len(expression.args) == 2:
+            condition, value = expression.args
+            if isinstance(condition, Call) and condition.name == "isnotnull" and condition.args[0].is_column:
+                name = columns[condition.args[0].column_name]
+                if isinstance(name, str):
+                    self.filled[name] = None
+                    return self.where_filled(value, columns)
+        return expression
 
     def computed(self, expression: Expr, columns: dict[str, str | int]) -> int:
         """The register of an expression's values; ``columns`` are of the input, or registers, and may be read."""
@@ -201,7 +221,8 @@ def _translated(logic: BoundLogic, schema: pa.Schema) -> Program | None:
                 continue
             assert isinstance(step, Extend | Project)
             made: dict[str, str | int] = {}
-            for name, expression in step.outputs:
+            for name, written in step.outputs:
+                expression = work.where_filled(written, known)
                 if expression.is_column:
                     made[name] = known[expression.column_name]
                 elif expression.type.id in _WORDS:
@@ -211,7 +232,7 @@ def _translated(logic: BoundLogic, schema: pa.Schema) -> Program | None:
             known = {**known, **made} if isinstance(step, Extend) else made
     except (_NotWords, KeyError):
         return None
-    if not work.lines:
+    if not work.lines and not work.filled:
         return None  # columns are chosen, which takes no program
     output = logic.output(schema)
     registers: list[int] = []
@@ -231,6 +252,7 @@ def _translated(logic: BoundLogic, schema: pa.Schema) -> Program | None:
         np.array(registers, np.int64),
         tuple(types),
         tuple(outputs),
+        tuple(work.filled),
     )
 
 

@@ -26,6 +26,7 @@ from altneu.plan.rewrite.limit_windows import limit_windows
 from altneu.plan.rewrite.merge_distinct import merge_distinct
 from altneu.plan.rewrite.merge_linear import merge_linear
 from altneu.plan.rewrite.order_groups import order_groups
+from altneu.plan.rewrite.pick_rows import pick_rows
 from altneu.plan.rewrite.prune_columns import prune_columns
 from altneu.plan.rewrite.push_bounds import push_bounds
 from altneu.plan.rewrite.push_filters import push_filters
@@ -62,6 +63,7 @@ RULES: tuple[Rule, ...] = (
     drop_identities,
     merge_distinct,
     count_tuples,
+    pick_rows,
     push_filters,
     push_bounds,
     limit_windows,
@@ -74,10 +76,11 @@ RULES: tuple[Rule, ...] = (
     order_groups,
     keep_best,
 )
-_OF_GROUPS = (split_windows, join_aggregates, order_groups, bound_lists, bound_ranks, count_tuples)
+_OF_GROUPS = (pick_rows, split_windows, join_aggregates, order_groups, bound_lists, bound_ranks, count_tuples)
 NEWER: tuple[tuple[Rule, ...], ...] = (
-    (split_windows,),
-    (split_windows, join_aggregates),
+    (pick_rows,),
+    (pick_rows, split_windows),
+    (pick_rows, split_windows, join_aggregates),
     _OF_GROUPS,
     (*_OF_GROUPS, hoist_bindings, merge_distinct),
 )
