@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import altneu as an
 from altneu.columnar.columns import Stack
+from altneu.operators.kernels import small_ends
 from altneu.sql import query
 from altneu.trace import batch
 from bench.durable import disk
@@ -224,7 +225,20 @@ class Group:
             counts[-1] += len(probe)
             return matches(probe, *rest)
 
-        with mock.patch.object(Stack, "take", taken), mock.patch.object(batch, "Matches", matched):
+        def walking(kernel: Callable[..., Any], place: int) -> Callable[..., Any]:
+            def walked(*given: Any) -> Any:
+                result = kernel(*given)
+                counts[-1] += max(result[place], 0)
+                return result
+
+            return walked
+
+        with ExitStack() as patches:
+            patches.enter_context(mock.patch.object(Stack, "take", taken))
+            patches.enter_context(mock.patch.object(batch, "Matches", matched))
+            for name, place in (("_first_rows", 1), ("_extremes", 2)):
+                walked = walking(getattr(small_ends, name), place)
+                patches.enter_context(mock.patch.object(small_ends, name, walked))
             for _ in range(COUNTED_STEPS):
                 counts.append(0)
                 self.step()

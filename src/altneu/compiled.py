@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
@@ -94,8 +94,10 @@ def built_in(function: Callable[..., Any]) -> str:
     waiting, seen = [function], {function}
     while waiting:
         one = waiting.pop()
-        for name in sorted(_names_in(one.__code__)):
-            value = one.__globals__.get(name, _Files)
+        names = sorted(_names_in(one.__code__))
+        modules = [vars(m) for m in map(one.__globals__.get, names) if isinstance(m, ModuleType)]
+        for name in names:
+            value = next((known[name] for known in (one.__globals__, *modules) if name in known), _Files)
             called = getattr(value, "py_func", None)
             if called is not None and called not in seen:
                 seen.add(called)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -114,6 +116,24 @@ def test_columns_of_pairs_are_chosen_from_narrow_and_other_columns() -> None:
     ]
     flipped = few.chosen(mine, at, theirs, ends, np.abs(choice - [[1, 0]]), True, types)
     assert [c.to_pylist() for c in flipped] == [c.to_pylist() for c in columns]
+
+
+def test_narrow_decimals_are_compared_with_those_of_sixteen_bytes() -> None:
+    """By what they are, and not by the memory behind their codes."""
+    schema = pa.schema([("d", pa.decimal128(12, 2)), ("k", pa.int64())])
+    texts = ["-3.00", "0.00", "7.25", "-0.01"]
+    numbers = pa.array([Decimal(text) for text in texts], pa.decimal128(12, 2))
+    far = pa.array([Decimal("-3.00"), None, Decimal("1234567890.25"), Decimal("-0.01")], pa.decimal128(12, 2))
+    rows = [Rows(schema, (column, pa.array([0, 0, 0, 0])), 4) for column in (numbers, far)]
+    narrow = narrow_rows(rows[0])
+    assert stored_columns(narrow)[0].codes is not None
+    places = [few.stored_places(stored_columns(some), schema.types) for some in (narrow, *rows)]
+    values = [numbers.to_pylist(), numbers.to_pylist(), far.to_pylist()]
+    for one, mine in zip(places, values, strict=True):
+        for other, theirs in zip(places, values, strict=True):
+            for i, j in product(range(4), range(4)):
+                assert few.is_equal(one, i, other, j, 0, 1) == (mine[i] == theirs[j]), (mine[i], theirs[j])
+    assert few.gathered(places[0][None], np.array([0, 4]), np.array([1]), schema.types) is None
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=300), st.integers(0, 400), st.booleans())

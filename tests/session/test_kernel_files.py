@@ -89,9 +89,13 @@ def made(folder, *constants):
     return int(value), compiles == "True"
 
 
-def test_code_is_found_only_where_constants_and_what_it_calls_are_the_same(tmp_path):
+@pytest.mark.parametrize("imports", ["from called import moved", "import called"])
+def test_code_is_found_only_where_constants_and_what_it_calls_are_the_same(tmp_path, imports):
     for name, text in MODULES.items():
-        (tmp_path / f"{name}.py").write_text(text)
+        whole = (
+            text.replace("moved(x)", "called.moved(x)") if name == "calling" and imports == "import called" else text
+        )
+        (tmp_path / f"{name}.py").write_text(whole.replace("from called import moved", imports))
     assert made(tmp_path) == (8, True)
     assert made(tmp_path) == (8, False)
     assert made(tmp_path, "TIMES=5") == (20, True)  # a constant that a test replaces

@@ -38,9 +38,9 @@ STARTS = tuple(np.stack([np.zeros(MOST + 1, np.int64), np.arange(MOST + 1)], axi
 _NO_PLACES = np.empty((0, 6), np.int64)
 NO_WORDS = np.empty(0, np.uint64)
 _LARGE = (1 << 62) // MOST  # diffs up to this do not overflow where ``MOST`` are added up
-_BYTES, _NARROW = 5, 6  # how strings and narrow columns are read; the others are those of ``hashing``
+_BYTES, _NARROW, _NARROW_DECIMAL = 5, 6, 7  # how strings and narrow columns are read; the others are ``hashing``'s
 _READ = {**WORDS, **{code: (0, _BYTES) for code, (kind, _) in KINDS.items() if kind is Kind.BYTES}}
-_VALID, _WIDTH, _HOW = 1, 4, 5  # of the places of a column
+_VALID, _FIRST, _WIDTH, _HOW = 1, 3, 4, 5  # of the places of a column
 _KEY, _VALUE, _DIFF, _ORDER, _TIMES = range(5)  # lines of what is settled
 
 
@@ -130,15 +130,12 @@ def _part_of(starts: Ints, row: int) -> int:
 
 
 def stored_places(columns: Sequence[pa.Array | Narrow], types: Sequence[pa.DataType]) -> Ints | None:
-    """As ``places_of``, of columns of some types that may be narrow, for ``gathered`` and ``chosen`` alone."""
+    """As ``places_of``, of columns of some types that may be narrow, for ``gathered``, ``chosen`` and ``is_equal``."""
     lines: list[Any] = []
     for column, dtype in zip(columns, types, strict=True):
         if column.__class__ is Narrow:
             address, width, least = column.line
-            if is_word(dtype):
-                lines += (np.array(((address, 0, least, 0, width, _NARROW),)),)
-            else:  # a decimal, which these do not make
-                lines += (np.array(((address, 0, least, 0, dtype.bit_width >> 3, 0),)),)
+            lines += (np.array(((address, 0, least, 0, width, _NARROW if is_word(dtype) else _NARROW_DECIMAL),)),)
         elif (place := places_of((column,))) is None:
             return None
         else:
@@ -180,7 +177,8 @@ def _choose(mine: Ints, at: Ints, theirs: Ints, ends: Ints, choice: Ints, flippe
 @compiled()
 def _is_word(line: Ints) -> bool:
     """Whether a column has no nulls, and values that are words or parts of one."""
-    return line[_HOW] == _NARROW or (line[_VALID] == 0 and line[_WIDTH] in (1, 2, 4, 8))
+    how = line[_HOW]
+    return how == _NARROW or (how != _NARROW_DECIMAL and line[_VALID] == 0 and line[_WIDTH] in (1, 2, 4, 8))
 
 
 @compiled()
@@ -189,6 +187,17 @@ def _word(line: Ints, row: int) -> int:
     if how == _NARROW:
         return load_narrow(data, width, least, row)
     return load_word(data, width, offset + row)
+
+
+@compiled()
+def _decimal(line: Ints, row: int) -> tuple[int, int]:
+    """The low and the high word of a decimal."""
+    data, _, least, offset, width, how = line
+    if how == _NARROW_DECIMAL:
+        low = load_narrow(data, width, least, row)
+        return low, low >> 63
+    at = data + width * (offset + row)
+    return load_int64(at), load_int64(at + 8)
 
 
 @compiled()
@@ -227,33 +236,37 @@ def _hash(places: Ints, first: int, last: int, row: int) -> np.uint64:
 def is_equal(places: Ints, i: int, others: Ints, j: int, first: int, last: int) -> bool:
     """Whether two rows are equal in the columns from ``first`` up to ``last``, bit by bit; null equals null."""
     for column in range(first, last):
-        data, valid, offsets, offset, width, how = places[column]
-        data2, valid2, offsets2, offset2, _, how2 = others[column]
-        one, two = offset + i, offset2 + j
-        if _NARROW in (how, how2):
-            if not is_valid(0 if how == _NARROW else valid, one) or not is_valid(0 if how2 == _NARROW else valid2, two):
-                return False
-            if _word(places[column], i) != _word(others[column], j):
-                return False
-            continue
-        if is_valid(valid, one) != is_valid(valid2, two):
+        one, other = places[column], others[column]
+        valid = one[_HOW] in (_NARROW, _NARROW_DECIMAL) or is_valid(one[_VALID], one[_FIRST] + i)
+        if valid != (other[_HOW] in (_NARROW, _NARROW_DECIMAL) or is_valid(other[_VALID], other[_FIRST] + j)):
             return False
-        if not is_valid(valid, one):
-            continue
-        if how != _BYTES and width == 0:
-            if is_valid(data, one) != is_valid(data2, two):
-                return False
-            continue
-        p, q, size = width * one, width * two, width
-        if how == _BYTES:
-            p, q = np.int64(load_int32(offsets + 4 * one)), np.int64(load_int32(offsets2 + 4 * two))
-            size = load_int32(offsets + 4 * one + 4) - p
-            if size != load_int32(offsets2 + 4 * two + 4) - q:
-                return False
-        for byte in range(size):
-            if load8(data + p + byte) != load8(data2 + q + byte):
-                return False
+        if valid and not _is_equal_value(one, i, other, j):
+            return False
     return True
+
+
+@compiled()
+def _is_equal_value(one: Ints, i: int, other: Ints, j: int) -> bool:
+    """Whether two values of one type, which are no nulls, are equal."""
+    if _NARROW in (one[_HOW], other[_HOW]):
+        return _word(one, i) == _word(other, j)
+    if _NARROW_DECIMAL in (one[_HOW], other[_HOW]):
+        return _decimal(one, i) == _decimal(other, j)
+    data, _, offsets, offset, width, how = one
+    data2, _, offsets2, offset2, _, _ = other
+    at, at2, size = offset + i, offset2 + j, width
+    if how != _BYTES and width == 0:
+        return is_valid(data, at) == is_valid(data2, at2)
+    p, q = width * at, width * at2
+    if how == _BYTES:
+        p, q = np.int64(load_int32(offsets + 4 * at)), np.int64(load_int32(offsets2 + 4 * at2))
+        size = load_int32(offsets + 4 * at + 4) - p
+        if size != load_int32(offsets2 + 4 * at2 + 4) - q:
+            return False
+    byte = 0
+    while byte < size and load8(data + p + byte) == load8(data2 + q + byte):
+        byte += 1
+    return bool(byte == size)
 
 
 @compiled()

@@ -197,7 +197,7 @@ def key_hash_at(table: Ints, block: int, row: int) -> np.uint64:
 
 
 @compiled()
-def _may_be_null(word: np.uint64) -> bool:
+def may_be_null(word: np.uint64) -> bool:
     """Whether a null may have a word."""
     return word == np.uint64(0) or word == LAST_WORD
 
@@ -237,7 +237,7 @@ def _gathered(addresses: Ints, runs: Ints, old: int, word: np.uint64, times: Int
     ``runs`` are where the rows of its key begin and end in each block.
     """
     count = 0
-    if _may_be_null(word):
+    if may_be_null(word):
         return -1
     for block in range(len(runs)):
         start, stop = runs[block]
@@ -328,7 +328,7 @@ def _extremes(  # noqa: C901, PLR0912  # one loop over groups; what it needs is 
             for row in range(start, stop):
                 word, diff = np.uint64(word_at(addresses, block, 0, row)), word_at(addresses, block, 1, row)
                 then = word_at(addresses, block, 2, row)
-                if many == MOST_ROWS or not -LARGEST_DIFF <= diff <= LARGEST_DIFF or _may_be_null(word):
+                if many == MOST_ROWS or not -LARGEST_DIFF <= diff <= LARGEST_DIFF or may_be_null(word):
                     return nothing
                 if then > epoch or (block >= old and then != epoch):
                     return nothing

@@ -21,7 +21,8 @@ from altneu.operators.base import (
     Stateless,
 )
 from altneu.operators.kernels.below_zero import below_zero
-from altneu.operators.kernels.groups import Groups
+from altneu.operators.kernels.groups import Groups, ReduceOutput
+from altneu.operators.kernels.small_ends import is_small
 from altneu.operators.reduce.accumulable import negative_rows, present_rows
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.best_rows import Orders, added, may_be_first
@@ -218,9 +219,20 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
             return self.finished(result.oks, result.errs)
         if not arranged.new.count:
             return [None, None]
-        read = self._read(arranged, here) if arranged.layout.order else arranged
-        result = self.spec.reduce(read, here.label)
+        result = self._of_ends(arranged, here) if arranged.layout.order else None
+        if result is None:
+            read = self._read(arranged, here) if arranged.layout.order else arranged
+            result = self.spec.reduce(read, here.label)
         return self.finished(result.oks, result.errs)
+
+    def _of_ends(self, arranged: Arranged, here: Here) -> ReduceOutput | None:
+        """What comes of few new rows, where rows are needed from the ends of groups and no count is below zero."""
+        if self.seen is not None or self.needed.__class__ is not Ends or not is_small(arranged):
+            return None
+        negative = here.arranged(1)
+        if negative.new.count or any([batch.count for batch in negative.old]):  # noqa: C419
+            return None
+        return self.spec.of_ends(arranged)
 
     def _first_rows(self, arranged: Arranged, here: Here) -> FirstRows | None:
         """Which rows of ordered groups must be read if times are not totally ordered; None for groups read whole."""

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from altneu.columnar.columns import Mask, column_of_words
 from altneu.columnar.ranking import dense, sort_lines
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
@@ -25,7 +26,17 @@ from altneu.operators.kernels.changes import list_column, tell
 from altneu.operators.kernels.contents import Contents, contents
 from altneu.operators.kernels.exact_sum import ANYTHING, DECIMAL
 from altneu.operators.kernels.grouping import group_rows, order_within_groups
-from altneu.operators.kernels.groups import Groups, ReduceOutput, is_quiet, output, require_total, touched
+from altneu.operators.kernels.groups import (
+    NOTHING_PENDED,
+    Groups,
+    ReduceOutput,
+    is_quiet,
+    no_errors,
+    output,
+    require_total,
+    touched,
+)
+from altneu.operators.kernels.small_ends import extremes
 from altneu.operators.kernels.small_groups import extreme_in_round
 from altneu.operators.reduce.accumulate import valid_of, words_of
 from altneu.operators.reduce.aggregates import check_names, column_of, number_kind, output_fields
@@ -72,6 +83,24 @@ class GeneralSpec(ReduceSpec):
             return None
         return extreme_in_round(given, rounds, again, self.schema, greatest=self.greatest[0])
 
+    def of_ends(self, given: Arranged) -> ReduceOutput | None:
+        """Extremes of the only other column, from its words; not where the row of nothing comes or goes."""
+        layout = given.layout
+        if not len(self._ends) or layout.only_value is None or (found := extremes(given, self._ends)) is None:
+            return None
+        keys, words, times, diffs, _ = found
+        if self.default_row and np.add.reduce(diffs):
+            return None
+        columns = [column_of_words(layout.value_schema.types[0], line) for line in words]
+        rows = Rows(self.schema, (*keys.columns, *columns), keys.count)
+        return ReduceOutput(Updates(rows, times, diffs), no_errors(1), NOTHING_PENDED)
+
+    @cached_property
+    def _ends(self) -> Mask:
+        values = len(self.input) - len(self.key)
+        some = [a.function == "max" for a in self.aggregates if a.is_extreme]
+        return np.array(some if values == 1 and len(some) == len(self.aggregates) else [], np.bool_)
+
     @cached_property
     def schema(self) -> pa.Schema:
         """Key columns, then one column an aggregate."""
@@ -81,10 +110,7 @@ class GeneralSpec(ReduceSpec):
     @cached_property
     def greatest(self) -> tuple[bool, ...]:
         """Where rows have one column beside the key and all aggregates are its extremes: which are the greatest."""
-        values = len(self.input) - len(self.key)
-        if values != 1 or self.default_row or not all(a.is_extreme for a in self.aggregates):
-            return ()
-        return tuple(a.function == "max" for a in self.aggregates)
+        return () if self.default_row else tuple(self._ends.tolist())
 
     @cached_property
     def plan(self) -> Plan:

@@ -38,6 +38,13 @@ class ReduceSpec(ABC):
         """What ``reduce_in_round`` makes of few small groups, read as wholes; None where it is to be asked itself."""
         return None
 
+    def of_ends(self, given: Arranged) -> ReduceOutput | None:
+        """What ``reduce`` makes of few new rows of groups in order of which no row has a count below zero.
+
+        None where that takes more than the ends of these groups, and where it is to be asked itself.
+        """
+        return None
+
     @property
     def sums(self) -> Accumulator | None:
         """What is kept of each group in place of its rows; None where the rows themselves are."""

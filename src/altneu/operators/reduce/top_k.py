@@ -17,7 +17,17 @@ from altneu.operators.kernels.bitmap import empty_set, following, insert, remove
 from altneu.operators.kernels.changes import state_text
 from altneu.operators.kernels.contents import contents
 from altneu.operators.kernels.exact_sum import bump
-from altneu.operators.kernels.groups import Groups, ReduceOutput, error_updates, is_quiet, output, require_total
+from altneu.operators.kernels.groups import (
+    NOTHING_PENDED,
+    Groups,
+    ReduceOutput,
+    error_updates,
+    is_quiet,
+    no_errors,
+    output,
+    require_total,
+)
+from altneu.operators.kernels.small_ends import first_rows
 from altneu.operators.reduce.aggregates import NEGATIVE
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.order import Epoch
@@ -58,6 +68,14 @@ class TopKSpec(ReduceSpec):
     def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
         """The rows of each group, in the order."""
         return reduce_top_k(given, self, operator)
+
+    def of_ends(self, given: Arranged) -> ReduceOutput | None:
+        """The rows at the front of each group, where the group lies in the order."""
+        if given.layout.order != self.order or (found := first_rows(given, self.k)) is None:
+            return None
+        updates, _ = found
+        rows = Rows(self.schema, updates.rows.columns, updates.rows.count)
+        return ReduceOutput(Updates(rows, updates.times, updates.diffs), no_errors(1), NOTHING_PENDED)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,299 @@
+"""The first and last rows of groups in order, before a step and after it, by one call of a kernel that reads in place.
+
+``ends`` reads what decides a function of these rows, and the function then makes of it what it makes of a group. Where
+a step has few new rows of one time, this walks through each group from its end instead, in all blocks at once, and adds
+up how often each row is there with what is new and without, until as many rows are found both ways as are wanted.
+
+What it does not answer is left to ``ends``: rows whose place is not told by the first column of the order, as several
+rows that are equal in it; more than ``MOST_READ`` updates of a group, as where many cancel; and counts below zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from altneu.columnar import few
+from altneu.columnar.columns import Mask, Stack, column_of_words
+from altneu.columnar.hashing import NULL_HASH, is_injective, unmixed
+from altneu.columnar.ranking import SIGN
+from altneu.columnar.rows import Ints, Rows
+from altneu.compiled import compiled
+from altneu.operators.kernels.dead_rows import DeadRows
+from altneu.operators.kernels.small_groups import (
+    LARGEST_DIFF,
+    NO_PLACES,
+    key_hash_at,
+    lines_of_all,
+    may_be_null,
+    places_of_all,
+    run_of,
+    word_at,
+)
+from altneu.trace.batch import Arranged, Block
+from altneu.trace.update import Updates
+
+MOST_READ = 256  # updates of a group
+MOST_WANTED = 64  # rows from an end
+_BLOCK, _ROW, _BEFORE, _AFTER = range(4)  # of what is found: where a row is, how often it is there
+_CHANGE = 2  # of what changes
+_NEXT, _END, _WORD = range(3)  # of a block
+
+
+def is_small(given: Arranged) -> bool:
+    """Whether what is new is few rows in one block, and nothing is known to be passed over in what there is."""
+    count, old = given.new.count, given.old
+    if not 0 < count <= few.MOST or given.new.blocks[1:] or given.layout.lattice.width != 1:
+        return False
+    return not old or not any([batch.count for batch in old]) or not DeadRows.of(given).gaps  # noqa: C419
+
+
+def first_rows(given: Arranged, wanted: int) -> tuple[Updates, int] | None:
+    """What changes in the first rows of the groups that have new rows, counted with their copies; None of the rest.
+
+    Shape:  ``given``, which ``is_small``, in an order, and no row of a touched group has a count below zero; updates of
+            its columns come out, and how many updates were read.
+    Cost:   O(b) for b blocks that have rows of a group, for each row that is read: those wanted, and those that are new
+            before them.
+    Law:    what ``reduce_top_k`` makes of the groups (tests/operators/test_small_ends.py).
+    """
+    layout, places = given.layout, places_of_all(given)
+    if wanted > MOST_WANTED or places is None:
+        return None
+    table, addresses, old = lines_of_all(given)
+    made, read, time = _first_rows(table, addresses, places, old, len(layout.key), wanted)
+    if read < 0:
+        return None
+    if not made.shape[1]:
+        return Updates.empty(layout.schema, 1), read
+    blocks = [block for batch in (*given.old, given.new) for block in batch.blocks]
+    keys, values = _taken(blocks, places, made[_BLOCK], made[_ROW])
+    times = np.full((1, keys.count), time)
+    return Updates(layout.join(keys, values), times, made[_CHANGE].copy()), read
+
+
+def _taken(blocks: Sequence[Block], places: Ints, block: Ints, row: Ints) -> tuple[Rows, Rows]:
+    """Rows of some blocks, as keys and values."""
+    numbers = sorted({*block.tolist()})
+    parts, layout = [blocks[i] for i in numbers], blocks[0].layout
+    starts = np.zeros(len(numbers) + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=starts[1:])
+    index = starts[np.searchsorted(numbers, block)] + row
+    columns = few.gathered(places[numbers], starts, index, layout.key_schema.types + layout.value_schema.types)
+    if columns is not None:
+        first = len(layout.key)
+        keys = Rows(layout.key_schema, tuple(columns[:first]), index.size)
+        return keys, Rows(layout.value_schema, tuple(columns[first:]), index.size)
+    keys = Stack([part.keys for part in parts], layout.key_schema).take(index)
+    return keys, Stack([part.values for part in parts], layout.value_schema).take(index)
+
+
+def extremes(given: Arranged, greatest: Mask) -> tuple[Rows, Ints, Ints, Ints, int] | None:
+    """What changes in extremes of the groups that have new rows, each the least or the ``greatest``; None of the rest.
+
+    Shape:  as of ``first_rows``; ``given`` has one value, which its word tells. Of each change the key, the words of
+            the extremes, the time and the diff; and how many updates were read.
+    Law:    what ``reduce_extremes`` makes of the groups (tests/operators/test_small_ends.py).
+    """
+    layout = given.layout
+    told = is_injective(layout.key_schema)
+    places = NO_PLACES if told else places_of_all(given)
+    if places is None:
+        return None
+    table, addresses, old = lines_of_all(given)
+    keys = 0 if told else len(layout.key)
+    made, words, read, time = _extremes(table, addresses, places, old, keys, layout.order[0][1], greatest)
+    if read < 0:
+        return None
+    schema, count = layout.key_schema, made.shape[1]
+    if layout.has_number:
+        rows = Rows(schema, (column_of_words(schema.types[0], made[2]),), count)
+    else:
+        rows = given.new.blocks[0].keys.take(made[0])
+    return rows, words, np.full((1, count), time), made[1], read
+
+
+@compiled()
+def _first_rows(table: Ints, addresses: Ints, places: Ints, old: int, keys: int, wanted: int) -> tuple[Ints, int, int]:
+    """Lines of changes: the block and the row of one that changes, and by how much.
+
+    And how many updates were read, -1 where that does not do; and the time of all that is new.
+    """
+    size, time = table[old, 1], word_at(addresses, old, 2, 0)
+    out, count, read = np.empty((3, 2 * wanted * size), np.int64), 0, 0
+    runs, cursors = np.empty((old + 1, 2), np.int64), np.empty((3, old + 1), np.int64)
+    found = np.empty((4, 2 * wanted + 2), np.int64)
+    first = 0
+    while first < size:
+        last = _find(table, addresses, places, old, keys, first, time, runs)
+        if last < 0:
+            return out[:, :0].copy(), -1, time
+        many, updates = _walk(addresses, places, runs, old, keys, False, wanted, cursors, found)
+        if many < 0:
+            return out[:, :0].copy(), -1, time
+        read += updates
+        for i in range(many):
+            if found[_BEFORE, i] != found[_AFTER, i]:
+                out[_BLOCK, count], out[_ROW, count] = found[_BLOCK, i], found[_ROW, i]
+                out[_CHANGE, count] = found[_AFTER, i] - found[_BEFORE, i]
+                count += 1
+        first = last
+    return out[:, :count].copy(), read, time
+
+
+@compiled()
+def _extremes(
+    table: Ints, addresses: Ints, places: Ints, old: int, keys: int, descending: bool, greatest: Mask
+) -> tuple[Ints, Ints, int, int]:
+    """Lines of changes: where its key is new, by how much, the number of its key; and the values.
+
+    And how many updates were read, -1 where that does not do; and the time of all that is new.
+    """
+    size, time, ends = table[old, 1], word_at(addresses, old, 2, 0), len(greatest)
+    out, values, count, read = np.empty((3, 2 * size), np.int64), np.empty((ends, 2 * size), np.int64), 0, 0
+    runs, cursors = np.empty((old + 1, 2), np.int64), np.empty((3, old + 1), np.int64)
+    found = np.empty((4, 4), np.int64)
+    both, there = np.zeros((2, ends), np.int64), np.zeros(2, np.bool_)
+    first = 0
+    while first < size:
+        key = key_hash_at(table, old, first)
+        last = _find(table, addresses, places, old, keys, first, time, runs)
+        if last < 0:
+            return out[:, :0].copy(), values[:, :0].copy(), -1, time
+        there[:] = False
+        for e in range(ends):
+            from_back = greatest[e] != descending
+            many, updates = _walk(addresses, places, runs, old, keys, from_back, 1, cursors, found)
+            if many < 0 or not _tell(addresses, found, many, descending, both[:, e], there):
+                return out[:, :0].copy(), values[:, :0].copy(), -1, time
+            read += updates
+        if there[0] != there[1] or (there[0] and (both[0] != both[1]).any()):
+            for which in range(2):
+                if there[which]:
+                    out[0, count], out[1, count], out[2, count] = first, 2 * which - 1, np.int64(unmixed(key))
+                    values[:, count] = both[which]
+                    count += 1
+        first = last
+    return out[:, :count].copy(), values[:, :count].copy(), read, time
+
+
+@compiled()
+def _tell(addresses: Ints, found: Ints, many: int, descending: bool, values: Ints, there: Mask) -> bool:
+    """The values that rows have before the step and after it, and whether there is one; whether words tell them."""
+    for i in range(many):
+        word = np.uint64(word_at(addresses, found[_BLOCK, i], 0, found[_ROW, i]))
+        if may_be_null(word):
+            return False
+        for which in range(2):
+            if found[_BEFORE + which, i] > 0:
+                values[which], there[which] = np.int64((~word if descending else word) ^ SIGN), True
+    return True
+
+
+@compiled()
+def _find(table: Ints, addresses: Ints, places: Ints, old: int, keys: int, first: int, time: int, runs: Ints) -> int:
+    """Where the rows of a new row's key begin and end in each block; where its new rows end, -1 where that is not told.
+
+    So many ``keys`` are compared; if that is 0, hashes tell keys, but for null.
+    """
+    key, last = key_hash_at(table, old, first), first
+    if keys == 0 and key == NULL_HASH:
+        return -1
+    while last < table[old, 1] and key_hash_at(table, old, last) == key:
+        if word_at(addresses, old, 2, last) != time:
+            return -1
+        last += 1
+    for block in range(old):
+        start, stop = run_of(table, block, key)
+        if start < stop and keys > 0 and not few.is_equal(places[old], first, places[block], start, 0, keys):
+            return -1
+        runs[block, 0], runs[block, 1] = start, stop
+    runs[old, 0], runs[old, 1] = first, last
+    return last
+
+
+@compiled()
+def _walk(  # arrays are given: memory of its own takes longer than the rest
+    addresses: Ints,
+    places: Ints,
+    runs: Ints,
+    old: int,
+    keys: int,
+    from_back: bool,
+    wanted: int,
+    cursors: Ints,
+    found: Ints,
+) -> tuple[int, int]:
+    """The first ``wanted`` rows of a group, or the last, with how often each is one without what is new and with it.
+
+    How many were ``found``, -1 where that does not do; and how many updates were read. Of a block the ``cursors`` are
+    the row that is next and its word, and the row behind the last. Without ``places`` words tell values, but for null.
+    """
+    step = -1 if from_back else 1
+    for block in range(len(runs)):
+        start, stop = runs[block]
+        cursors[_NEXT, block], cursors[_END, block] = (stop - 1, start - 1) if from_back else (start, stop)
+        if start < stop:
+            cursors[_WORD, block] = word_at(addresses, block, 0, cursors[_NEXT, block])
+        else:
+            cursors[_NEXT, block] = cursors[_END, block]
+    many, read, before, after = 0, 0, wanted, wanted  # how many are wanted still
+    while before > 0 or after > 0:
+        nearest = _nearest(cursors, from_back)
+        if nearest < 0:
+            break
+        row = cursors[_NEXT, nearest]
+        was, now, updates = _add_up(addresses, places, cursors, nearest, old, keys, step, MOST_READ - read)
+        if updates < 0 or was < 0 or now < 0:
+            return -1, read
+        read += updates
+        was, now = min(was, before), min(now, after)
+        if was > 0 or now > 0:
+            found[_BLOCK, many], found[_ROW, many], found[_BEFORE, many], found[_AFTER, many] = nearest, row, was, now
+            many += 1
+        before -= was
+        after -= now
+    return many, read
+
+
+@compiled()
+def _nearest(cursors: Ints, from_back: bool) -> int:
+    """The first block whose next row has the least word, or the greatest; -1 where none has one."""
+    nearest = -1
+    for block in range(cursors.shape[1]):
+        if cursors[_NEXT, block] == cursors[_END, block]:
+            continue
+        word, best = np.uint64(cursors[_WORD, block]), np.uint64(cursors[_WORD, nearest])
+        if nearest < 0 or (word > best if from_back else word < best):
+            nearest = block
+    return nearest
+
+
+@compiled()
+def _add_up(
+    addresses: Ints, places: Ints, cursors: Ints, first: int, old: int, keys: int, step: int, most: int
+) -> tuple[int, int, int]:
+    """How often the next row of a block is there, without what is new and with it, from there on and in later blocks.
+
+    And how many updates that takes, with which cursors go on; -1 where they are more than ``most``, very often there,
+    or of different rows.
+    """
+    word, row, was, now, read = cursors[_WORD, first], cursors[_NEXT, first], 0, 0, 0
+    if places.shape[1] == 0 and may_be_null(np.uint64(word)):
+        return 0, 0, -1
+    for block in range(first, cursors.shape[1]):
+        while cursors[_NEXT, block] != cursors[_END, block] and cursors[_WORD, block] == word:
+            at = cursors[_NEXT, block]
+            diff = word_at(addresses, block, 1, at)
+            same = places.shape[1] == 0 or (block == first and at == row)
+            same = same or few.is_equal(places[first], row, places[block], at, keys, places.shape[1])
+            read += 1
+            if not same or read > most or not -LARGEST_DIFF <= diff <= LARGEST_DIFF:
+                return 0, 0, -1
+            now += diff
+            was += diff if block < old else 0
+            cursors[_NEXT, block] = at + step
+            if at + step != cursors[_END, block]:
+                cursors[_WORD, block] = word_at(addresses, block, 0, at + step)
+    return was, now, read
