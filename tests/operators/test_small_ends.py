@@ -10,7 +10,7 @@ import pytest
 
 import altneu as an
 from altneu.operators.kernels import small_ends
-from altneu.operators.reduce import operation, ranked, top_k
+from altneu.operators.reduce import collate, operation, ranked, top_k
 
 VALUES = {
     "v": ("bigint", lambda i: i * 7919 % 100_003 - 500),
@@ -128,6 +128,33 @@ def test_the_ends_of_groups_say_what_the_groups_say(name, nulls, answered, monke
         assert 2 * answered["yes"] >= answered["no"], answered
 
 
+TOGETHER = {
+    "by number": T.group_by("k").agg(n="count(*)", high="max(v)", some="count(distinct few)"),
+    "by several": T.group_by("k", "few").agg(s="sum(v)", low="min(d)", high="max(d)"),
+    "by text": T.group_by("t").agg(n="count(v)", high="max(v)", s="sum(distinct v)"),
+    "of everything": T.group_by().agg(n="count(*)", high="max(v)", some="count(distinct s)"),
+    "beside percentiles": T.group_by("k").agg(n="count(*)", high="max(v)", m="median(v)"),
+    "beside the value at one": T.group_by("k").agg(n="avg(v)", best="max_by(s, v)", low="min(v)"),
+}
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("name", TOGETHER)
+def test_parts_of_a_group_say_from_where_they_lie_what_they_say_of_its_rows(name, nulls, monkeypatch):
+    rng, told = random.Random(f"{name}{nulls}"), []
+    for _ in range(4):
+        steps, together = history(rng, nulls), rng.choice([1, 1, 3])
+        with monkeypatch.context() as patch:
+            for part in (collate.SumsPart, collate.OrderedPart, collate.DistinctPart):
+                patch.setattr(part, "history", lambda *given, ask=part.history: told.append(ask(*given)) or told[-1])
+            made = shown(TOGETHER[name], steps, together=together)
+        with monkeypatch.context() as patch:
+            for part in (collate.SumsPart, collate.OrderedPart, collate.DistinctPart):
+                patch.setattr(part, "history", lambda *_: None)
+            assert made == shown(TOGETHER[name], steps, together=together)
+    assert (sum(one is not None for one in told) > len(told) // 4) == (name != "by text"), told
+
+
 def test_ends_that_many_cancelled_rows_lie_before_are_read_as_others(answered):
     """And what was noted of these is not forgotten by the steps after them."""
     with an.Session() as session:
@@ -138,5 +165,5 @@ def test_ends_that_many_cancelled_rows_lie_before_are_read_as_others(answered):
             session.retract("q", [(1, i)])
             session.advance()
             assert view.to_pylist() == [(1, i + 1)]
-    assert answered["yes"] > 50
-    assert answered["yes"] + answered["no"] < 700  # from the first note on
+    assert answered["yes"] > 500
+    assert answered["no"] > 10  # where what cancels is noted

@@ -5,7 +5,8 @@ a step has few new rows of one time, this walks through each group from its end 
 up how often each row is there with what is new and without, until as many rows are found both ways as are wanted.
 
 What it does not answer is left to ``ends``: rows whose place is not told by the first column of the order, as several
-rows that are equal in it; more than ``MOST_READ`` updates of a group, as where many cancel; and counts below zero.
+rows that are equal in it; more than ``MOST_READ`` updates of a group; rows that cancel, which ``ends`` notes; and
+counts below zero.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from altneu.columnar import few
-from altneu.columnar.columns import Mask, Stack, column_of_words
-from altneu.columnar.hashing import NULL_HASH, is_injective, unmixed
+from altneu.columnar.columns import Mask, Stack, column_of_words, encode
+from altneu.columnar.hashing import NULL_HASH, Hashes, is_injective, unmixed
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word
 from altneu.columnar.ranking import SIGN
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
-from altneu.operators.kernels.dead_rows import DeadRows
+from altneu.operators.kernels.dead_rows import LEAST, MOST_KEYS, DeadRows
+from altneu.operators.kernels.groups import number_new
 from altneu.operators.kernels.small_groups import (
     LARGEST_DIFF,
     NO_PLACES,
@@ -29,6 +32,7 @@ from altneu.operators.kernels.small_groups import (
     may_be_null,
     places_of_all,
     run_of,
+    runs_at,
     word_at,
 )
 from altneu.trace.batch import Arranged, Block
@@ -39,14 +43,41 @@ MOST_WANTED = 64  # rows from an end
 _BLOCK, _ROW, _BEFORE, _AFTER = range(4)  # of what is found: where a row is, how often it is there
 _CHANGE = 2  # of what changes
 _NEXT, _END, _WORD = range(3)  # of a block
+_NO_GAPS = np.empty((0, 3), np.int64)
 
 
 def is_small(given: Arranged) -> bool:
-    """Whether what is new is few rows in one block, and nothing is known to be passed over in what there is."""
-    count, old = given.new.count, given.old
-    if not 0 < count <= few.MOST or given.new.blocks[1:] or given.layout.lattice.width != 1:
-        return False
-    return not old or not any([batch.count for batch in old]) or not DeadRows.of(given).gaps  # noqa: C419
+    """Whether what is new is few rows in one block."""
+    return given.new.count <= few.MOST and not given.new.blocks[1:] and given.layout.lattice.width == 1
+
+
+def _known(given: Arranged) -> DeadRows | None:
+    """What is known to cancel in what there is, if anything is."""
+    if not given.old or not any([batch.count for batch in given.old]):  # noqa: C419  # a generator takes longer
+        return None
+    dead = DeadRows.of(given)
+    return dead if dead.gaps else None
+
+
+def _gaps(dead: DeadRows | None, given: Arranged) -> Ints:
+    """The gaps of keys that have new rows: the hash of the key, and the first word and the last."""
+    if dead is None:
+        return _NO_GAPS
+    hashes, keys = given.new.distinct_keys()
+    if keys.count > MOST_KEYS:
+        return _NO_GAPS
+    gaps = [
+        (key, low, high - 1)
+        for key, name in zip(hashes.tolist(), encode(keys), strict=True)
+        for low, high, _ in dead.gaps.get(name, ())
+    ]
+    return np.array(gaps, np.uint64).reshape(-1, 3).view(np.int64)
+
+
+def _close(dead: DeadRows | None, given: Arranged) -> None:
+    """Nothing new is in a gap."""
+    if dead is not None:
+        dead.close(given, given.new.distinct_keys()[1], number_new(given), given.new.updates_by_key()[1])
 
 
 def first_rows(given: Arranged, wanted: int) -> tuple[Updates, int] | None:
@@ -61,10 +92,11 @@ def first_rows(given: Arranged, wanted: int) -> tuple[Updates, int] | None:
     layout, places = given.layout, places_of_all(given)
     if wanted > MOST_WANTED or places is None:
         return None
-    table, addresses, old = lines_of_all(given)
-    made, read, time = _first_rows(table, addresses, places, old, len(layout.key), wanted)
+    (table, addresses, old), dead = lines_of_all(given), _known(given)
+    made, read, time = _first_rows(table, addresses, places, old, len(layout.key), _gaps(dead, given), wanted)
     if read < 0:
         return None
+    _close(dead, given)
     if not made.shape[1]:
         return Updates.empty(layout.schema, 1), read
     blocks = [block for batch in (*given.old, given.new) for block in batch.blocks]
@@ -101,11 +133,12 @@ def extremes(given: Arranged, greatest: Mask) -> tuple[Rows, Ints, Ints, Ints, i
     places = NO_PLACES if told else places_of_all(given)
     if places is None:
         return None
-    table, addresses, old = lines_of_all(given)
-    keys = 0 if told else len(layout.key)
-    made, words, read, time = _extremes(table, addresses, places, old, keys, layout.order[0][1], greatest)
+    (table, addresses, old), dead = lines_of_all(given), _known(given)
+    keys, gaps = 0 if told else len(layout.key), _gaps(dead, given)
+    made, words, read, time = _extremes(table, addresses, places, old, keys, gaps, layout.order[0][1], greatest)
     if read < 0:
         return None
+    _close(dead, given)
     schema, count = layout.key_schema, made.shape[1]
     if layout.has_number:
         rows = Rows(schema, (column_of_words(schema.types[0], made[2]),), count)
@@ -114,8 +147,25 @@ def extremes(given: Arranged, greatest: Mask) -> tuple[Rows, Ints, Ints, Ints, i
     return rows, words, np.full((1, count), time), made[1], read
 
 
+def history_of_extremes(
+    given: Arranged, greatest: Mask, hashes: Hashes, before: int, time: int
+) -> tuple[Ints, Ints] | None:
+    """The same of groups with these hashes of keys, which tell them: what there was, and what changes.
+
+    Shape:  lines of the number of a key, a time and a diff, and the words of the extremes: what there was at
+            ``before``, and changes at ``time``, at which all that is new is.
+    """
+    if not is_injective(given.layout.key_schema) or _known(given) is not None:
+        return None
+    descending = given.layout.order[0][1]
+    made, words, read = _history(*lines_of_all(given), NO_PLACES, hashes, before, time, descending, greatest)
+    return None if read < 0 else (made, words)
+
+
 @compiled()
-def _first_rows(table: Ints, addresses: Ints, places: Ints, old: int, keys: int, wanted: int) -> tuple[Ints, int, int]:
+def _first_rows(
+    table: Ints, addresses: Ints, places: Ints, old: int, keys: int, gaps: Ints, wanted: int
+) -> tuple[Ints, int, int]:
     """Lines of changes: the block and the row of one that changes, and by how much.
 
     And how many updates were read, -1 where that does not do; and the time of all that is new.
@@ -126,7 +176,7 @@ def _first_rows(table: Ints, addresses: Ints, places: Ints, old: int, keys: int,
     found = np.empty((4, 2 * wanted + 2), np.int64)
     first = 0
     while first < size:
-        last = _find(table, addresses, places, old, keys, first, time, runs)
+        last = _find(table, addresses, places, old, keys, gaps, first, time, runs)
         if last < 0:
             return out[:, :0].copy(), -1, time
         many, updates = _walk(addresses, places, runs, old, keys, False, wanted, cursors, found)
@@ -144,7 +194,7 @@ def _first_rows(table: Ints, addresses: Ints, places: Ints, old: int, keys: int,
 
 @compiled()
 def _extremes(
-    table: Ints, addresses: Ints, places: Ints, old: int, keys: int, descending: bool, greatest: Mask
+    table: Ints, addresses: Ints, places: Ints, old: int, keys: int, gaps: Ints, descending: bool, greatest: Mask
 ) -> tuple[Ints, Ints, int, int]:
     """Lines of changes: where its key is new, by how much, the number of its key; and the values.
 
@@ -158,7 +208,7 @@ def _extremes(
     first = 0
     while first < size:
         key = key_hash_at(table, old, first)
-        last = _find(table, addresses, places, old, keys, first, time, runs)
+        last = _find(table, addresses, places, old, keys, gaps, first, time, runs)
         if last < 0:
             return out[:, :0].copy(), values[:, :0].copy(), -1, time
         there[:] = False
@@ -179,6 +229,45 @@ def _extremes(
 
 
 @compiled()
+def _history(
+    table: Ints,
+    addresses: Ints,
+    old: int,
+    places: Ints,
+    hashes: Hashes,
+    before: int,
+    time: int,
+    descending: bool,
+    greatest: Mask,
+) -> tuple[Ints, Ints, int]:
+    """Lines of what there was of each key and what changes: its number, the time, the diff; and the values.
+
+    And how many updates were read, -1 where that does not do.
+    """
+    many, ends, count, read = len(hashes), len(greatest), 0, 0
+    out, values = np.empty((3, 3 * many), np.int64), np.empty((ends, 3 * many), np.int64)
+    runs, cursors = np.empty((len(table), 2), np.int64), np.empty((3, len(table)), np.int64)
+    found, both, there = np.empty((4, 4), np.int64), np.zeros((2, ends), np.int64), np.zeros(2, np.bool_)
+    for key in range(many):
+        if hashes[key] == NULL_HASH or not runs_at(table, addresses, old, hashes[key], time, runs):
+            return out[:, :0].copy(), values[:, :0].copy(), -1
+        there[:] = False
+        for e in range(ends):
+            rows, updates = _walk(addresses, places, runs, old, 0, greatest[e] != descending, 1, cursors, found)
+            if rows < 0 or not _tell(addresses, found, rows, descending, both[:, e], there):
+                return out[:, :0].copy(), values[:, :0].copy(), -1
+            read += updates
+        changes = there[0] != there[1] or (there[0] and (both[0] != both[1]).any())
+        for line in range(3 if changes else 1):
+            which = 1 if line == 2 else 0
+            if there[which]:
+                out[0, count], out[1, count] = key, before if line == 0 else time
+                out[2, count], values[:, count] = -1 if line == 1 else 1, both[which]
+                count += 1
+    return out[:, :count].copy(), values[:, :count].copy(), read
+
+
+@compiled()
 def _tell(addresses: Ints, found: Ints, many: int, descending: bool, values: Ints, there: Mask) -> bool:
     """The values that rows have before the step and after it, and whether there is one; whether words tell them."""
     for i in range(many):
@@ -192,10 +281,13 @@ def _tell(addresses: Ints, found: Ints, many: int, descending: bool, values: Int
 
 
 @compiled()
-def _find(table: Ints, addresses: Ints, places: Ints, old: int, keys: int, first: int, time: int, runs: Ints) -> int:
+def _find(
+    table: Ints, addresses: Ints, places: Ints, old: int, keys: int, gaps: Ints, first: int, time: int, runs: Ints
+) -> int:
     """Where the rows of a new row's key begin and end in each block; where its new rows end, -1 where that is not told.
 
-    So many ``keys`` are compared; if that is 0, hashes tell keys, but for null.
+    Without old rows in ``gaps`` at the ends. So many ``keys`` are compared; if that is 0, hashes tell keys, but for
+    null.
     """
     key, last = key_hash_at(table, old, first), first
     if keys == 0 and key == NULL_HASH:
@@ -210,7 +302,22 @@ def _find(table: Ints, addresses: Ints, places: Ints, old: int, keys: int, first
             return -1
         runs[block, 0], runs[block, 1] = start, stop
     runs[old, 0], runs[old, 1] = first, last
+    for gap in range(len(gaps)):
+        if np.uint64(gaps[gap, 0]) == key:
+            _pass_over(addresses, np.uint64(gaps[gap, 1]), np.uint64(gaps[gap, 2]), runs[:old])
     return last
+
+
+@compiled()
+def _pass_over(addresses: Ints, low: np.uint64, last: np.uint64, runs: Ints) -> None:
+    """Take from runs the rows at their ends whose words are between two."""
+    for block in range(len(runs)):
+        start, stop = runs[block]
+        if start < stop and low <= np.uint64(word_at(addresses, block, 0, start)) <= last:
+            start = stop if last == LAST_WORD else first_word(addresses[:, 0], block, start, stop, last + ONE)
+        if start < stop and low <= np.uint64(word_at(addresses, block, 0, stop - 1)) <= last:
+            stop = first_word(addresses[:, 0], block, start, stop, low)
+        runs[block, 0], runs[block, 1] = start, stop
 
 
 @compiled()
@@ -238,7 +345,7 @@ def _walk(  # arrays are given: memory of its own takes longer than the rest
             cursors[_WORD, block] = word_at(addresses, block, 0, cursors[_NEXT, block])
         else:
             cursors[_NEXT, block] = cursors[_END, block]
-    many, read, before, after = 0, 0, wanted, wanted  # how many are wanted still
+    many, read, dead, before, after = 0, 0, 0, wanted, wanted  # ``before`` and ``after``: how many are wanted still
     while before > 0 or after > 0:
         nearest = _nearest(cursors, from_back)
         if nearest < 0:
@@ -252,6 +359,10 @@ def _walk(  # arrays are given: memory of its own takes longer than the rest
         if was > 0 or now > 0:
             found[_BLOCK, many], found[_ROW, many], found[_BEFORE, many], found[_AFTER, many] = nearest, row, was, now
             many += 1
+        else:
+            dead += updates
+            if dead >= LEAST:  # what ``ends`` notes, so that no step reads them again
+                return -1, read
         before -= was
         after -= now
     return many, read

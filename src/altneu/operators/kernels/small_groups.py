@@ -189,6 +189,18 @@ def run_of(table: Ints, block: int, target: np.uint64) -> tuple[int, int]:
 
 
 @compiled()
+def runs_at(table: Ints, addresses: Ints, old: int, key: np.uint64, time: int, runs: Ints) -> bool:
+    """Write where the rows of a key begin and end in each block; whether all that are new are of one time."""
+    for block in range(len(table)):
+        start, stop = run_of(table, block, key)
+        for row in range(start, stop if block >= old else start):
+            if word_at(addresses, block, 2, row) != time:
+                return False
+        runs[block, 0], runs[block, 1] = start, stop
+    return True
+
+
+@compiled()
 def key_hash_at(table: Ints, block: int, row: int) -> np.uint64:
     """The key hash of a row."""
     if table[block, 2] == table[block, 3]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from altneu.columnar import few
 from altneu.columnar.columns import column_of_words
-from altneu.columnar.hashing import NULL_HASH, SETTING, tells_number, unmixed
+from altneu.columnar.hashing import NULL_HASH, SETTING, Hashes, is_injective, tells_number, unmixed
 from altneu.columnar.python_values import exception_text, value_text
 from altneu.columnar.rows import Ints, Rows, record_type
 from altneu.compiled import compiled
@@ -42,6 +42,7 @@ from altneu.operators.kernels.small_groups import (
     lines_of_all,
     places_of_all,
     run_of,
+    runs_at,
     word_at,
 )
 from altneu.operators.kernels.small_sums import sums_in_round
@@ -113,13 +114,35 @@ class AccumulableSpec(ReduceSpec):
             columns = [column_of_words(t, lines[_KEY, :made]) for t in self._key_types]
         else:
             columns = [*given.new.blocks[0].keys.take(lines[_AT, :made]).columns]
+        columns += self._finals(made, all_valid, valid, words)
+        oks = Updates(Rows(self.schema, tuple(columns), made), lines[_TIME : _TIME + 1, :made], lines[_DIFF, :made])
+        return ReduceOutput(oks, no_errors(1), NOTHING_PENDED)
+
+    def _finals(self, made: int, all_valid: bool, valid: Mask, words: Ints) -> list[pa.Array]:
+        """The columns of so many changes."""
+        columns = list[pa.Array]()
         for a, (t, is_number) in enumerate(self._final_types):
             if is_number and all_valid:
                 columns += (column_of_words(t, words[0, a, :made]),)
             else:
                 columns += (column_of(t, words[0, a, :made], words[1, a, :made], valid[a, :made]),)
-        oks = Updates(Rows(self.schema, tuple(columns), made), lines[_TIME : _TIME + 1, :made], lines[_DIFF, :made])
-        return ReduceOutput(oks, no_errors(1), NOTHING_PENDED)
+        return columns
+
+    def history(self, given: Arranged, hashes: Hashes, keys: Rows, before: int, time: int) -> Updates | None:
+        """What was there of few groups at ``before``, and what changes at ``time``, at which all that is new is.
+
+        None where more is needed, as by ``_of_few``.
+        """
+        sums, shown = self.sums, self.shown
+        if shown is None or SETTING.mask is not None or not is_injective(given.layout.key_schema):
+            return None
+        made, all_valid, lines, valid, words = _history(
+            *lines_of_all(given), hashes, before, time, sums.kinds, sums.finishing, shown, sums.slots
+        )
+        if made < 0:
+            return None
+        rows = (*keys.take(lines[_AT, :made]).columns, *self._finals(made, all_valid, valid, words))
+        return Updates(Rows(self.schema, rows, made), lines[_TIME : _TIME + 1, :made], lines[_DIFF, :made])
 
     @cached_property
     def _is_told(self) -> bool:
@@ -432,6 +455,54 @@ def _few(  # arrays one by one: taking tuples of them apart costs more than the 
         for change in range(before, result):
             lines[_TIME, change], lines[_KEY, change] = time, np.int64(unmixed(key))
         first = last
+    return result, bool(valid[:, :result].all()), lines, valid, words
+
+
+@compiled()
+def _history(  # arrays one by one, as there
+    table: Ints,
+    addresses: Ints,
+    old: int,
+    hashes: Hashes,
+    before: int,
+    time: int,
+    kinds: Ints,
+    finishing: Ints,
+    shown: int,
+    width: int,
+) -> tuple[int, bool, Ints, Mask, Ints]:
+    """As ``_few``, of groups with these hashes of keys, which tell them: what there was, and then what changes."""
+    many, size = len(finishing), len(hashes)
+    lines, valid = np.empty((4, 3 * size), np.int64), np.empty((many, 3 * size), np.bool_)
+    words, runs = np.empty((2, many, 3 * size), np.int64), np.empty((len(table), 2), np.int64)
+    nothing = -1, False, lines, valid, words
+    sums, magnitude = np.zeros(width, np.int64), np.zeros(SCRATCH, np.int64)
+    states, some, finals = finals_for(many)
+    result = 0
+    for key in range(size):
+        if hashes[key] == NULL_HASH or not runs_at(table, addresses, old, hashes[key], time, runs):
+            return nothing
+        sums[:] = 0
+        for block in range(len(table)):
+            if block == old:
+                finals_into(finishing, kinds, sums, shown, states, some, finals, 0, magnitude)
+            if not _add(sums, addresses, block, runs[block, 0], runs[block, 1]):
+                return nothing
+        if len(table) == old:
+            finals_into(finishing, kinds, sums, shown, states, some, finals, 0, magnitude)
+        finals_into(finishing, kinds, sums, shown, states, some, finals, 1, magnitude)
+        for state in states:
+            if state not in (EMPTY, DATA):
+                return nothing
+        if states[0] == DATA:
+            lines[_AT, result], lines[_DIFF, result], lines[_TIME, result] = key, 1, before
+            for a in range(many):
+                valid[a, result] = some[0, a]
+                words[0, a, result], words[1, a, result] = finals[0, 0, a], finals[1, 0, a]
+            result += 1
+        first = result
+        result = emit_change(states, some, finals, 0, key, lines, valid, words, result)
+        lines[_TIME, first:result] = time
     return result, bool(valid[:, :result].all()), lines, valid, words
 
 

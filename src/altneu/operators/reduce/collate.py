@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from altneu.columnar import few
 from altneu.columnar.gathered import Gathered
 from altneu.columnar.hashing import NULL_HASH, Hashes, is_injective
 from altneu.columnar.ranking import Words
@@ -30,11 +31,13 @@ from altneu.operators.kernels.grouping import group_rows
 from altneu.operators.kernels.groups import AllNew, Groups, ReduceOutput, key_errors, no_errors, number_new, output
 from altneu.operators.kernels.in_order import GroupsInOrder, InPart
 from altneu.operators.kernels.located import NewRows, no_matches
+from altneu.operators.kernels.small_ends import is_small
 from altneu.operators.reduce.accumulable import AggregatesSpec, empty_group_row
 from altneu.operators.reduce.aggregates import NEGATIVE
 from altneu.operators.reduce.calls import Aggregate
 from altneu.operators.reduce.needed import old_rows
 from altneu.operators.reduce.node import Ends, Quantiles
+from altneu.operators.reduce.ranked import GeneralSpec
 from altneu.operators.reduce.seen import Seen
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.trace.batch import Arranged, Matches, matches_of, runs_of
@@ -151,6 +154,13 @@ class PartSpec(ABC):
         """Numbers of rows below zero, by key, that the kernel does not see."""
         return None
 
+    def history(self, given: Sequence[Arranged], touched: Touched) -> Updates | None:
+        """What the kernel makes of these groups, from where they lie; None where that is not told, or any is wrong.
+
+        All that is new is of the time after that before all others.
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class SumsPart(PartSpec):
@@ -167,6 +177,10 @@ class SumsPart(PartSpec):
     def groups(self, inputs: Sequence[_Input]) -> Groups:
         """All sums of the group."""
         return inputs[0].groups(inputs[0].old())
+
+    def history(self, given: Sequence[Arranged], touched: Touched) -> Updates | None:
+        """From the sums."""
+        return _history_of_sums(self.spec, given[0], touched)
 
 
 @dataclass(frozen=True)
@@ -203,6 +217,14 @@ class OrderedPart(PartSpec):
         groups = state.groups(old_rows(state.given, needed, negative.given, state.new).old)
         return groups if self.seen is None else self.seen.groups(groups)
 
+    def history(self, given: Sequence[Arranged], touched: Touched) -> Updates | None:
+        """From the ends of the rows."""
+        state, negative = given
+        if self.seen is not None or not isinstance(self.needed, Ends) or _has_any(negative) or not is_small(state):
+            return None
+        assert isinstance(self.spec, GeneralSpec)
+        return self.spec.history(state, touched.hashes, touched.keys, touched.before, touched.before + 1)
+
 
 @dataclass(frozen=True)
 class ValuesPart(OrderedPart):
@@ -214,6 +236,10 @@ class ValuesPart(OrderedPart):
     def wrong(self, inputs: Sequence[_Input]) -> Groups | None:
         """All numbers of the group."""
         return inputs[1].all()
+
+    def history(self, given: Sequence[Arranged], touched: Touched) -> Updates | None:
+        """Not told: the rows are counts."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -230,12 +256,26 @@ class DistinctPart(PartSpec):
         """All numbers of the group."""
         return inputs[1].all()
 
+    def history(self, given: Sequence[Arranged], touched: Touched) -> Updates | None:
+        """From the sums."""
+        return None if _has_any(given[1]) else _history_of_sums(self.spec, given[0], touched)
+
 
 @dataclass(frozen=True)
 class AllValuesPart(DistinctPart):
     """What is made of all distinct values; the second arrangement has the numbers of values below zero."""
 
     is_whole = True
+
+
+def _has_any(given: Arranged) -> bool:
+    return bool(given.new.count) or any([batch.count for batch in given.old])  # noqa: C419  # a generator takes longer
+
+
+def _history_of_sums(spec: ReduceSpec, given: Arranged, touched: Touched) -> Updates | None:
+    if not isinstance(spec, AggregatesSpec) or spec.default_row or not is_small(given) or not _has_any(given):
+        return None
+    return spec.history(given, touched.hashes, touched.keys, touched.before, touched.before + 1)
 
 
 @dataclass(frozen=True)
@@ -261,16 +301,23 @@ def collate(given: Sequence[Arranged], spec: Collation, operator: str) -> Reduce
         DiffOverflowError: a count or a sum leaves the signed 64-bit range.
     """
     touched, numbers = Touched.of(given)
-    inputs = [_Input.of(one, touched, next(numbers) if one.new.blocks else None) for one in given]
-    histories, wrong, at = [], [], 0
+    number_of = [next(numbers) if one.new.blocks else None for one in given]
+    histories, errors, wrong, at = list[Updates](), list[Updates](), list[Moments](), 0
     for part in spec.parts:
-        mine = inputs[at : at + part.arrangements]
+        mine = slice(at, at + part.arrangements)
         at += part.arrangements
-        histories.append(part.spec.reduce(part.groups(mine), operator))
-        if (some := part.wrong(mine)) is not None:
-            wrong.append(_errors_below_zero(some, operator))
-    errors = [*(result.errs for result in histories), *(result for _, result in wrong)]
-    rows = _put_together([result.oks for result in histories], [at for at, _ in wrong], errors, touched, spec)
+        history = part.history(given[mine], touched) if touched.hashes.size <= few.MOST else None
+        if history is None:
+            inputs = [_Input.of(one, touched, some) for one, some in zip(given[mine], number_of[mine], strict=True)]
+            result = part.spec.reduce(part.groups(inputs), operator)
+            history = result.oks
+            errors.append(result.errs)
+            if (some := part.wrong(inputs)) is not None:
+                moments, failed = _errors_below_zero(some, operator)
+                wrong.append(moments)
+                errors.append(failed)
+        histories.append(history)
+    rows = _put_together(histories, wrong, errors, touched, spec)
     return output(spec.schema, [rows], [_united(errors, touched.before)])
 
 

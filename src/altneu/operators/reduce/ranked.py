@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from altneu.columnar.columns import Mask, column_of_words
+from altneu.columnar.hashing import Hashes
 from altneu.columnar.ranking import dense, sort_lines
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
@@ -36,7 +37,7 @@ from altneu.operators.kernels.groups import (
     require_total,
     touched,
 )
-from altneu.operators.kernels.small_ends import extremes
+from altneu.operators.kernels.small_ends import extremes, history_of_extremes
 from altneu.operators.kernels.small_groups import extreme_in_round
 from altneu.operators.reduce.accumulate import valid_of, words_of
 from altneu.operators.reduce.aggregates import check_names, column_of, number_kind, output_fields
@@ -94,6 +95,22 @@ class GeneralSpec(ReduceSpec):
         columns = [column_of_words(layout.value_schema.types[0], line) for line in words]
         rows = Rows(self.schema, (*keys.columns, *columns), keys.count)
         return ReduceOutput(Updates(rows, times, diffs), no_errors(1), NOTHING_PENDED)
+
+    def history(self, given: Arranged, hashes: Hashes, keys: Rows, before: int, time: int) -> Updates | None:
+        """Extremes of few groups at ``before``, and what changes at ``time``, at which all that is new is.
+
+        None where more is needed, as by ``of_ends``.
+        """
+        layout = given.layout
+        if self.default_row or not len(self._ends) or layout.only_value is None:
+            return None
+        found = history_of_extremes(given, self._ends, hashes, before, time)
+        if found is None:
+            return None
+        (number, times, diffs), words = found
+        columns = [column_of_words(layout.value_schema.types[0], line) for line in words]
+        rows = Rows(self.schema, (*keys.take(number).columns, *columns), number.size)
+        return Updates(rows, times.reshape(1, -1), diffs)
 
     @cached_property
     def _ends(self) -> Mask:
