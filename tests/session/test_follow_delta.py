@@ -589,13 +589,14 @@ def test_column_mapping(path):
 
 def test_a_table_with_the_feature_of_variants_is_read_without_them(path):
     """deltalake gives the feature to a table of the newest protocol when it sets a property."""
-    write_deltalake(path, pa.table({"k": [1], "at": pa.array([datetime(2026, 1, 1)], pa.timestamp("us"))}))
+    at = datetime.fromisoformat("2026-01-01")
+    write_deltalake(path, pa.table({"k": [1], "at": pa.array([at], pa.timestamp("us"))}))
     DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "true"})
     assert "variantType" in DeltaTable(path).protocol().reader_features
     with an.Session() as session:
         view = session.maintain("rows", an.source("rows", "k long, at timestamp_ntz"))
         follow(session, path)
-        assert view.to_pylist() == [(1, datetime(2026, 1, 1))]
+        assert view.to_pylist() == [(1, at)]
     said = json.loads(DeltaTable(path).schema().to_json())
     array = {"type": "array", "elementType": "variant", "containsNull": True}
     said["fields"] += [{"name": "v", "type": array, "nullable": True, "metadata": {}}]
