@@ -112,6 +112,20 @@ def rows_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(tuple(str(value) for value in row.values()) for row in rows)
 
 
+class Killed(BaseException):
+    """Ends a run where it is, as a kill of its process does."""
+
+
+def killed_after(function):
+    """A function after which the run ends."""
+
+    def killed(*arguments, **options):
+        function(*arguments, **options)
+        raise Killed
+
+    return killed
+
+
 KILLED = """
 import os, sys
 from deltalake import DeltaTable
@@ -139,6 +153,7 @@ counted(Session, "advance")
 counted(forms, "write_file")
 counted(forms._Delta, "append")
 counted(outside, "write_file")
+counted(outside, "_delta")
 counted(sinks.base.Sink, "run")
 counted(DeltaTable, "create")
 running.Pipeline(sys.argv[1]).run()

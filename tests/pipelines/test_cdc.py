@@ -144,6 +144,42 @@ def test_events_that_say_too_little(tmp_path, event, message):
     assert project.table("people") == [("3", "a", "Oslo")]
 
 
+OTHER = """
+from pyspark import pipelines as dp
+from pyspark.sql import functions as F
+
+@dp.temporary_view
+def feed():
+    return spark.readStream.json(
+        spark.conf.get("shop.data") + "/feed",
+        schema="id BIGINT, __place BIGINT, __opens STRING, __before_m STRING, m MAP<STRING, INT>, seq BIGINT",
+    )
+
+dp.create_streaming_table("rows")
+dp.create_auto_cdc_flow("rows", "feed", keys=["id"], sequence_by="seq", except_column_list=["seq"])
+dp.create_streaming_table("history")
+dp.create_auto_cdc_flow(
+    "history", "feed", keys=["id"], sequence_by="seq", except_column_list=["seq"], stored_as_scd_type=2%s
+)
+"""
+
+
+def test_columns_of_any_names_and_types(tmp_path):
+    """Names that an implementation might use, and maps, which have no order and cannot be compared."""
+    project = Project(tmp_path / "p")
+    project.write("feed.py", OTHER % ', track_history_except_column_list=["m"]')
+    event = {"id": 1, "__place": 2, "__opens": "a", "__before_m": None, "m": {"a": 1}}
+    new = [{**event, "seq": 1}, {**event, "seq": 2, "m": {"b": 2}}, {**event, "seq": 3, "__place": 7, "m": {"b": 2}}]
+    project.put("feed/0.json", [*new, {**new[-1], "m": {"c": 3}}])
+    Pipeline(str(project.spec)).run()
+    last = ("1", "7", "a", "None", "[('c', 3)]")
+    assert project.table("rows") == [last]
+    assert project.table("history") == [("1", "2", "a", "None", "[('b', 2)]", "1", "3"), (*last, "3", "None")]
+    project.write("feed.py", OTHER % "")
+    with pytest.raises(PipelineError, match=r"column m of 'feed', which is map<string,int>.*TRACK HISTORY ON"):
+        Pipeline(str(project.spec))
+
+
 WRONG = {
     "AUTOCDC_KEY_NOT_IN_SELECTED_SCHEMA": 'keys=["id"], sequence_by="seq", column_list=["name"]',
     "AUTOCDC_EMPTY_KEYS": 'keys=[], sequence_by="seq"',

@@ -7,17 +7,20 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from altneu.cli.pipelines import running
 from altneu.cli.pipelines.logs import PART, Log
 from altneu.cli.pipelines.running import Pipeline, Selection
+from altneu.cli.pipelines.tables import Tables
 from altneu.errors import AltneuError, PipelineError
 from altneu.session import Session
 from altneu.views.peek import explained
-from tests.pipelines.projects import KILLED, TABLES, Project, order, rows_of
+from tests.pipelines.projects import KILLED, TABLES, Killed, Project, order, rows_of
 from tests.store.support import CHILD
 
 FIRST = {
@@ -272,6 +275,23 @@ def test_a_run_that_is_killed_is_continued(shop, point):
         {"id": i, "item": x}
         for i, x in zip((1, 2, 3, 4, 4, 5, 6), ("TEA", "JAM", "TEA", "INK", "INK", "TEA", "JAM"), strict=True)
     )
+
+
+def test_a_run_that_is_killed_while_a_pipeline_begins_again_is_continued(shop, monkeypatch):
+    """Of the files of a store that is being removed some are gone."""
+
+    def some(folder):
+        next(file for file in sorted(Path(folder).rglob("*")) if file.is_file()).unlink()
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tables, "clear", lambda *_: None)
+        patch.setattr(running.shutil, "rmtree", some)
+        with pytest.raises(Killed):
+            Pipeline(str(shop.spec)).run(Selection(full_refresh_all=True))
+    Pipeline(str(shop.spec)).run()
+    check(shop, FIRST)
+    assert sorted(path.name for path in (shop.root / "storage").iterdir()) == ["altneu", "tables"]
 
 
 def test_a_row_that_fails_stops_the_table(shop):

@@ -196,6 +196,27 @@ def test_a_table_may_have_columns_of_any_name():
         assert decoded(envelope("c", None, row, wrapped=wrapped), fields=fields) == ([(tuple(range(8)), 1)], [])
 
 
+def test_a_dot_in_the_name_of_a_field_is_a_character_for_every_decoder(session):
+    row = '{"id": 1, "a.b": 7, "a": {"b": 8}}'
+    upserts = an.source("upserts", "offset long, id long, value string")
+    topic, mongo = (an.source(name, "offset long, value string") for name in ("events", "mongo"))
+    fields = "id long, `a.b` int"
+    feed = an.cdc.Feed("feed", fields)
+    collections = {
+        "upsert": an.cdc.upsert(upserts, "id", value="value", fields="`a.b` int"),
+        "debezium": an.cdc.debezium_upsert(topic, fields, "id"),
+        "mongodb": an.cdc.mongodb_upsert(mongo, fields, "id"),
+        "feed": feed.collection,
+    }
+    views = {name: session.maintain(name, collection) for name, collection in collections.items()}
+    session.insert("upserts", [(1, 1, row)])
+    session.insert("events", [(1, f'{{"op": "c", "after": {row}}}')])
+    session.insert("mongo", [(1, f'{{"operationType": "insert", "documentKey": {{"id": 1}}, "fullDocument": {row}}}')])
+    feed.offer([f'{{"updates": [[{row}, 0, 1]]}}', '{"progress": {"lower": 0, "upper": 1, "counts": [[0, 1]]}}'])
+    feed.advance(session)
+    assert {name: view.to_pylist() for name, view in views.items()} == {name: [(1, 7)] for name in collections}
+
+
 def test_encodings_of_dates_times_and_decimals():
     fields = "day date, at timestamp, late timestamp, zoned timestamp, price decimal(10,2), local timestamp_ntz"
     row = {

@@ -587,6 +587,34 @@ def test_column_mapping(path):
             follow(session, nested)
 
 
+def test_a_table_with_the_feature_of_variants_is_read_without_them(path):
+    """deltalake gives the feature to a table of the newest protocol when it sets a property."""
+    at = datetime.fromisoformat("2026-01-01")
+    write_deltalake(path, pa.table({"k": [1], "at": pa.array([at], pa.timestamp("us"))}))
+    DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "true"})
+    assert "variantType" in DeltaTable(path).protocol().reader_features
+    with an.Session() as session:
+        view = session.maintain("rows", an.source("rows", "k long, at timestamp_ntz"))
+        follow(session, path)
+        assert view.to_pylist() == [(1, at)]
+    said = json.loads(DeltaTable(path).schema().to_json())
+    array = {"type": "array", "elementType": "variant", "containsNull": True}
+    said["fields"] += [{"name": "v", "type": array, "nullable": True, "metadata": {}}]
+    log = log_of(path, 0)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    other = next(line for line in lines if "metaData" in line)
+    other["metaData"]["schemaString"] = json.dumps(said)
+    commit(path, 2, other)
+    with an.Session() as session:
+        session.maintain("rows", an.source("rows", "k long, v array<variant>"))
+        with pytest.raises(SchemaError, match=r"column 'v' of Delta table .* has variants, which are not read"):
+            follow(session, path, extra="ignore")
+    with an.Session() as session:
+        view = session.maintain("rows", an.source("rows", "k long"))
+        follow(session, path, extra="ignore")
+        assert view.to_pylist() == [(1,)]
+
+
 def test_a_feature_that_is_not_known_is_refused(path):
     write_deltalake(path, rows_of((1, "a", 0)))
     with an.Session() as session:

@@ -377,6 +377,26 @@ def test_values_of_every_type_come_back_as_they_were(tmp_path):
                     assert again.to_pylist() == view.to_pylist()
 
 
+def test_values_that_a_partition_cannot_have_are_refused(tmp_path):
+    """A text that means null in the names of folders, and fractions that deltalake writes as no number."""
+    text, half = an.source("texts", "text string"), an.source("halves", "half decimal(9, 1)")
+    with an.Session() as session:
+        by_text = an.sinks.delta(session.maintain("t", text), tmp_path / "t", partition_by=["text"])
+        by_half = an.sinks.delta(session.maintain("h", half), tmp_path / "h", partition_by=["half"])
+        session.insert("texts", [(None,), ("_",)])
+        session.insert("halves", [(decimal.Decimal(-1),), (decimal.Decimal("0.5"),)])
+        session.advance()
+        assert (by_text.run(), by_half.run()) == (2, 2)
+        session.insert("texts", [("__HIVE_DEFAULT_PARTITION__",)])
+        session.insert("halves", [(decimal.Decimal("-0.5"),)])
+        session.advance()
+        with pytest.raises(SinkError, match=r"has the text of the folder of nulls in 'text', by which .* is part"):
+            by_text.run()
+        with pytest.raises(SinkError, match=r"has a negative fraction in 'half', by which .* is partitioned"):
+            by_half.run()
+        assert DeltaTable(tmp_path / "h").version() == 1
+
+
 def test_what_is_refused_leaves_the_table_as_it_was(tmp_path):
     with open_session(None, retain="all") as session:
         last, everything = session.view("last"), session.view("all")

@@ -88,7 +88,8 @@ def test_on_spark(spark, tmp_path):
 
 TYPES = (
     "b boolean, i byte, l long, f float, d double, n decimal(20, 3), s string, x binary, day date, at timestamp, "
-    "local timestamp_ntz, xs array<double>, m map<string, date>, r struct<a: decimal(4, 1), b: binary>"
+    "local timestamp_ntz, xs array<double>, m map<string, date>, r struct<a: decimal(4, 1), b: binary>, "
+    "t time, `a.b` int"
 )
 UTC = dt.UTC
 VALUES = [
@@ -96,10 +97,10 @@ VALUES = [
         *(True, -7, 2**62 + 1, 0.1, 0.1, decimal.Decimal("12.340"), 'é"\\\n\u2028', b"\x00\xff", dt.date(1, 1, 1)),
         *(dt.datetime(2026, 1, 2, 3, 4, 5, 678901, UTC), dt.datetime(1, 1, 2, 3, 4, 5, 6)),  # noqa: DTZ001
         *([math.inf, -math.inf, None, 1e-300], [("a", dt.date(9999, 12, 31)), ("b", None)]),
-        {"a": decimal.Decimal("1.5"), "b": b"z"},
+        *({"a": decimal.Decimal("1.5"), "b": b"z"}, dt.time(1, 2, 3, 456789), 7),
     ),
-    (None,) * 14,
-    (False, 0, -(2**63), math.nan, -math.inf, decimal.Decimal(-1) / 8, "", b"", dt.date(1969, 12, 31), *(None,) * 5),
+    (None,) * 16,
+    (False, 0, -(2**63), math.nan, -math.inf, decimal.Decimal(-1) / 8, "", b"", dt.date(1969, 12, 31), *(None,) * 7),
 ]
 
 

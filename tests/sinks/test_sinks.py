@@ -228,21 +228,22 @@ def test_changes_of_two_stores_are_not_mixed(tmp_path):
 
 
 ROW = "s string, b boolean, i int, d decimal(20,3), f double, day date, at timestamp, local timestamp_ntz, y binary"
+WIDE = decimal.Decimal("1234567890123456789012345678.0123456789")
 
 
 def test_values_of_every_type_come_back_as_they_were(tmp_path):
     moment = dt.datetime(2013, 1, 1, 12, 30, 0, 123456, tzinfo=dt.UTC).replace(tzinfo=None)
     some = ("x", True, 3, decimal.Decimal("12345678901234567.125"), 0.1, moment.date(), moment.replace(tzinfo=dt.UTC),
-            moment, b"\x00\xff")  # fmt: skip
+            moment, b"\x00\xff", WIDE)  # fmt: skip
     with an.Session() as session:
-        view = session.maintain("v", an.source("s", ROW))
-        session.insert("s", [some, (None,) * 9])
+        view = session.maintain("v", an.source("s", f"{ROW}, w decimal(38, 10)"))
+        session.insert("s", [some, (None,) * 10])
         session.advance()
         sink = an.sinks.database(view, partial(sqlite3.connect, tmp_path / "t.db"), "t", mode="merge")
         sink.run()
         actual = sink.contents()
         assert Counter(actual.rows.to_pylist()) == Counter(view.to_pylist())
-        session.retract("s", [some, (None,) * 9])
+        session.retract("s", [some, (None,) * 10])
         session.advance()
         sink.run()
         assert len(sink.contents()) == 0

@@ -7,12 +7,12 @@ position of its writer, and a reader passes over files of times that it has clos
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -108,4 +108,4 @@ def _scalar(value: Any) -> Any:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
-    return str(value) if isinstance(value, date | Decimal) else value
+    return str(value) if isinstance(value, dt.date | dt.time | Decimal) else value

@@ -125,7 +125,7 @@ def updates(
 
 
 def members_of(fields: str | pa.Schema, unit: Unit) -> tuple[JsonField, ...]:
-    """Members of an object by their names, with their types and units.
+    """Members of an object by their names, in which a dot is a character, with their types and units.
 
     Raises:
         PlanError: there are no fields; or as ``json_fields``.
@@ -134,7 +134,7 @@ def members_of(fields: str | pa.Schema, unit: Unit) -> tuple[JsonField, ...]:
     if not len(schema):
         raise PlanError('fields must name the fields to read and their types, for example "id long, name string"')
     days = {f.name: "d" for f in schema if f.type == T.DATE}
-    return tuple(replace(m, unit=days.get(m.name, m.unit)) for m in json_fields(schema, unit))
+    return tuple(replace(m, path=(m.name,), unit=days.get(m.name, m.unit)) for m in json_fields(schema, unit))
 
 
 def documents(column: str, schema: pa.Schema) -> list[Step]:

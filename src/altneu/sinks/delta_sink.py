@@ -40,6 +40,7 @@ _GONE, _CHANGED = -1, 0
 _SEVERAL = "several rows of the key of row "
 _APP = "altneu"
 _NO_NAME = {*" ,;{}()\n\t="}
+_NULLS = {"": "an empty string", "__HIVE_DEFAULT_PARTITION__": "the text of the folder of nulls"}
 _TRIES = 5  # of a commit that met one of another program, a compaction perhaps
 
 
@@ -173,7 +174,7 @@ class DeltaSink(Sink):
         """Commit rows and mark in one version of the table."""
         from deltalake.exceptions import CommitFailedError, DeltaError
 
-        self._refuse_empty(updates)
+        self._refuse_partitions(updates)
         rows = self._schema.empty_table() if self.mode == "rows" else self._rows(updates)
         for left in reversed(range(_TRIES)):
             try:
@@ -314,15 +315,22 @@ class DeltaSink(Sink):
         rest = {n: gone[n] if n in self.key else pa.nulls(gone.num_rows, rows.schema.field(n).type) for n in names}
         return pa.concat_tables([rows, pa.table(rest, rows.schema)]).append_column(_OPERATION, pa.array(operation))
 
-    def _refuse_empty(self, updates: Updates) -> None:
-        """Refuse what the log of a table cannot tell from a null."""
+    def _refuse_partitions(self, updates: Updates) -> None:
+        """Refuse what the log of a table, or its folders, cannot tell from a null, and what deltalake cannot write."""
         for name in self._partition_by:
             column = updates.rows.columns[updates.schema.names.index(name)]
-            if pt.is_string(column.type) and pc.any(pc.equal(column, "")).as_py():
+            for text, what in _NULLS.items() if pt.is_string(column.type) else ():
+                if pc.any(pc.equal(column, text)).as_py():
+                    raise SinkError(
+                        f"view {self.view.name!r} has {what} in {name!r}, by which {self.where} is partitioned, and "
+                        f"there it would be read as a null; select nullif({name}, '{text}') into the view, or "
+                        "partition by another column"
+                    )
+            whole = pc.trunc(column) if pt.is_decimal(column.type) else column
+            if pc.any(pc.less(column, whole)).as_py():
                 raise SinkError(
-                    f"view {self.view.name!r} has an empty string in {name!r}, by which {self.where} is partitioned, "
-                    f"and there it would be read as a null; select nullif({name}, '') into the view, or partition by "
-                    "another column"
+                    f"view {self.view.name!r} has a negative fraction in {name!r}, by which {self.where} is "
+                    "partitioned; deltalake cannot write it there: partition by another column"
                 )
 
     def _of_keys(self, updates: Updates, weights: Ints) -> Updates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STYLES = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+_WIDE = Context(prec=80)  # Python's own context has 28 digits
 _JDBC_ROWS = 1000  # rows of a batch that is sent to the database at once
 
 
@@ -102,7 +103,7 @@ def _of_type(value: Any, data_type: pa.DataType) -> Any:
     if pt.is_boolean(data_type):
         return bool(value)
     if pt.is_decimal(data_type):
-        return Decimal(str(value)).quantize(Decimal(1).scaleb(-data_type.scale))
+        return Decimal(str(value)).quantize(Decimal(1).scaleb(-data_type.scale), context=_WIDE)
     if pt.is_timestamp(data_type):
         timestamp = _read(dt.datetime, value, data_type) if isinstance(value, str) else value
         if isinstance(timestamp, BeyondPython):

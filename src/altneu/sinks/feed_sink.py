@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class FeedSink(Sink):
                 'changes with an.sinks.parquet(..., mode="append"), which has all'
             )
         try:
-            self._fields = json_fields(view.schema)
+            self._fields = tuple(replace(field, path=(field.name,)) for field in json_fields(view.schema))
         except TypeMismatchError as error:
             raise SinkError(f"view {view.name!r} cannot be written as messages: {error}") from None
         folder = folder_of(path)

@@ -6,14 +6,15 @@ Both are views of the events: which event of a key is the later one is decided b
 from __future__ import annotations
 
 from altneu.cli.pipelines.elements import Cdc
-from altneu.cli.pipelines.errors import refused
+from altneu.cli.pipelines.errors import refused, unsupported
 from altneu.collections.collection import Collection
 from altneu.errors.nearest import listed
 from altneu.sql.queries import query
-from altneu.types import quote_name
+from altneu.types import quote_name, type_name, uncompared
 
 START, END = "__START_AT", "__END_AT"
 _SEQUENCE, _DELETED = "__autocdc_sequence", "__autocdc_deleted"
+_BEFORE = "__autocdc_before_"
 _RESERVED = (START, END, _SEQUENCE, _DELETED)
 
 
@@ -79,20 +80,33 @@ def applied(cdc: Cdc, log: Collection) -> Collection:
     Of two events of a key with one sequence, deletions are after the others, and then the greater row counts.
 
     Cost:   one exchange by the key; its events, in the order of the sequence.
+
+    Raises:
+        PipelineError: a change opens a record of a column that cannot be compared.
     """
     by_lower = {name.lower(): name for name in log.columns}
     keys = [quote_name(by_lower[key.lower()]) for key in cdc.keys]
     columns = [quote_name(n) for n in log.columns if n not in (_SEQUENCE, _DELETED)]
     key, shown, values = ", ".join(keys), ", ".join(columns), [c for c in columns if c not in keys]
-    order = ", ".join(f"{c} DESC" for c in (_DELETED, *values))
+    unordered = {quote_name(f.name): f.type for f in log.schema if uncompared(f.type)}
+    order = ", ".join(f"to_json({c}) DESC" if c in unordered else f"{c} DESC" for c in (_DELETED, *values))
     if not cdc.history:
         text = f"""
             SELECT {shown} FROM (
-              SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY {_SEQUENCE} DESC, {order}) AS __place FROM events
-            ) WHERE __place = 1 AND NOT {_DELETED}"""  # noqa: S608  # names of columns, quoted
+              SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY {_SEQUENCE} DESC, {order}) AS __autocdc_place
+              FROM events
+            ) WHERE __autocdc_place = 1 AND NOT {_DELETED}"""  # noqa: S608  # names of columns, quoted
         return query(text, {"events": log})
     tracked = _tracked(cdc, by_lower, values)
-    same = " AND ".join([f"NOT __before_{_DELETED}", *(f"{c} <=> {_before(c)}" for c in tracked)])
+    for column in tracked:
+        if column in unordered:
+            raise unsupported(
+                f"column {column} of {cdc.source!r}, which is {type_name(unordered[column])}, as one whose changes "
+                "open records of a history: its values cannot be compared",
+                "leave the column out of what opens a record (track_history_except_column_list, TRACK HISTORY ON * "
+                "EXCEPT), or have the flow's query write it as a text, to_json",
+            )
+    same = " AND ".join([f"NOT {_before(_DELETED)}", *(f"{c} <=> {_before(c)}" for c in tracked)])
     lags = ", ".join(
         f"lag({c}) OVER (PARTITION BY {key} ORDER BY {_SEQUENCE}) AS {_before(c)}" for c in (_DELETED, *tracked)
     )
@@ -100,25 +114,28 @@ def applied(cdc: Cdc, log: Collection) -> Collection:
     marked = f"""
         WITH one AS (
           SELECT * FROM (
-            SELECT *, row_number() OVER (PARTITION BY {key}, {_SEQUENCE} ORDER BY {order}) AS __place FROM events
-          ) WHERE __place = 1
+            SELECT *, row_number() OVER (PARTITION BY {key}, {_SEQUENCE} ORDER BY {order}) AS __autocdc_place
+            FROM events
+          ) WHERE __autocdc_place = 1
         ), seen AS (SELECT *, {lags} FROM one),
         marked AS (
-          SELECT *, CASE WHEN NOT {_DELETED} AND coalesce({same}, false) THEN 0 ELSE 1 END AS __opens FROM seen
+          SELECT *, CASE WHEN NOT {_DELETED} AND coalesce({same}, false) THEN 0 ELSE 1 END AS __autocdc_opens
+          FROM seen
         )"""  # noqa: S608  # names of columns, quoted
     if not rest:  # rows that are alike in what is tracked are alike: the first says all
         text = f"""{marked}, opened AS (
               SELECT *, lead({_SEQUENCE}) OVER (PARTITION BY {key} ORDER BY {_SEQUENCE}) AS {END}
-              FROM marked WHERE __opens = 1
+              FROM marked WHERE __autocdc_opens = 1
             )
             SELECT {shown}, {_SEQUENCE} AS {START}, {END} FROM opened WHERE NOT {_DELETED}"""  # noqa: S608  # names of columns, quoted
         return query(text, {"events": log})
     last = ", ".join(f"max_by({c}, {_SEQUENCE}) AS {c}" for c in values)
     text = f"""{marked}, numbered AS (
-          SELECT *, sum(__opens) OVER (PARTITION BY {key} ORDER BY {_SEQUENCE}) AS __record FROM marked
+          SELECT *, sum(__autocdc_opens) OVER (PARTITION BY {key} ORDER BY {_SEQUENCE}) AS __autocdc_record
+          FROM marked
         ), records AS (
           SELECT {key}, {last}, min({_SEQUENCE}) AS {START}, bool_or({_DELETED}) AS {_DELETED}
-          FROM numbered GROUP BY {key}, __record
+          FROM numbered GROUP BY {key}, __autocdc_record
         ), ended AS (SELECT *, lead({START}) OVER (PARTITION BY {key} ORDER BY {START}) AS {END} FROM records)
         SELECT {shown}, {START}, {END} FROM ended WHERE NOT {_DELETED}"""  # noqa: S608  # names of columns, quoted
     return query(text, {"events": log})
@@ -133,4 +150,4 @@ def _tracked(cdc: Cdc, by_lower: dict[str, str], values: list[str]) -> list[str]
 
 
 def _before(column: str) -> str:
-    return quote_name(f"__before_{column.strip('`')}")
+    return quote_name(f"{_BEFORE}{column.strip('`')}")

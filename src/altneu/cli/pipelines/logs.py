@@ -2,15 +2,18 @@
 
 A part is a file that was read, or what one run of a flow appended. All parts and the progress of flows are rows of two
 small sources, which change in the commit that has the rows themselves: whatever is killed, both or neither are there.
+What a flow has for a sink is a row of a third one from that commit on until the sink has it.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
+from pyarrow import ipc
 
 from altneu.collections.collection import Collection
 from altneu.collections.declaring import source as declare
@@ -20,7 +23,8 @@ from altneu.types import quote_name, to_ddl
 PART = "__altneu_part"
 _PARTS = declare("pipeline parts", "log string, part bigint, path string, size bigint, modified bigint")
 _PROGRESS = declare("pipeline progress", "flow string, input string, path string, part bigint")
-OWN = ("pipeline parts", "pipeline progress")
+_OUTBOX = declare("pipeline outbox", "flow string, part bigint, piece bigint, rows binary")
+OWN = ("pipeline parts", "pipeline progress", "pipeline outbox")
 """The views of this module's own sources."""
 VIEW, ROWS = "parts of ", "rows of "
 """What the names of the arrangement and of the source of a log begin with."""
@@ -85,18 +89,25 @@ class Part:
     modified: int = 0
 
 
+_PIECE_ROWS = 1 << 16  # of what is sent: a value of the outbox
+
+
 class Books:
-    """The parts of all logs, and how far flows are; what is changed here counts with the session's next step."""
+    """The parts of all logs, how far flows are, and what they send; changes count with the session's next step."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        parts, progress = (session.maintain(name, one) for name, one in zip(OWN, (_PARTS, _PROGRESS), strict=True))
+        own = zip(OWN, (_PARTS, _PROGRESS, _OUTBOX), strict=True)
+        parts, progress, outbox = (session.maintain(name, one) for name, one in own)
         self._parts: dict[str, dict[int, Part]] = {}
         for log, number, *rest in parts.to_pylist():
             self._parts.setdefault(log, {})[number] = Part(number, *rest)
         self._progress: dict[tuple[str, str], dict[str, int]] = {}
         for flow, of, path, part in progress.to_pylist():
             self._progress.setdefault((flow, of), {})[path] = part
+        self._outbox: dict[str, dict[int, list[bytes]]] = {}
+        for flow, number, _, piece in sorted(outbox.to_pylist()):
+            self._outbox.setdefault(flow, {}).setdefault(number, []).append(piece)
 
     def parts(self, log: str) -> Sequence[Part]:
         """The parts of a log, in the order of their numbers."""
@@ -144,3 +155,32 @@ class Books:
     def flows(self) -> set[str]:
         """The flows that have read something."""
         return {flow for flow, _ in self._progress}
+
+    # what flows send to sinks -----------------------------------------------------------------------------------------
+
+    def send(self, flow: str, part: int, rows: pa.Table) -> None:
+        """Keep what a flow has for a sink, in the commit that says what it has read, until it is written."""
+        pieces = [_packed(batch) for batch in rows.to_batches(max_chunksize=_PIECE_ROWS)]
+        self._outbox.setdefault(flow, {})[part] = pieces
+        self._session.insert(OWN[2], [(flow, part, number, piece) for number, piece in enumerate(pieces)])
+
+    def unsent(self, flow: str) -> list[tuple[int, pa.Table]]:
+        """What a flow has for a sink, with the numbers of its parts, in their order."""
+        parts = sorted(self._outbox.get(flow, {}).items())
+        return [(part, pa.Table.from_batches([*map(_unpacked, pieces)])) for part, pieces in parts]
+
+    def sent(self, flow: str, part: int) -> None:
+        """Note that a sink has a part."""
+        pieces = self._outbox[flow].pop(part)
+        self._session.retract(OWN[2], [(flow, part, number, piece) for number, piece in enumerate(pieces)])
+
+
+def _packed(batch: pa.RecordBatch) -> bytes:
+    sink = io.BytesIO()
+    with ipc.new_stream(sink, batch.schema, options=ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue()
+
+
+def _unpacked(piece: bytes) -> pa.RecordBatch:
+    return ipc.open_stream(piece).read_next_batch()

@@ -56,11 +56,11 @@ def _path(sink: Dataset) -> Path:
     return Path(unquote(parts.path) if parts.scheme else given).absolute()
 
 
-def write(sink: Dataset, flow: str, rows: pa.Table, part: int, say: Callable[[str], None]) -> None:
-    """Append what a run of a flow has for a sink, before the run is committed.
+def write(sink: Dataset, flow: str, rows: pa.Table, store: str, part: int, say: Callable[[str], None]) -> None:
+    """Append a part of what a flow has for a sink, after the commit of which it is.
 
-    A run that is stopped in between is done again, with the same ``part``: a file of that name is replaced, and Delta
-    knows from its application transaction that it has the rows.
+    A part of a store always has the same rows, and may be written again: a file of that name is replaced, and Delta
+    knows from its application transaction that it has the rows. A pipeline that begins again has another store.
     """
     form = (sink.format or "").lower()
     if form == "console":
@@ -70,10 +70,10 @@ def write(sink: Dataset, flow: str, rows: pa.Table, part: int, say: Callable[[st
         return
     path = _path(sink)
     if form == "delta":
-        _delta(path, flow, rows, part)
+        _delta(path, f"altneu pipelines {store} {flow}", rows, part)
         return
     path.mkdir(parents=True, exist_ok=True)
-    target = path / f"part-{part:019d}-{flow}.{form}"
+    target = path / f"part-{part:019d}-{flow}-{store}.{form}"
     if form == "parquet":
         write_file(rows, form, target)
         return
@@ -94,11 +94,10 @@ def _lines(rows: pa.Table, form: str) -> list[str]:
         return [line for (line,) in texts.to_pylist()]
 
 
-def _delta(path: Path, flow: str, rows: pa.Table, part: int) -> None:
+def _delta(path: Path, application: str, rows: pa.Table, part: int) -> None:
     require("delta", "a sink of format delta")
     from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-    application = f"altneu pipelines {flow}"
     if DeltaTable.is_deltatable(str(path)):
         done = DeltaTable(str(path)).transaction_version(application)
         if done is not None and done >= part:

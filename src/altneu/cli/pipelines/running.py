@@ -125,12 +125,16 @@ class Pipeline:
         selection = selection or Selection()
         graph = self.graph
         chosen = _chosen(graph, selection)
+        gone = self.store.with_name(f"{_STORE}.removed")
+        if gone.exists():  # a run was stopped here
+            shutil.rmtree(gone)
         if selection.full_refresh_all and self.store.exists():
             Session(path=self.store).close()  # nobody else has it
             for resolved in graph.order:
                 if resolved.dataset.kind in TABLES:
                     self.tables.clear(resolved.dataset)
-            shutil.rmtree(self.store)
+            self.store.rename(gone)  # at once: what is left of a store that is removed file by file cannot be opened
+            shutil.rmtree(gone)
         self.store.parent.mkdir(parents=True, exist_ok=True)
         with Session(path=self.store) as session:
             names = graph.elements.names
@@ -309,16 +313,26 @@ class _Run:
 
     def append(self, resolved: Resolved) -> None:
         """Run the flows of a table or a sink; if one fails, the others are run all the same, and it next time."""
-        if resolved.dataset.name.lower() in self._behind:
-            return
         for flow, key in zip(resolved.flows, _keys(resolved), strict=True):
+            self._send(resolved, flow, key)  # of a run that was stopped
+            if resolved.dataset.name.lower() in self._behind:
+                continue
             try:
                 while self._append(resolved, flow, key):
-                    pass
+                    self._send(resolved, flow, key)
             except PipelineError as error:  # before anything was inserted
                 self._fail(PipelineError(f"{error} (flow {flow.name}, {flow.query.place})"))
             except ViewHasErrorsError as error:
                 self._fail(error)
+
+    def _send(self, resolved: Resolved, flow: Flow, key: str) -> None:
+        """Write what a flow has for a sink; a part that was written before it could be noted is written again."""
+        store, unsent = self._session.store.identity, self._books.unsent(key)
+        for part, rows in unsent:
+            write(resolved.dataset, flow.name, rows, store, part, self._say)
+            self._books.sent(key, part)
+        if unsent:
+            self._advance()
 
     def _fail(self, error: AltneuError) -> None:
         """Keep the first error, which ends the run, and tell of the others."""
@@ -350,7 +364,7 @@ class _Run:
         if any(table.num_rows for table in rows.values()):
             rows |= {leaf.name: self._all(leaf) for leaf in flow.leaves if not leaf.stream}
         part = self._session.lower
-        self._put(resolved, flow, _answer(flow, rows), part)
+        self._put(resolved, flow, key, _answer(flow, rows), part)
         for leaf, (_, seen) in streams.items():
             note = self._books.move if isinstance(leaf.input, VersionedTable) else self._books.see
             for path, number in seen.items():
@@ -358,12 +372,12 @@ class _Run:
         self._advance()
         return True
 
-    def _put(self, resolved: Resolved, flow: Flow, rows: pa.Table, part: int) -> None:
+    def _put(self, resolved: Resolved, flow: Flow, key: str, rows: pa.Table, part: int) -> None:
         self.report.appended[flow.name] = self.report.appended.get(flow.name, 0) + rows.num_rows
         if not rows.num_rows:
             return
         if resolved.log is None:
-            write(resolved.dataset, flow.name, rows, part, self._say)
+            self._books.send(key, part, rows)
             return
         if isinstance(flow.query.query, Cdc):
             check_events(flow.query.query, rows)

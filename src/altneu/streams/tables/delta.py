@@ -41,9 +41,19 @@ _READ = frozenset(  # features of a table that change how it is read, and are kn
         "typeWidening",
         "typeWidening-preview",
         "v2Checkpoint",
+        "variantType",  # of columns that are not read: deltalake gives it to tables that have none
+        "variantType-preview",
         "vacuumProtocolCheck",
     }
 )
+
+
+def _has_variants(kind: object) -> bool:
+    """Whether a type, as the log of a table says it, is a variant or has one inside."""
+    if not isinstance(kind, dict):
+        return kind == "variant"
+    inner = [kind.get(name) for name in ("elementType", "keyType", "valueType")]
+    return any(map(_has_variants, [*inner, *(field["type"] for field in kind.get("fields", ()))]))
 
 
 @dataclass(frozen=True)
@@ -402,6 +412,11 @@ class FollowedDelta:
                 raise SchemaError(
                     f"column {name!r} of {self.where} is nested, and the table maps the names of columns "
                     "(delta.columnMapping.mode), which is read for columns that are not; leave it out of the source"
+                )
+            if name in self._names and _has_variants(said["type"]):
+                raise SchemaError(
+                    f"column {name!r} of {self.where} has variants, which are not read; leave it out of the source, or "
+                    "follow a stream of Spark's: spark.readStream.format('delta')"
                 )
         return _Columns(arrow, in_files, frozenset(partitions))
 
