@@ -68,6 +68,13 @@ def plans() -> dict[str, Collection]:
         "of itself": LEFT.asof_join(
             LEFT.select("trial", "k", "at", c="a"), KEY, time="at", mode="revising", allow_exact_matches=False
         ),
+        "the left time is a key": LEFT.asof_join(
+            RIGHT, {"trial": "trial", "at": "k"}, time="at", mode="revising", how="left", direction="forward"
+        ),
+        "the right time is a key": LEFT.asof_join(
+            RIGHT, {"trial": "trial", "k": "at"}, time="at", mode="revising", direction="nearest", tolerance=2, ties="b"
+        ),
+        "both times are keys": LEFT.asof_join(RIGHT, ["trial", "at"], time="at", mode="revising", how="left"),
         "in a loop": LEFT.select("trial", "k", "at").iterate(
             lambda x: x.asof_join(RIGHT.select("trial", "at"), "trial", time="at", mode="revising", direction="forward",
                                   allow_exact_matches=False)

@@ -35,6 +35,10 @@ def plans() -> dict[str, Collection]:
         "by time, forward": LEFT.select("trial", "at").asof_join(
             RIGHT.select("trial", "at"), "trial", time="at", mode="locked", direction="forward", how="left"
         ),
+        "by time, the left time is a key": LEFT.asof_join(
+            RIGHT, {"trial": "trial", "at": "k"}, mode="locked", time="at", direction="forward"
+        ),
+        "by time, both times are keys": LEFT.asof_join(RIGHT, ["trial", "at"], mode="locked", time="at", how="left"),
         "above a join": LEFT.join(RIGHT.select(*KEY, c="b"), on=KEY).asof_join(
             RIGHT.select("trial", "at", "b"), "trial", mode="locked", time="at"
         ),

@@ -60,6 +60,7 @@ PLANS = {
         most="max(v) over (partition by trial order by k, v rows between 1 preceding and current row)",
     ),
     "values": A.group_by("trial", "k").agg(m="mode(v)", half="median(distinct v)", n="count(distinct k, v)"),
+    "a median and others": A.group_by("trial", "k").agg(half="median(v)", total="sum(v)", most="max(v)"),
     "window of what is behind": A.window(
         n="sum(v) over (partition by trial, k order by v rows between current row and unbounded following)"
     ),

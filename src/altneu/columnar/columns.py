@@ -426,6 +426,8 @@ class Stack:
 
     def _nested(self, column: int, index: Ints) -> pa.Array:
         """A nested column of the rows at ``index``; where they are few of all, nothing else is copied."""
+        if not index.size:
+            return self.parts[0].columns[column][:0]
         if 0 < index.size <= _SINGLE:
             starts = self.starts.tolist()
             places = [(row, bisect_right(starts, row) - 1) for row in index.tolist()]

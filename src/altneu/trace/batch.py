@@ -75,6 +75,11 @@ class Layout:
     order: tuple[Order, ...] = ()
     changes_only: bool = False
 
+    def __post_init__(self) -> None:
+        """An order by anything else would read another column."""
+        for column, *_ in self.order:
+            assert column in self.values, f"the order of a layout must name value columns, got {column!r}"
+
     @lazy
     def values(self) -> tuple[str, ...]:
         """The columns that are not key columns, in schema order."""

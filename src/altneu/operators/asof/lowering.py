@@ -25,10 +25,12 @@ def lower_asof(to: Lowering, node: AsOf) -> Lowered:
     """Over arrangements where times are a chain, and else as a reduce."""
     left, right = to.lower(node.left), to.lower(node.right)
     scope = to.innermost(map(to.scope_of, (left, right)))
+    if scope and not node.locked:  # of times that do not form a chain, or no longer the sides' own
+        return to.lower(mixed(node))
+    if (apart := stamps_apart(node)) is not node:
+        return to.lower(apart)
     if node.locked:
         return _locked(to, node, left, right)
-    if scope:  # of times that do not form a chain, or no longer the sides' own
-        return to.lower(mixed(node))
     sides = ((left, node.left, node.left_key), (right, node.right, node.right_key))
     inputs = tuple(
         Port(_by_stamp(to, lowered, key, side, stamp))
@@ -103,6 +105,25 @@ def lock_spec_of(node: AsOf) -> LockSpec:
         node.rule,
         node.simultaneous,
     )
+
+
+def stamps_apart(node: AsOf) -> AsOf:
+    """The same join where timestamps that are keys too are columns of their own: rows of a key are ordered by values.
+
+    Of a locked one the right side alone is in order of timestamps. What is in a store is as it was: a side with such a
+    timestamp could not be arranged.
+    """
+    if node.stamps is None:
+        return node
+    sides, stamps = [node.left, node.right], [*node.stamps]
+    for i, key in enumerate((node.left_key, node.right_key)):
+        if stamps[i] in key and not (node.locked and i == 0):
+            side, stamp = sides[i], _column(sides[i], stamps[i])
+            own = tuple((name, _column(side, name)) for name in side.schema.names)
+            sides[i], stamps[i] = Linear(side, BoundLogic((Project((*own, ("#stamp", stamp))),))), "#stamp"
+    if sides == [node.left, node.right]:
+        return node
+    return replace(node, left=sides[0], right=sides[1], stamps=(stamps[0], stamps[1]))
 
 
 def mixed(node: AsOf) -> Node:

@@ -108,10 +108,12 @@ def _reduced(to: Lowering, node: Reduce, below: Lowered, lattice: Lattice) -> tu
         return ReduceOp(spec), (state,)
     if node.reducer.additive and (lattice.is_total or lattice.is_columnwise):
         return ReduceOp(spec), (_added_up(to, node, below, spec),)
-    needed = node.reducer.needed(node.input.schema, node.key)
     order = node.reducer.state_order(node.input.schema, node.key)
-    if not order or not (lattice.is_total or (lattice.is_columnwise and isinstance(needed, Ends))):
-        return ReduceOp(spec), (Port(to.arrange(below, node.key, origin, arrange_label(node.key))),)
+    if not order:  # then nothing less than the group is needed
+        return ReduceOp(spec), (_whole(to, node, below),)
+    needed = node.reducer.needed(node.input.schema, node.key)
+    if not (lattice.is_total or (lattice.is_columnwise and isinstance(needed, Ends))):
+        return ReduceOp(spec), (_whole(to, node, below),)
     if isinstance(needed, Ends):
         needed = replace(needed, standing=not lattice.is_total)
     inputs = _in_order(to, origin, node.input.schema, node.key, below, order)
@@ -121,6 +123,11 @@ def _reduced(to: Lowering, node: Reduce, below: Lowered, lattice: Lattice) -> tu
         label = f"{arrange_label(node.key)}, values in order of {order_text(order)}"
         return ReduceOp(spec, needed), (*inputs, Port(to.arrange(distinct, node.key, name, label, order)))
     return ReduceOp(spec, needed), inputs
+
+
+def _whole(to: Lowering, node: Reduce, below: Lowered) -> Port:
+    """The rows of whole groups."""
+    return Port(to.arrange(below, node.key, to.name_of(node.input), arrange_label(node.key)))
 
 
 def _shared(
