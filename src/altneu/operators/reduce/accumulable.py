@@ -110,10 +110,11 @@ class AccumulableSpec(ReduceSpec):
             return None
         if not made:
             return output(self.schema, [], [])
-        if self._is_told:
-            columns = [column_of_words(t, lines[_KEY, :made]) for t in self._key_types]
-        else:
-            columns = [*given.new.blocks[0].keys.take(lines[_AT, :made]).columns]
+        columns: list[pa.Array] = []
+        if not self._is_told:
+            columns += given.new.blocks[0].keys.take(lines[_AT, :made]).columns
+        for t in self._key_types if self._is_told else ():  # a loop, as a comprehension is a call more
+            columns += (column_of_words(t, lines[_KEY, :made]),)
         columns += self._finals(made, all_valid, valid, words)
         oks = Updates(Rows(self.schema, tuple(columns), made), lines[_TIME : _TIME + 1, :made], lines[_DIFF, :made])
         return ReduceOutput(oks, no_errors(1), NOTHING_PENDED)
