@@ -14,7 +14,10 @@ MOST_CALLS_OF_A_CORE = 2_200  # the same, of a graph whose core is known
 MOST_CALLS_OF_CORES = 3_000  # the same, of replacing ten edges: what a hundred take is about twice as much
 
 MOST_CALLS_IN_ORDER = {  # the same, of a row that comes into a group of 5,000 which is read in an order
-    "max(v) AS a, min(v) AS b": 705,
+    "max(v) AS a, min(v) AS b": 450,
+    "max_by(i, v) AS a": 530,
+    "max(v) AS a, count(*) AS n": 680,
+    "count(*) AS n, max(v) AS a, count(DISTINCT i) AS d": 1_030,
     "count(DISTINCT v) AS n": 840,
     "lag(v) OVER (ORDER BY i) AS w": 770,
     "avg(v) OVER (ORDER BY i ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING) AS w": 810,

@@ -27,6 +27,7 @@ from altneu.operators.kernels.groups import number_new
 from altneu.operators.kernels.small_groups import (
     LARGEST_DIFF,
     NO_PLACES,
+    compared_keys,
     key_hash_at,
     lines_of_all,
     may_be_null,
@@ -148,17 +149,19 @@ def extremes(given: Arranged, greatest: Mask) -> tuple[Rows, Ints, Ints, Ints, i
 
 
 def history_of_extremes(
-    given: Arranged, greatest: Mask, hashes: Hashes, before: int, time: int
+    given: Arranged, greatest: Mask, touched: tuple[Hashes, Rows], before: int
 ) -> tuple[Ints, Ints] | None:
-    """The same of groups with these hashes of keys, which tell them: what there was, and what changes.
+    """The same of groups with keys, of which these are the hashes: what there was, and what changes.
 
     Shape:  lines of the number of a key, a time and a diff, and the words of the extremes: what there was at
-            ``before``, and changes at ``time``, at which all that is new is.
+            ``before``, and changes one later, when all that is new is.
     """
-    if not is_injective(given.layout.key_schema) or _known(given) is not None:
+    compared = compared_keys(given, touched[1])
+    if compared is None or _known(given) is not None:
         return None
     descending = given.layout.order[0][1]
-    made, words, read = _history(*lines_of_all(given), NO_PLACES, hashes, before, time, descending, greatest)
+    lines, hashes = lines_of_all(given), touched[0]
+    made, words, read = _history(*lines, *compared, hashes, before, descending, greatest)
     return None if read < 0 else (made, words)
 
 
@@ -234,9 +237,9 @@ def _history(
     addresses: Ints,
     old: int,
     places: Ints,
+    keys: Ints,
     hashes: Hashes,
     before: int,
-    time: int,
     descending: bool,
     greatest: Mask,
 ) -> tuple[Ints, Ints, int]:
@@ -244,16 +247,16 @@ def _history(
 
     And how many updates were read, -1 where that does not do.
     """
-    many, ends, count, read = len(hashes), len(greatest), 0, 0
+    many, ends, time, count, read = len(hashes), len(greatest), before + 1, 0, 0
     out, values = np.empty((3, 3 * many), np.int64), np.empty((ends, 3 * many), np.int64)
     runs, cursors = np.empty((len(table), 2), np.int64), np.empty((3, len(table)), np.int64)
     found, both, there = np.empty((4, 4), np.int64), np.zeros((2, ends), np.int64), np.zeros(2, np.bool_)
     for key in range(many):
-        if hashes[key] == NULL_HASH or not runs_at(table, addresses, old, hashes[key], time, runs):
+        if not runs_at(table, addresses, places, old, hashes, keys, key, time, runs):
             return out[:, :0].copy(), values[:, :0].copy(), -1
         there[:] = False
         for e in range(ends):
-            rows, updates = _walk(addresses, places, runs, old, 0, greatest[e] != descending, 1, cursors, found)
+            rows, updates = _walk(addresses, places, runs, old, len(keys), greatest[e] != descending, 1, cursors, found)
             if rows < 0 or not _tell(addresses, found, rows, descending, both[:, e], there):
                 return out[:, :0].copy(), values[:, :0].copy(), -1
             read += updates

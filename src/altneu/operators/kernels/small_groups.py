@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from altneu.columnar.columns import column_of_words, load64, load_narrow
+from altneu.columnar.few import is_equal, places_of
 from altneu.columnar.hashing import NULL_HASH, Hashes, hash_rows, is_injective, unmixed
 from altneu.columnar.lookup import LAST_WORD, ONE, gallop, hash_from, word_stretch
 from altneu.columnar.ranking import SIGN
@@ -33,6 +34,7 @@ LARGEST_DIFF = 1 << 40  # the sum of ``MOST_ROWS`` such diffs fits
 NEVER = np.iinfo(np.int64).max
 _LINES, _PLACES = "#lines", "#places"
 NO_PLACES = np.empty((0, 0, 6), np.int64)
+NO_KEYS = np.empty((0, 6), np.int64)
 _NO_HASHES = np.empty(0, np.uint64)
 
 
@@ -189,15 +191,41 @@ def run_of(table: Ints, block: int, target: np.uint64) -> tuple[int, int]:
 
 
 @compiled()
-def runs_at(table: Ints, addresses: Ints, old: int, key: np.uint64, time: int, runs: Ints) -> bool:
-    """Write where the rows of a key begin and end in each block; whether all that are new are of one time."""
+def runs_at(  # arrays one by one: taking tuples of them apart costs more than the rest
+    table: Ints,
+    addresses: Ints,
+    places: Ints,
+    old: int,
+    hashes: Hashes,
+    keys: Ints,
+    i: int,
+    time: int,
+    runs: Ints,
+) -> bool:
+    """Write where the rows of a key begin and end in each block; whether that is told, and all new ones are of a time.
+
+    ``keys`` are the places of the columns of all keys, whose rows are compared; if there are none, hashes tell keys,
+    but for null.
+    """
+    if len(keys) == 0 and hashes[i] == NULL_HASH:
+        return False
     for block in range(len(table)):
-        start, stop = run_of(table, block, key)
+        start, stop = run_of(table, block, hashes[i])
+        if start < stop and len(keys) > 0 and not is_equal(keys, i, places[block], start, 0, len(keys)):
+            return False
         for row in range(start, stop if block >= old else start):
             if word_at(addresses, block, 2, row) != time:
                 return False
         runs[block, 0], runs[block, 1] = start, stop
     return True
+
+
+def compared_keys(given: Arranged, keys: Rows) -> tuple[Ints, Ints] | None:
+    """For ``runs_at``: the places of all blocks and of keys, none where hashes tell these; None where it cannot be."""
+    if is_injective(given.layout.key_schema):
+        return NO_PLACES, NO_KEYS
+    places, mine = places_of_all(given), places_of(keys.columns)
+    return None if places is None or mine is None else (places, mine)
 
 
 @compiled()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from altneu.columnar import few
 from altneu.columnar.columns import column_of_words
-from altneu.columnar.hashing import NULL_HASH, SETTING, Hashes, is_injective, tells_number, unmixed
+from altneu.columnar.hashing import NULL_HASH, SETTING, Hashes, tells_number, unmixed
 from altneu.columnar.python_values import exception_text, value_text
 from altneu.columnar.rows import Ints, Rows, record_type
 from altneu.compiled import compiled
@@ -38,6 +38,7 @@ from altneu.operators.kernels.groups import (
 )
 from altneu.operators.kernels.small_groups import (
     NO_PLACES,
+    compared_keys,
     key_hash_at,
     lines_of_all,
     places_of_all,
@@ -129,16 +130,16 @@ class AccumulableSpec(ReduceSpec):
                 columns += (column_of(t, words[0, a, :made], words[1, a, :made], valid[a, :made]),)
         return columns
 
-    def history(self, given: Arranged, hashes: Hashes, keys: Rows, before: int, time: int) -> Updates | None:
-        """What was there of few groups at ``before``, and what changes at ``time``, at which all that is new is.
+    def history(self, given: Arranged, hashes: Hashes, keys: Rows, before: int) -> Updates | None:
+        """What was there of few groups at ``before``, and what changes one later, when all that is new is.
 
         None where more is needed, as by ``_of_few``.
         """
         sums, shown = self.sums, self.shown
-        if shown is None or SETTING.mask is not None or not is_injective(given.layout.key_schema):
+        if shown is None or SETTING.mask is not None or (compared := compared_keys(given, keys)) is None:
             return None
         made, all_valid, lines, valid, words = _history(
-            *lines_of_all(given), hashes, before, time, sums.kinds, sums.finishing, shown, sums.slots
+            *lines_of_all(given), *compared, hashes, before, (sums.kinds, sums.finishing), shown, sums.slots
         )
         if made < 0:
             return None
@@ -464,16 +465,17 @@ def _history(  # arrays one by one, as there
     table: Ints,
     addresses: Ints,
     old: int,
+    places: Ints,
+    keys: Ints,
     hashes: Hashes,
     before: int,
-    time: int,
-    kinds: Ints,
-    finishing: Ints,
+    tables: tuple[Ints, Ints],
     shown: int,
     width: int,
 ) -> tuple[int, bool, Ints, Mask, Ints]:
-    """As ``_few``, of groups with these hashes of keys, which tell them: what there was, and then what changes."""
-    many, size = len(finishing), len(hashes)
+    """As ``_few``, of groups with keys, of which these are the hashes: what there was, and then what changes."""
+    kinds, finishing = tables
+    many, size, time = len(finishing), len(hashes), before + 1
     lines, valid = np.empty((4, 3 * size), np.int64), np.empty((many, 3 * size), np.bool_)
     words, runs = np.empty((2, many, 3 * size), np.int64), np.empty((len(table), 2), np.int64)
     nothing = -1, False, lines, valid, words
@@ -481,7 +483,7 @@ def _history(  # arrays one by one, as there
     states, some, finals = finals_for(many)
     result = 0
     for key in range(size):
-        if hashes[key] == NULL_HASH or not runs_at(table, addresses, old, hashes[key], time, runs):
+        if not runs_at(table, addresses, places, old, hashes, keys, key, time, runs):
             return nothing
         sums[:] = 0
         for block in range(len(table)):

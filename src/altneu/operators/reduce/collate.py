@@ -223,7 +223,7 @@ class OrderedPart(PartSpec):
         if self.seen is not None or not isinstance(self.needed, Ends) or _has_any(negative) or not is_small(state):
             return None
         assert isinstance(self.spec, GeneralSpec)
-        return self.spec.history(state, touched.hashes, touched.keys, touched.before, touched.before + 1)
+        return self.spec.history(state, touched.hashes, touched.keys, touched.before)
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def _has_any(given: Arranged) -> bool:
 def _history_of_sums(spec: ReduceSpec, given: Arranged, touched: Touched) -> Updates | None:
     if not isinstance(spec, AggregatesSpec) or spec.default_row or not is_small(given) or not _has_any(given):
         return None
-    return spec.history(given, touched.hashes, touched.keys, touched.before, touched.before + 1)
+    return spec.history(given, touched.hashes, touched.keys, touched.before)
 
 
 @dataclass(frozen=True)

@@ -96,15 +96,15 @@ class GeneralSpec(ReduceSpec):
         rows = Rows(self.schema, (*keys.columns, *columns), keys.count)
         return ReduceOutput(Updates(rows, times, diffs), no_errors(1), NOTHING_PENDED)
 
-    def history(self, given: Arranged, hashes: Hashes, keys: Rows, before: int, time: int) -> Updates | None:
-        """Extremes of few groups at ``before``, and what changes at ``time``, at which all that is new is.
+    def history(self, given: Arranged, hashes: Hashes, keys: Rows, before: int) -> Updates | None:
+        """Extremes of few groups at ``before``, and what changes one later, when all that is new is.
 
         None where more is needed, as by ``of_ends``.
         """
         layout = given.layout
         if self.default_row or not len(self._ends) or layout.only_value is None:
             return None
-        found = history_of_extremes(given, self._ends, hashes, before, time)
+        found = history_of_extremes(given, self._ends, (hashes, keys), before)
         if found is None:
             return None
         (number, times, diffs), words = found
