@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 import altneu as an
-from altneu.operators.kernels import small_ends
+from altneu.operators.kernels import ends, small_ends
 from altneu.operators.reduce import collate, operation, ranked, top_k
 
 VALUES = {
@@ -153,6 +153,27 @@ def test_parts_of_a_group_say_from_where_they_lie_what_they_say_of_its_rows(name
                 patch.setattr(part, "history", lambda *_: None)
             assert made == shown(TOGETHER[name], steps, together=together)
     assert sum(one is not None for one in told) > len(told) // 4, told
+
+
+@pytest.mark.parametrize(
+    "name", ["ends of numbers by k", "ends of numbers by t", "first by k", "by decimals", "of ties"]
+)
+def test_rows_that_are_noted_as_cancelled_are_passed_over_in_all_batches(name, monkeypatch):
+    """Of every second step the groups are read as others, which note each row that cancels."""
+    rng = random.Random(name)
+    for _ in range(4):
+        steps = history(rng, rng.random() < 0.3)
+        gone = [(row, at, -diff) for at, step in enumerate(steps) for row, _, diff in step if rng.random() < 0.3]
+        for row, at, diff in gone:
+            if at + 3 < len(steps):
+                steps[at + 3].append((row, at + 3, diff))
+        with monkeypatch.context() as patch:
+            patch.setattr(ends, "LEAST", 1)
+            patch.setattr(operation, "is_small", lambda given: rng.random() < 0.5 and small_ends.is_small(given))
+            made = shown(PLANS[name], steps)
+        with monkeypatch.context() as patch:
+            patch.setattr(operation, "is_small", lambda _: False)
+            assert made == shown(PLANS[name], steps)
 
 
 def test_ends_that_many_cancelled_rows_lie_before_are_read_as_others(answered):

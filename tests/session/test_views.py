@@ -444,7 +444,7 @@ def test_a_view_of_a_store_from_before_a_rule_keeps_the_plan_it_had(tmp_path, mo
 def test_a_view_of_a_store_from_before_groups_were_in_order_keeps_its_state(tmp_path, monkeypatch):
     """A view beside it that is added now has its groups in order."""
     with monkeypatch.context() as patch, an.Session(path=tmp_path) as session:
-        patch.setattr(planning, "optimise", lambda node, more=(): optimise(node, (*NEWER[2], *more)))
+        patch.setattr(planning, "optimise", lambda node, more=(): optimise(node, (*NEWER[3], *more)))
         session.maintain("first", ORDERS.top_k(1, "price desc", per="item"))
         fill(session)
     with an.Session(path=tmp_path) as session:
@@ -471,7 +471,7 @@ def test_a_view_of_a_store_from_before_windows_were_split_reads_its_groups(tmp_p
         more="lead(next) over (partition by item order by next, price)",
     )
     with monkeypatch.context() as patch, an.Session(path=tmp_path) as session:
-        patch.setattr(planning, "optimise", lambda node, more=(): optimise(node, (*NEWER[0], *more)))
+        patch.setattr(planning, "optimise", lambda node, more=(): optimise(node, (*NEWER[1], *more)))
         session.maintain("first", windows)
         fill(session)
     with an.Session(path=tmp_path) as session:
@@ -479,6 +479,24 @@ def test_a_view_of_a_store_from_before_windows_were_split_reads_its_groups(tmp_p
         assert "lag(was) by price, lead(next) by next, price" in str(session.explain("first"))
         assert "copy_number() by" in str(session.explain("second"))
         for rows, diff in (([("tea", 3), ("tea", 3), ("rum", 1)], 1), ([("tea", 4)], -1), ([("tea", 3)], -1)):
+            session.insert("orders", rows, diff=diff)
+            session.advance()
+            assert sorted(map(repr, first.to_pylist())) == sorted(map(repr, second.to_pylist()))
+
+
+def test_a_view_of_a_store_from_before_rows_were_picked_keeps_its_structs(tmp_path, monkeypatch):
+    """One that is added now keeps their fields, and shows the same."""
+    dearest = ORDERS.select("item", "price", rest="price % 3").group_by("rest").agg(best="max_by(item, price)")
+    with monkeypatch.context() as patch, an.Session(path=tmp_path) as session:
+        patch.setattr(planning, "optimise", lambda node, more=(): optimise(node, (*NEWER[0], *more)))
+        session.maintain("first", dearest)
+        fill(session)
+    with an.Session(path=tmp_path) as session:
+        first = session.maintain("first", dearest)
+        second = session.maintain("second", dearest.select("rest", "best"))
+        assert "named_struct" in str(session.explain("first"))
+        assert "named_struct" not in str(session.explain("second"))
+        for rows, diff in (([("tea", 30), ("tea", 30), ("rum", 1)], 1), ([("tea", 30)], -1), ([("tea", 30)], -1)):
             session.insert("orders", rows, diff=diff)
             session.advance()
             assert sorted(map(repr, first.to_pylist())) == sorted(map(repr, second.to_pylist()))

@@ -237,12 +237,18 @@ def is_equal(places: Ints, i: int, others: Ints, j: int, first: int, last: int) 
     """Whether two rows are equal in the columns from ``first`` up to ``last``, bit by bit; null equals null."""
     for column in range(first, last):
         one, other = places[column], others[column]
-        valid = one[_HOW] in (_NARROW, _NARROW_DECIMAL) or is_valid(one[_VALID], one[_FIRST] + i)
-        if valid != (other[_HOW] in (_NARROW, _NARROW_DECIMAL) or is_valid(other[_VALID], other[_FIRST] + j)):
+        valid = has_value(one, i)
+        if valid != has_value(other, j):
             return False
         if valid and not _is_equal_value(one, i, other, j):
             return False
     return True
+
+
+@compiled()
+def has_value(line: Ints, row: int) -> bool:
+    """Whether a row of a column is not null."""
+    return line[_HOW] in (_NARROW, _NARROW_DECIMAL) or is_valid(line[_VALID], line[_FIRST] + row)
 
 
 @compiled()

@@ -12,6 +12,7 @@ counts below zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -41,10 +42,13 @@ from altneu.trace.update import Updates
 
 MOST_READ = 256  # updates of a group
 MOST_WANTED = 64  # rows from an end
+_Work: TypeAlias = tuple[Ints, Ints, Ints, Mask]
 _BLOCK, _ROW, _BEFORE, _AFTER = range(4)  # of what is found: where a row is, how often it is there
 _CHANGE = 2  # of what changes
 _NEXT, _END, _WORD = range(3)  # of a block
 _NO_GAPS = np.empty((0, 3), np.int64)
+_NO_VALUES: Ints | None = np.empty((0, 6), np.int64)
+_NULLS = -2  # updates read where there are nulls, and places are needed
 
 
 def is_small(given: Arranged) -> bool:
@@ -135,13 +139,17 @@ def extremes(given: Arranged, greatest: Mask) -> tuple[Rows, Ints, Ints, Ints, i
     if places is None:
         return None
     (table, addresses, old), dead = lines_of_all(given), _known(given)
-    keys, gaps = 0 if told else len(layout.key), _gaps(dead, given)
-    made, words, read, time = _extremes(table, addresses, places, old, keys, gaps, layout.order[0][1], greatest)
+    keys, gaps, descending = 0 if told else len(layout.key), _gaps(dead, given), layout.order[0][1]
+    read, values = _NULLS, _NO_VALUES
+    while read == _NULLS and values is not None:
+        lines = table, addresses, places, values, old
+        made, words, read, time = _extremes(*lines, keys, gaps, descending, greatest)
+        values = _values_of(given)
     if read < 0:
         return None
     _close(dead, given)
     schema, count = layout.key_schema, made.shape[1]
-    if layout.has_number:
+    if told and layout.has_number:
         rows = Rows(schema, (column_of_words(schema.types[0], made[2]),), count)
     else:
         rows = given.new.blocks[0].keys.take(made[0])
@@ -160,9 +168,18 @@ def history_of_extremes(
     if compared is None or _known(given) is not None:
         return None
     descending = given.layout.order[0][1]
-    lines, hashes = lines_of_all(given), touched[0]
-    made, words, read = _history(*lines, *compared, hashes, before, descending, greatest)
+    read, values = _NULLS, _NO_VALUES
+    while read == _NULLS and values is not None:
+        lines = *lines_of_all(given), *compared, values
+        made, words, read = _history(*lines, touched[0], before, descending, greatest)
+        values = _values_of(given)
     return None if read < 0 else (made, words)
+
+
+def _values_of(given: Arranged) -> Ints | None:
+    """The places of the one value column of all blocks, which say where it has nulls."""
+    places = places_of_all(given)
+    return None if places is None else places[:, len(given.layout.key)].copy()
 
 
 @compiled()
@@ -179,10 +196,11 @@ def _first_rows(
     found = np.empty((4, 2 * wanted + 2), np.int64)
     first = 0
     while first < size:
-        last = _find(table, addresses, places, old, keys, gaps, first, time, runs)
+        last = _find(table, addresses, places, old, keys, first, time, runs)
         if last < 0:
             return out[:, :0].copy(), -1, time
-        many, updates = _walk(addresses, places, runs, old, keys, False, wanted, cursors, found)
+        own = _of_key(gaps, key_hash_at(table, old, first))
+        many, updates = _walk(addresses, places, runs, old, keys, False, wanted, own, cursors, found)
         if many < 0:
             return out[:, :0].copy(), -1, time
         read += updates
@@ -197,38 +215,42 @@ def _first_rows(
 
 @compiled()
 def _extremes(
-    table: Ints, addresses: Ints, places: Ints, old: int, keys: int, gaps: Ints, descending: bool, greatest: Mask
+    table: Ints,
+    addresses: Ints,
+    places: Ints,
+    values: Ints,
+    old: int,
+    keys: int,
+    gaps: Ints,
+    descending: bool,
+    greatest: Mask,
 ) -> tuple[Ints, Ints, int, int]:
     """Lines of changes: where its key is new, by how much, the number of its key; and the values.
 
     And how many updates were read, -1 where that does not do; and the time of all that is new.
     """
     size, time, ends = table[old, 1], word_at(addresses, old, 2, 0), len(greatest)
-    out, values, count, read = np.empty((3, 2 * size), np.int64), np.empty((ends, 2 * size), np.int64), 0, 0
-    runs, cursors = np.empty((old + 1, 2), np.int64), np.empty((3, old + 1), np.int64)
-    found = np.empty((4, 4), np.int64)
-    both, there = np.zeros((2, ends), np.int64), np.zeros(2, np.bool_)
-    first = 0
+    out, made, count, read = np.empty((3, 2 * size), np.int64), np.empty((ends, 2 * size), np.int64), 0, 0
+    runs, work = np.empty((old + 1, 2), np.int64), _work_for(old + 1, ends)
+    _, _, both, there = work
+    first, updates = 0, 0
     while first < size:
         key = key_hash_at(table, old, first)
-        last = _find(table, addresses, places, old, keys, gaps, first, time, runs)
-        if last < 0:
-            return out[:, :0].copy(), values[:, :0].copy(), -1, time
-        there[:] = False
-        for e in range(ends):
-            from_back = greatest[e] != descending
-            many, updates = _walk(addresses, places, runs, old, keys, from_back, 1, cursors, found)
-            if many < 0 or not _tell(addresses, found, many, descending, both[:, e], there):
-                return out[:, :0].copy(), values[:, :0].copy(), -1, time
-            read += updates
+        last = _find(table, addresses, places, old, keys, first, time, runs)
+        if last >= 0:
+            own = _of_key(gaps, key)
+            updates = _ends_of(addresses, places, values, runs, old, keys, own, descending, greatest, work)
+        if last < 0 or updates < 0:
+            return out[:, :0].copy(), made[:, :0].copy(), min(last, updates), time
+        read += updates
         if there[0] != there[1] or (there[0] and (both[0] != both[1]).any()):
             for which in range(2):
                 if there[which]:
                     out[0, count], out[1, count], out[2, count] = first, 2 * which - 1, np.int64(unmixed(key))
-                    values[:, count] = both[which]
+                    made[:, count] = both[which]
                     count += 1
         first = last
-    return out[:, :count].copy(), values[:, :count].copy(), read, time
+    return out[:, :count].copy(), made[:, :count].copy(), read, time
 
 
 @compiled()
@@ -238,6 +260,7 @@ def _history(
     old: int,
     places: Ints,
     keys: Ints,
+    values: Ints,
     hashes: Hashes,
     before: int,
     descending: bool,
@@ -248,26 +271,81 @@ def _history(
     And how many updates were read, -1 where that does not do.
     """
     many, ends, time, count, read = len(hashes), len(greatest), before + 1, 0, 0
-    out, values = np.empty((3, 3 * many), np.int64), np.empty((ends, 3 * many), np.int64)
-    runs, cursors = np.empty((len(table), 2), np.int64), np.empty((3, len(table)), np.int64)
-    found, both, there = np.empty((4, 4), np.int64), np.zeros((2, ends), np.int64), np.zeros(2, np.bool_)
+    out, made = np.empty((3, 3 * many), np.int64), np.empty((ends, 3 * many), np.int64)
+    runs, work, updates = np.empty((len(table), 2), np.int64), _work_for(len(table), ends), 0
+    _, _, both, there = work
+    none = np.empty((0, 3), np.int64)
     for key in range(many):
-        if not runs_at(table, addresses, places, old, hashes, keys, key, time, runs):
-            return out[:, :0].copy(), values[:, :0].copy(), -1
-        there[:] = False
-        for e in range(ends):
-            rows, updates = _walk(addresses, places, runs, old, len(keys), greatest[e] != descending, 1, cursors, found)
-            if rows < 0 or not _tell(addresses, found, rows, descending, both[:, e], there):
-                return out[:, :0].copy(), values[:, :0].copy(), -1
-            read += updates
+        told = runs_at(table, addresses, places, old, hashes, keys, key, time, runs)
+        if told:
+            some = addresses, places, values, runs, old, len(keys), none
+            updates = _ends_of(*some, descending, greatest, work)
+        if not told or updates < 0:
+            return out[:, :0].copy(), made[:, :0].copy(), updates if told else -1
+        read += updates
         changes = there[0] != there[1] or (there[0] and (both[0] != both[1]).any())
         for line in range(3 if changes else 1):
             which = 1 if line == 2 else 0
             if there[which]:
                 out[0, count], out[1, count] = key, before if line == 0 else time
-                out[2, count], values[:, count] = -1 if line == 1 else 1, both[which]
+                out[2, count], made[:, count] = -1 if line == 1 else 1, both[which]
                 count += 1
-    return out[:, :count].copy(), values[:, :count].copy(), read
+    return out[:, :count].copy(), made[:, :count].copy(), read
+
+
+@compiled()
+def _work_for(blocks: int, ends: int) -> _Work:
+    """Cursors, what is found, extremes before and after, and whether there are any: to be written to."""
+    room = np.empty((3, blocks), np.int64), np.empty((4, 4), np.int64)
+    return room[0], room[1], np.zeros((2, ends), np.int64), np.zeros(2, np.bool_)
+
+
+@compiled()
+def _ends_of(  # arrays are given: memory of its own takes longer than the rest
+    addresses: Ints,
+    places: Ints,
+    values: Ints,
+    runs: Ints,
+    old: int,
+    keys: int,
+    gaps: Ints,
+    descending: bool,
+    greatest: Mask,
+    work: _Work,
+) -> int:
+    """The extremes of a group before the step and after it, and whether there are any; how many updates were read.
+
+    -1 where that does not do, and ``_NULLS`` where it needs the places of the ``values``.
+    """
+    cursors, found, both, there = work
+    read, nulls = 0, _behind_nulls(addresses, values, runs)
+    if nulls < 0:
+        return nulls
+    there[:] = False
+    for e in range(len(greatest)):
+        many, updates = _walk(addresses, places, runs, old, keys, greatest[e] != descending, 1, gaps, cursors, found)
+        if many < 0 or not _tell(addresses, found, many, descending, both[:, e], there):
+            return -1
+        read += updates
+    return -1 if nulls and not (there[0] and there[1]) else read  # a group of nulls has a row too
+
+
+@compiled()
+def _behind_nulls(addresses: Ints, values: Ints, runs: Ints) -> int:
+    """Take from runs the nulls at their front; how many runs have any, or as of ``_ends_of``."""
+    count = 0
+    for block in range(len(runs)):
+        start, stop = runs[block]
+        if start == stop or word_at(addresses, block, 0, start) != 0:
+            continue
+        if len(values) == 0:
+            return _NULLS
+        end = first_word(addresses[:, 0], block, start, stop, ONE)
+        if few.has_value(values[block], end - 1):
+            return -1
+        runs[block, 0] = end
+        count += 1
+    return count
 
 
 @compiled()
@@ -284,13 +362,10 @@ def _tell(addresses: Ints, found: Ints, many: int, descending: bool, values: Int
 
 
 @compiled()
-def _find(
-    table: Ints, addresses: Ints, places: Ints, old: int, keys: int, gaps: Ints, first: int, time: int, runs: Ints
-) -> int:
+def _find(table: Ints, addresses: Ints, places: Ints, old: int, keys: int, first: int, time: int, runs: Ints) -> int:
     """Where the rows of a new row's key begin and end in each block; where its new rows end, -1 where that is not told.
 
-    Without old rows in ``gaps`` at the ends. So many ``keys`` are compared; if that is 0, hashes tell keys, but for
-    null.
+    So many ``keys`` are compared; if that is 0, hashes tell keys, but for null.
     """
     key, last = key_hash_at(table, old, first), first
     if keys == 0 and key == NULL_HASH:
@@ -305,22 +380,41 @@ def _find(
             return -1
         runs[block, 0], runs[block, 1] = start, stop
     runs[old, 0], runs[old, 1] = first, last
-    for gap in range(len(gaps)):
-        if np.uint64(gaps[gap, 0]) == key:
-            _pass_over(addresses, np.uint64(gaps[gap, 1]), np.uint64(gaps[gap, 2]), runs[:old])
     return last
 
 
 @compiled()
-def _pass_over(addresses: Ints, low: np.uint64, last: np.uint64, runs: Ints) -> None:
-    """Take from runs the rows at their ends whose words are between two."""
-    for block in range(len(runs)):
-        start, stop = runs[block]
-        if start < stop and low <= np.uint64(word_at(addresses, block, 0, start)) <= last:
-            start = stop if last == LAST_WORD else first_word(addresses[:, 0], block, start, stop, last + ONE)
-        if start < stop and low <= np.uint64(word_at(addresses, block, 0, stop - 1)) <= last:
-            stop = first_word(addresses[:, 0], block, start, stop, low)
-        runs[block, 0], runs[block, 1] = start, stop
+def _of_key(gaps: Ints, key: np.uint64) -> Ints:
+    """The gaps of one key, which lie together."""
+    first = 0
+    while first < len(gaps) and np.uint64(gaps[first, 0]) != key:
+        first += 1
+    last = first
+    while last < len(gaps) and np.uint64(gaps[last, 0]) == key:
+        last += 1
+    return gaps[first:last]
+
+
+@compiled()
+def _is_passed_over(addresses: Ints, gaps: Ints, cursors: Ints, nearest: int, old: int, step: int) -> bool:
+    """Whether there were old rows in the gap in which the next row is: all cursors that are in it go past it."""
+    word, found = np.uint64(cursors[_WORD, nearest]), False
+    for gap in range(len(gaps)):
+        low, last = np.uint64(gaps[gap, 1]), np.uint64(gaps[gap, 2])
+        if not low <= word <= last:
+            continue
+        for block in range(old):
+            at, end = cursors[_NEXT, block], cursors[_END, block]
+            if at == end or not low <= np.uint64(cursors[_WORD, block]) <= last:
+                continue
+            if step < 0:
+                at = first_word(addresses[:, 0], block, end + 1, at + 1, low) - 1
+            else:
+                at = end if last == LAST_WORD else first_word(addresses[:, 0], block, at, end, last + ONE)
+            cursors[_NEXT, block], found = at, True
+            if at != end:
+                cursors[_WORD, block] = word_at(addresses, block, 0, at)
+    return found
 
 
 @compiled()
@@ -332,10 +426,13 @@ def _walk(  # arrays are given: memory of its own takes longer than the rest
     keys: int,
     from_back: bool,
     wanted: int,
+    gaps: Ints,
     cursors: Ints,
     found: Ints,
 ) -> tuple[int, int]:
     """The first ``wanted`` rows of a group, or the last, with how often each is one without what is new and with it.
+
+    Of old rows in ``gaps`` nothing is left.
 
     How many were ``found``, -1 where that does not do; and how many updates were read. Of a block the ``cursors`` are
     the row that is next and its word, and the row behind the last. Without ``places`` words tell values, but for null.
@@ -353,6 +450,8 @@ def _walk(  # arrays are given: memory of its own takes longer than the rest
         nearest = _nearest(cursors, from_back)
         if nearest < 0:
             break
+        if len(gaps) > 0 and _is_passed_over(addresses, gaps, cursors, nearest, old, step):
+            continue
         row = cursors[_NEXT, nearest]
         was, now, updates = _add_up(addresses, places, cursors, nearest, old, keys, step, MOST_READ - read)
         if updates < 0 or was < 0 or now < 0:
