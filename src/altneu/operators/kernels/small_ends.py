@@ -47,7 +47,7 @@ _BLOCK, _ROW, _BEFORE, _AFTER = range(4)  # of what is found: where a row is, ho
 _CHANGE = 2  # of what changes
 _NEXT, _END, _WORD = range(3)  # of a block
 _NO_GAPS = np.empty((0, 3), np.int64)
-_NO_VALUES: Ints | None = np.empty((0, 6), np.int64)
+_NO_VALUES = np.empty((0, 6), np.int64)
 _NULLS = -2  # updates read where there are nulls, and places are needed
 
 
@@ -140,11 +140,9 @@ def extremes(given: Arranged, greatest: Mask) -> tuple[Rows, Ints, Ints, Ints, i
         return None
     (table, addresses, old), dead = lines_of_all(given), _known(given)
     keys, gaps, descending = 0 if told else len(layout.key), _gaps(dead, given), layout.order[0][1]
-    read, values = _NULLS, _NO_VALUES
-    while read == _NULLS and values is not None:
-        lines = table, addresses, places, values, old
-        made, words, read, time = _extremes(*lines, keys, gaps, descending, greatest)
-        values = _values_of(given)
+    made, words, read, time = _extremes(table, addresses, places, _NO_VALUES, old, keys, gaps, descending, greatest)
+    if read == _NULLS and (values := _values_of(given)) is not None:
+        made, words, read, time = _extremes(table, addresses, places, values, old, keys, gaps, descending, greatest)
     if read < 0:
         return None
     _close(dead, given)
@@ -168,11 +166,10 @@ def history_of_extremes(
     if compared is None or _known(given) is not None:
         return None
     descending = given.layout.order[0][1]
-    read, values = _NULLS, _NO_VALUES
-    while read == _NULLS and values is not None:
-        lines = *lines_of_all(given), *compared, values
-        made, words, read = _history(*lines, touched[0], before, descending, greatest)
-        values = _values_of(given)
+    lines, hashes = (*lines_of_all(given), *compared), touched[0]
+    made, words, read = _history(*lines, _NO_VALUES, hashes, before, descending, greatest)
+    if read == _NULLS and (values := _values_of(given)) is not None:
+        made, words, read = _history(*lines, values, hashes, before, descending, greatest)
     return None if read < 0 else (made, words)
 
 
