@@ -35,8 +35,8 @@ def test_told_and_read_back(lattice, order, changes_only):
     described = Described(ViewPorts("contents", ("errors",), SCHEMA, changes_only), layouts, names)
     again = Described.from_json(json.loads(json.dumps(described.to_json())))
     assert again == described
-    layouts |= {"by t": Layout(SCHEMA, ("t",), lattice, order), "numbers": Layout(SCHEMA, ("s",), lattice)}
-    more = Described(described.ports, layouts, names, {"contents": "f", "by t": "g"}, {"by t": "numbers"})
+    layouts |= {"by s": Layout(SCHEMA, ("s",), lattice, order), "numbers": Layout(SCHEMA, ("s",), lattice)}
+    more = Described(described.ports, layouts, names, {"contents": "f", "by s": "g"}, {"by s": "numbers"})
     assert Described.from_json(json.loads(json.dumps(more.to_json()))) == more
     computed = replace(more, sources={"a": lattice.width, "b": 1}, coordinates=("known", "day", "shift"))
     assert Described.from_json(json.loads(json.dumps(computed.to_json()))) == computed
