@@ -1,4 +1,4 @@
-"""What is walked through from the ends of groups is what comes of reading and ranking what these ends need."""
+"""Walking through groups from their ends gives the answers of the kernels that read and rank their rows."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def answered(monkeypatch):
     return counts
 
 
-# Texts and floats have one word where they differ behind it or are no numbers, and ties of other rows one place.
+# Texts that begin alike, NaN beside infinity, and different rows that are equal in the order are left to the others.
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize("name", PLANS)
 def test_the_ends_of_groups_say_what_the_groups_say(name, nulls, answered, monkeypatch):

@@ -253,7 +253,7 @@ def has_value(line: Ints, row: int) -> bool:
 
 @compiled()
 def _is_equal_value(one: Ints, i: int, other: Ints, j: int) -> bool:
-    """Whether two values of one type, which are no nulls, are equal."""
+    """Whether two values of one type are equal; neither is null."""
     if _NARROW in (one[_HOW], other[_HOW]):
         return _word(one, i) == _word(other, j)
     if _NARROW_DECIMAL in (one[_HOW], other[_HOW]):

@@ -549,6 +549,17 @@ class Batch:
         return np.array([b.addresses for b in self.blocks], np.int64).reshape(-1, 2 + self.layout.lattice.width, 3)
 
     @lazy
+    def places(self) -> Ints | None:
+        """Where the columns of the blocks are, as (blocks, columns, 6): see ``Block.places``; None where one has none.
+
+        Nor has a block that holds several keys of one hash.
+        """
+        lines = [block.places for block in self.blocks if block.collision_free]
+        if len(lines) < len(self.blocks) or any([line is None for line in lines]):  # noqa: C419  # a generator takes longer
+            return None
+        return np.array(lines, np.int64)
+
+    @lazy
     def counted(self) -> Ints:
         """What the blocks count, as (blocks, 2): see ``Block.counted``; ``UNCOUNTED`` where nobody has asked."""
         return np.array([(UNCOUNTED, 0)] * len(self.blocks), np.int64).reshape(-1, 2)

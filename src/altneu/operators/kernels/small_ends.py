@@ -4,9 +4,8 @@
 a step has few new rows of one time, this walks through each group from its end instead, in all blocks at once, and adds
 up how often each row is there with what is new and without, until as many rows are found both ways as are wanted.
 
-What it does not answer is left to ``ends``: rows whose place is not told by the first column of the order, as several
-rows that are equal in it; more than ``MOST_READ`` updates of a group; rows that cancel, which ``ends`` notes; and
-counts below zero.
+Four cases are left to ``ends``: different rows that are equal in the word of the order's first column, more than
+``MOST_READ`` updates of a group, many rows that cancel (``ends`` notes them), and counts below zero.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def is_small(given: Arranged) -> bool:
 
 
 def _known(given: Arranged) -> DeadRows | None:
-    """What is known to cancel in what there is, if anything is."""
+    """The rows of old batches that are known to cancel; None if none are known."""
     if not given.old or not any([batch.count for batch in given.old]):  # noqa: C419  # a generator takes longer
         return None
     dead = DeadRows.of(given)

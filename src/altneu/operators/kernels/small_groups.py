@@ -156,15 +156,15 @@ def lines_of(batches: Sequence[Batch]) -> tuple[Ints, Ints]:
 
 
 def places_of_all(given: Arranged) -> Ints | None:
-    """For kernels: where the columns of all blocks are, as ``Block.places``, so that they can compare keys.
+    """For kernels: where the columns of all blocks are, as ``Batch.places``, so that they can compare keys.
 
-    None where they cannot: of nested columns, and of blocks that have several keys of one hash. They are remembered.
+    None where they cannot: of nested columns, and of blocks that have several keys of one hash. Batches remember
+    theirs, so that a step asks each batch, and not each block of it.
     """
     if _PLACES not in given.__dict__:
-        blocks = [block for batch in (*given.old, given.new) for block in batch.blocks]
-        lines = [block.places for block in blocks if block.collision_free]
-        found = len(lines) == len(blocks) and all(line is not None for line in lines)
-        given.__dict__[_PLACES] = np.array(lines) if found else None
+        lines = [batch.places for batch in (*given.old, given.new) if batch.blocks]
+        found = [line for line in lines if line is not None]
+        given.__dict__[_PLACES] = np.concatenate(found) if len(found) == len(lines) else None
     known: Ints | None = given.__dict__[_PLACES]
     return known
 
