@@ -282,6 +282,38 @@ def test_derby_by_jdbc(spark, tmp_path):
                 assert there == Counter(sink.view.to_pylist()), sink.where
 
 
+@pytest.mark.parametrize(
+    ("zone", "row", "said"),
+    [
+        ("America/New_York", (dt.datetime.fromisoformat("2020-03-08 02:30"), None), "2020-03-08 02:30"),
+        ("Pacific/Apia", (None, dt.date(2011, 12, 30)), "2011-12-30"),
+    ],
+)
+def test_what_the_time_zone_of_java_skips_is_not_written_as_something_else(spark, tmp_path, zone, row, said):
+    # Derby itself has no such values in such a zone; other databases do.
+    zones = spark._jvm.java.util.TimeZone
+    before = zones.getDefault()
+    url = f"jdbc:derby:{tmp_path / 'db'};create=true"
+    with an.Session() as session:
+        view = session.maintain("v", an.source("s", "t timestamp_ntz, d date"))
+        plain = (dt.datetime.fromisoformat("2020-03-08 01:30"), dt.date(2011, 12, 29))
+        session.insert("s", [plain])
+        session.advance()
+        try:
+            zones.setDefault(zones.getTimeZone(zone))
+            sink = an.sinks.jdbc(view, spark, url, "t", mode="append")
+            sink.run()
+            session.insert("s", [row])
+            session.advance()
+            with pytest.raises(SinkError, match=f"{said} cannot be written: .* {zone}, skips it"):
+                sink.run()
+        finally:
+            zones.setDefault(before)
+        sink = an.sinks.jdbc(view, spark, url, "t", mode="append")
+        sink.run()
+        assert Counter(sink.contents().rows.to_pylist()) == Counter([plain, row])
+
+
 @pytest.mark.parametrize("mode", ["append", "upsert", "merge"])
 def test_a_table_that_was_dropped_is_filled_anew(tmp_path, mode):
     key = ["k"] if mode == "upsert" else []

@@ -124,6 +124,11 @@ def _read(python: type[dt.date], value: str, data_type: pa.DataType) -> Any:
         return beyond_python(value, data_type)
 
 
+def _in_utc(timestamp: dt.datetime) -> dt.datetime:
+    """The digits of a timestamp, in UTC if it has a time zone."""
+    return timestamp.astimezone(dt.UTC).replace(tzinfo=None) if timestamp.tzinfo else timestamp
+
+
 def _zoned(timestamp: dt.datetime, data_type: pa.DataType) -> dt.datetime:
     return timestamp.replace(tzinfo=dt.UTC) if data_type.tz else timestamp.astimezone(dt.UTC).replace(tzinfo=None)
 
@@ -146,6 +151,8 @@ class Jdbc:
             jvm.org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry.register(properties["driver"])
         self._connection = jvm.java.sql.DriverManager.getConnection(url, settings)
         self._connection.setAutoCommit(False)
+        zone = jvm.java.time.ZoneId.systemDefault()
+        self._zone, self._zone_name = zone.getRules(), zone.getId()
 
     def execute(self, sql: str) -> None:
         """Run a statement without parameters."""
@@ -191,6 +198,8 @@ class Jdbc:
         def put(value: Any) -> None:
             if value is None:
                 statement.setNull(place, null)
+            elif (skipped := self._skipped(value)) is not None:
+                self._put_skipped(statement, place, skipped)
             else:
                 setter(place, convert(value))
 
@@ -209,8 +218,38 @@ class Jdbc:
             seconds, micros = divmod(value.since_1970, 1_000_000)
             digits = java.time.LocalDateTime.ofEpochSecond(seconds, micros * 1000, java.time.ZoneOffset.UTC)
             return java.sql.Timestamp.valueOf(digits)
-        timestamp = value.astimezone(dt.UTC).replace(tzinfo=None) if value.tzinfo else value
-        return java.sql.Timestamp.valueOf(timestamp.isoformat(" "))
+        return java.sql.Timestamp.valueOf(_in_utc(value).isoformat(" "))
+
+    def _skipped(self, value: Any) -> Any:
+        """A timestamp, or date, as Java's own where the JVM's time zone skips it; None of all other values.
+
+        ``java.sql.Timestamp`` and ``Date`` cannot have such digits: they would silently take those of an hour, or a
+        day, later.
+        """
+        if not isinstance(value, dt.date) or self._zone.isFixedOffset():
+            return None
+        time, has_time = self._jvm.java.time, isinstance(value, dt.datetime)
+        digits = time.LocalDateTime.parse(_in_utc(value).isoformat() if has_time else f"{value.isoformat()}T12:00")
+        if not self._zone.getValidOffsets(digits).isEmpty():
+            return None
+        return digits if has_time else digits.toLocalDate()
+
+    def _put_skipped(self, statement: Any, place: int, digits: Any) -> None:
+        """Give a driver such a value as JDBC 4.2 does.
+
+        Raises:
+            SinkError: it does not take it.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            statement.setObject(place, digits)
+        except Py4JJavaError as error:
+            raise SinkError(
+                f"{digits.toString().replace('T', ' ')} cannot be written: the time zone of Spark's JVM, "
+                f"{self._zone_name}, skips it, and the driver takes no values without a time zone; start Spark with "
+                "spark.driver.extraJavaOptions=-Duser.timezone=UTC"
+            ) from error
 
     def query(self, sql: str, types: Sequence[pa.DataType]) -> Iterator[Row]:
         """The rows of a query."""
