@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import inspect
 from collections import Counter
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 import altneu as an
 from altneu.errors import AltneuError, HistoryGoneError, ViewHasErrorsError
+from altneu.runtime.spark.versions import STREAMS_SINCE, version_of
 from altneu.store import forget_segments
 from pyspark_altneu import DefaultSource
 from tests.session.reader_cases import accumulate
 
+HAS_STREAMS = version_of(pyspark.__version__) >= STREAMS_SINCE
+IN_UTC = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}  # before 4.1 always
 EDGES = an.source("edges", "src long, dst long, w string")
 
 
@@ -43,7 +48,7 @@ def here(path, view, **options) -> Counter:
     result = Counter()
     for part in reader.partitions():
         for batch in reader.read(part):
-            assert batch.schema == to_arrow_schema(source.schema(), timezone="UTC")
+            assert batch.schema == to_arrow_schema(source.schema(), **IN_UTC)
             result.update(tuple(row.values()) for row in batch.to_pylist())
     return result
 
@@ -186,6 +191,7 @@ def test_a_task_that_starts_too_late_gets_an_error(tmp_path):
             list(reader.read(parts[0]))
 
 
+@pytest.mark.skipif(not HAS_STREAMS, reason="this Spark's streams do not say where a batch begins")
 def test_a_stream_into_parquet_files_while_a_session_of_the_same_application_advances(spark, tmp_path):
     """Stopped and started again in between: what the files accumulate to is the view."""
     state, out = tmp_path / "state", tmp_path / "out"
@@ -215,6 +221,7 @@ def test_a_stream_into_parquet_files_while_a_session_of_the_same_application_adv
         assert set(actual["time"].to_pylist()) >= {4, 5, 6}  # each at its own
 
 
+@pytest.mark.skipif(not HAS_STREAMS, reason="this Spark's streams do not say where a batch begins")
 def test_a_batch_that_failed_is_given_again_the_same(spark, tmp_path):
     batches: dict[int, list[Counter]] = {}
 
@@ -243,6 +250,15 @@ def test_a_batch_that_failed_is_given_again_the_same(spark, tmp_path):
             [(0, 0, "x", 0, 1), (1, 1, "x", 1, 1), (7, 7, "later", 2, 1)]
         )
         assert Counter(view.to_pylist()) == Counter([(0, 0, "x"), (1, 1, "x"), (7, 7, "later")])
+
+
+@pytest.mark.skipif(HAS_STREAMS, reason="this Spark has such streams")
+def test_a_stream_is_refused_by_an_older_spark(spark, tmp_path):
+    with an.Session(path=tmp_path) as session:
+        session.maintain("v", EDGES)
+        session.advance()
+        with pytest.raises(Exception, match=r"must be run by Spark 4\.2 or newer"):
+            stream(spark, tmp_path, "v").format("noop").start().awaitTermination()
 
 
 def test_a_view_without_contents_has_changes_to_be_read(tmp_path):

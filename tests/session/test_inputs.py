@@ -478,3 +478,47 @@ def test_a_map_with_a_key_twice_is_refused():
         session.advance()
         assert result.to_pylist(errors="ignore") == [([(1, 2), (2, 3)],)]
         assert [e["code"] for e in result.errors().to_pylist()] == ["PYTHON_RESULT_TYPE"]
+
+
+ZONED = datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=2)))
+UNFIT = [  # which pyarrow takes, and cuts or reads as something else
+    ("date", 1.5, "1.5 is no date32"),
+    ("timestamp", 1.5, "1.5 is no timestamp"),
+    ("timestamp_ntz", ZONED, r"tzinfo=.* is no timestamp\[us\]"),
+    ("interval day to second", 3, "3 is no duration"),
+    ("time(6)", dt.time(1, tzinfo=UTC), r"tzinfo=.* is no time64"),
+    ("long", Decimal("Infinity"), r"Decimal\('Infinity'\) is no int64"),
+    ("array<string>", "ab", "'ab' is no list"),
+    ("array<long>", {2, 1}, r"\{1, 2\} is no list"),
+    ("struct<a: long, b: string>", {"a": 1, "c": 2}, "'c' is none of the fields a, b"),
+    ("struct<a: long, b: string>", [("a", 1), ("c", 2)], "'c' is none of the fields a, b"),
+    ("struct<a: long, b: string>", (1,), r"\(1,\) must have the 2 fields a, b"),
+]
+
+
+@pytest.mark.parametrize(("inner", "value", "said"), UNFIT)
+@pytest.mark.parametrize("around", ["{}", "array<{}>", "struct<x: {}>", "struct<x: array<{}>>", "map<string, {}>"])
+def test_values_that_do_not_fit_are_refused_at_any_depth(inner, value, said, around):
+    inside = {
+        "{}": value,
+        "array<{}>": [value],
+        "struct<x: {}>": {"x": value},
+        "struct<x: array<{}>>": ([value],),
+        "map<string, {}>": {"k": value},
+    }
+    with an.Session() as session:
+        session.maintain("v", an.source("s", f"c {around.format(inner)}"))
+        is_nested = around != "{}" or "<" in inner
+        with pytest.raises(SchemaError, match=f"row 1 for source 's' has .* in column 'c', which .*{said * is_nested}"):
+            session.insert("s", [(None,), (inside[around],)])
+        session.insert("s", [(None,)])
+        session.advance()
+        assert session.view("v").to_pylist() == [(None,)]
+
+
+def test_keys_that_are_no_fields_are_left_out_if_asked_for():
+    with an.Session() as session:
+        view = session.maintain("v", an.source("s", "c struct<a: long, b: array<struct<x: long>>>"))
+        session.insert("s", [({"a": 1, "b": [{"x": 2, "y": 3}], "c": 4},)], extra="ignore")
+        session.advance()
+        assert view.to_pylist() == [({"a": 1, "b": [{"x": 2}]},)]

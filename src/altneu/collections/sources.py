@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from altneu import types as T
-from altneu.columnar.rows import array_of
+from altneu.columnar.rows import array_of, refuse_unfit
 from altneu.errors import InputError, SchemaError, SourceFailedError
 from altneu.errors.nearest import did_you_mean, listed
 from altneu.operators.source.keyed import COMMANDS
@@ -35,13 +34,6 @@ _MOMENTS = {
     T.DAY_TIME: "give a datetime.timedelta",
 }
 """What a value of these types must be."""
-
-_UNFIT: dict[pa.DataType, tuple[type, ...]] = {**dict.fromkeys(_MOMENTS, (float,)), T.DAY_TIME: (int, float)}
-"""Which values of theirs Arrow takes and should not.
-
-It would cut the fraction off a float, which is most often of seconds, and read a number as an interval in microseconds,
-where nothing says its unit; PySpark refuses such a number, too.
-"""
 
 CONVERSION = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
@@ -159,30 +151,18 @@ def python_columns(
         known = dict(zip(names, types, strict=True))
         types = [known.get(name, _LONG) for name in columns]
     arrays: list[pa.Array] = []
+    more_fields = type(others) is _Every
     by_column = list(zip(*tuples, strict=True)) or [()] * len(columns)
     for k, (values, data_type) in enumerate(zip(by_column, types, strict=True)):
         try:
-            if data_type in _MOMENTS and _has_unfit(values, data_type):
-                raise TypeError
-            arrays += (array_of(values, data_type),)
+            arrays += (array_of(values, data_type, more_fields=more_fields),)
         except CONVERSION:
-            i = _first_bad(values, data_type)
+            i, reason = _first_bad(values, data_type, more_fields=more_fields)
             raise SchemaError(
                 f"row {i} for source {source!r} has {values[i]!r} in column {columns[k]!r}, which is {named(data_type)}"
-                f"{_wanted(data_type)}"
+                f"{_wanted(data_type)}{reason}"
             ) from None
     return arrays
-
-
-def _has_unfit(values: Sequence[Any], data_type: pa.DataType) -> bool:
-    """Whether a column of moments or intervals has a value that Arrow takes and should not.
-
-    Of a timestamp with a time zone it would take the time of day in UTC, PySpark that of the zone.
-    """
-    types = {*map(type, values)}
-    return not types.isdisjoint(_UNFIT[data_type]) or (
-        data_type == T.TIMESTAMP_NTZ and any(isinstance(v, datetime) and v.tzinfo is not None for v in values)
-    )
 
 
 def _wanted(data_type: pa.DataType) -> str:
@@ -241,15 +221,17 @@ def _beside(columns: Sequence[str], own: Sequence[str]) -> str:
     return f", of which {', '.join(more)} is named by an argument and not a column of the source{meant}" if more else ""
 
 
-def _first_bad(values: Sequence[Any], data_type: pa.DataType) -> int:
+def _first_bad(values: Sequence[Any], data_type: pa.DataType, *, more_fields: bool) -> tuple[int, str]:
+    """The first value that does not fit; and, to end a message with, what inside of it does not where that is known."""
     for i, value in enumerate(values):
-        if data_type in _MOMENTS and _has_unfit((value,), data_type):
-            return i
         try:
-            array_of([value], data_type)
+            refuse_unfit([value], data_type, more_fields=more_fields)
+            array_of([value], data_type, more_fields=more_fields)
+        except pa.ArrowInvalid as error:
+            return i, f": {error}" if pa.types.is_nested(data_type) else ""
         except CONVERSION:
-            return i
-    return 0
+            return i, ""
+    return 0, ""
 
 
 def check_frame(frame: DataFrame, stamp: Stamp) -> None:

@@ -7,7 +7,8 @@ everyday thing here (``count`` of everything, ``distinct``), so the count is car
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Set as AbstractSet
+from datetime import datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as pt
 
 from altneu.columnar.immutable import immutable
 from altneu.columnar.python_values import arrow_values, python_values, readable
@@ -59,8 +61,12 @@ def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
-def array_of(values: Sequence[object], data_type: pa.DataType) -> pa.Array:
-    """An Arrow array of Python values; unlike pyarrow's own it drops no fraction and no time of day, at any depth.
+def array_of(values: Sequence[object], data_type: pa.DataType, *, more_fields: bool = False) -> pa.Array:
+    """An Arrow array of Python values; what pyarrow's own would cut or read as something else is refused, at any depth.
+
+    That are fractions of whole numbers and of moments, the time of day of a date, the zone of what has none, numbers
+    as intervals, texts and sets as arrays, and keys that are no fields of a struct, unless ``more_fields`` lets them be
+    left out.
 
     >>> array_of([1, None, 2.0], pa.int64()).to_pylist()
     [1, None, 2]
@@ -77,29 +83,88 @@ def array_of(values: Sequence[object], data_type: pa.DataType) -> pa.Array:
             return pa.Array.from_buffers(data_type, numbers.size, [None, pa.py_buffer(numbers)], 0)
         except OverflowError:  # said in the words of pyarrow
             pass
-    _refuse_cuts(values, data_type)
+    refuse_unfit(values, data_type, more_fields=more_fields)
     return arrow_values(values, data_type)
 
 
-def _refuse_cuts(values: Iterable[object], data_type: pa.DataType) -> None:
-    """Raise for a value, at any depth, of which pyarrow would keep only a part."""
-    if pa.types.is_integer(data_type):
-        cut: list[object] = [v for v in values if isinstance(v, float | Decimal) and v % 1 != 0]
-    elif pa.types.is_date32(data_type):
-        cut = [v for v in values if isinstance(v, datetime)]
-    else:
-        if pa.types.is_list(data_type):
-            _refuse_cuts([x for v in values if isinstance(v, list | tuple) for x in v], data_type.value_type)
-        elif pa.types.is_struct(data_type):
-            for f in data_type:
-                _refuse_cuts([v.get(f.name) for v in values if isinstance(v, Mapping)], f.type)
-        elif pa.types.is_map(data_type):
-            pairs = [p for v in values if v is not None for p in (v.items() if isinstance(v, Mapping) else v)]  # type: ignore[attr-defined]
-            _refuse_cuts([k for k, _ in pairs], data_type.key_type)
-            _refuse_cuts([x for _, x in pairs], data_type.item_type)
+def refuse_unfit(values: Iterable[object], data_type: pa.DataType, *, more_fields: bool = False) -> None:
+    """Raise for a value, at any depth, of which pyarrow would keep only a part, or which it would read otherwise.
+
+    Raises:
+        pyarrow.ArrowInvalid: with the first such value.
+    """
+    if pt.is_nested(data_type):
+        _refuse_unfit_inside(values, data_type, more_fields=more_fields)
         return
-    if cut:
-        raise pa.ArrowInvalid(f"{cut[0]!r} is no {data_type}")
+    if (is_unfit := _UNFIT.get(data_type.id)) is None:
+        return
+    for value in values:
+        if is_unfit(value, data_type):
+            raise pa.ArrowInvalid(f"{value!r} is no {data_type}")
+
+
+def _refuse_unfit_inside(values: Iterable[object], data_type: pa.DataType, *, more_fields: bool) -> None:
+    some = [v for v in values if v is not None]
+    if pt.is_list(data_type):
+        for value in some:
+            if isinstance(value, str | bytes | bytearray | Mapping | AbstractSet):
+                raise pa.ArrowInvalid(f"{value!r} is no list")
+        inside = [x for v in some if isinstance(v, list | tuple) for x in v]
+        refuse_unfit(inside, data_type.value_type, more_fields=more_fields)
+    elif pt.is_struct(data_type):
+        mappings = [dict(v) if isinstance(v, list) else v for v in some if isinstance(v, Mapping | list)]
+        tuples = [v for v in some if isinstance(v, tuple)]
+        names = [f.name for f in data_type]
+        known = {*names}
+        for value in () if more_fields else mappings:
+            if unknown := [name for name in value if name not in known]:
+                raise pa.ArrowInvalid(f"{unknown[0]!r} is none of the fields {', '.join(names)}")
+        for value in tuples:
+            if len(value) != len(names):
+                raise pa.ArrowInvalid(f"{value!r} must have the {len(names)} fields {', '.join(names)}")
+        for i, f in enumerate(data_type):
+            inside = [v.get(f.name) for v in mappings] + [v[i] for v in tuples]
+            refuse_unfit(inside, f.type, more_fields=more_fields)
+    elif pt.is_map(data_type):
+        pairs = [p for v in some for p in (v.items() if isinstance(v, Mapping) else v)]  # type: ignore[attr-defined]
+        refuse_unfit([k for k, _ in pairs], data_type.key_type, more_fields=more_fields)
+        refuse_unfit([x for _, x in pairs], data_type.item_type, more_fields=more_fields)
+
+
+def _is_fraction(value: object, _: pa.DataType) -> bool:
+    if isinstance(value, Decimal):
+        return not value.is_finite() or value != value.to_integral_value()
+    return isinstance(value, float) and value % 1 != 0
+
+
+def _is_no_date(value: object, _: pa.DataType) -> bool:
+    return isinstance(value, float | datetime)
+
+
+def _is_no_time(value: object, _: pa.DataType) -> bool:
+    return isinstance(value, float) or (isinstance(value, time) and value.tzinfo is not None)
+
+
+def _is_no_timestamp(value: object, data_type: pa.DataType) -> bool:
+    """Of a timestamp with a time zone Arrow would take the time of day in UTC, PySpark that of the zone."""
+    zoned = isinstance(value, datetime) and value.tzinfo is not None
+    return isinstance(value, float) or (zoned and data_type.tz is None)
+
+
+def _is_no_interval(value: object, _: pa.DataType) -> bool:
+    """Nothing says the unit of a number; PySpark refuses one, too."""
+    return isinstance(value, int | float)
+
+
+_UNFIT: dict[int, Callable[[object, pa.DataType], bool]] = {
+    **dict.fromkeys((code for code in _NUMBERS if code != pa.lib.Type_DOUBLE), _is_fraction),
+    pa.lib.Type_DATE32: _is_no_date,
+    pa.lib.Type_TIME64: _is_no_time,
+    pa.lib.Type_TIMESTAMP: _is_no_timestamp,
+    pa.lib.Type_DURATION: _is_no_interval,
+}
+"""Which values of a type Arrow takes and should not: it would cut the fraction off a float, which is most often of
+seconds, of a moment."""
 
 
 class _Placed:

@@ -228,11 +228,11 @@ class Jdbc:
         """
         if not isinstance(value, dt.date) or self._zone.isFixedOffset():
             return None
-        time, has_time = self._jvm.java.time, isinstance(value, dt.datetime)
-        digits = time.LocalDateTime.parse(_in_utc(value).isoformat() if has_time else f"{value.isoformat()}T12:00")
+        text = _in_utc(value).isoformat() if isinstance(value, dt.datetime) else f"{value.isoformat()}T12:00"
+        digits = self._jvm.java.time.LocalDateTime.parse(text)
         if not self._zone.getValidOffsets(digits).isEmpty():
             return None
-        return digits if has_time else digits.toLocalDate()
+        return digits if isinstance(value, dt.datetime) else digits.toLocalDate()
 
     def _put_skipped(self, statement: Any, place: int, digits: Any) -> None:
         """Give a driver such a value as JDBC 4.2 does.
