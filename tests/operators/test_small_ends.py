@@ -9,8 +9,9 @@ from decimal import Decimal
 import pytest
 
 import altneu as an
-from altneu.operators.kernels import ends, small_ends
-from altneu.operators.reduce import collate, operation, ranked, top_k
+from altneu import sql
+from altneu.operators.kernels import below_zero, ends, small_ends
+from altneu.operators.reduce import collate, operation, ranked, top_k, window
 
 VALUES = {
     "v": ("bigint", lambda i: i * 7919 % 100_003 - 500),
@@ -44,12 +45,22 @@ def plans():
     yield "by decimals", T.select("k", "m", "v").top_k(2, "m, v desc", per="k")
     yield "of ties", T.select("k", "few").top_k(4, "few", per="k")
     yield "of ties that are others", T.select("k", "few", "v").top_k(4, "few desc", per="k")
+    for rank in ("rank", "dense_rank"):
+        yield f"{rank} of numbers", by_rank(rank, "k, v", "ORDER BY v DESC", 3)
+        yield f"{rank} by two keys", by_rank(rank, "k, t, d", "PARTITION BY k, t ORDER BY d", 2)
+        yield f"{rank} of copies", by_rank(rank, "k, few", "PARTITION BY k ORDER BY few", 2)
+        yield f"{rank} of ties that are others", by_rank(rank, "k, few, v", "PARTITION BY k ORDER BY few, v % 3", 2)
+
+
+def by_rank(rank, columns, over, most):
+    ranked = f"SELECT {columns}, {rank}() OVER ({over}) AS r FROM t"
+    return sql.query(f"SELECT {columns} FROM ({ranked}) AS ranked WHERE r <= {most}", {"t": T})
 
 
 PLANS = dict(plans())
 
 
-def history(rng, nulls):
+def history(rng, nulls, often=1 << 41):
     """Steps of updates (row, time, diff): rows come, come twice, go, and sometimes go once more than they came."""
     there, steps = [], []
     first = [row_of(rng, rng.randrange(1_000), nulls) for _ in range(rng.choice([0, 40, 400]))]
@@ -63,7 +74,7 @@ def history(rng, nulls):
                 row = there.pop(rng.randrange(len(there)))
                 step.append((row, at, -1))
             elif draw < 0.42 and there:
-                step.append((rng.choice(there), at, rng.choice([-2, 2, 2, 3, 1 << 41])))
+                step.append((rng.choice(there), at, rng.choice([-2, 2, 2, 3, often])))
             else:
                 row = row_of(rng, rng.randrange(1_000), nulls)
                 there.append(row)
@@ -101,7 +112,7 @@ def shown(plan, steps, *, together=1):
 def answered(monkeypatch):
     """How often a kernel answered."""
     counts = {"yes": 0, "no": 0}
-    for module, name in ((top_k, "first_rows"), (ranked, "extremes")):
+    for module, name in ((top_k, "first_rows"), (window, "first_rows"), (ranked, "extremes")):
         ask = getattr(small_ends, name)
 
         def asked(*given, ask=ask):
@@ -119,13 +130,35 @@ def answered(monkeypatch):
 def test_the_ends_of_groups_say_what_the_groups_say(name, nulls, answered, monkeypatch):
     rng = random.Random(f"{name}{nulls}")
     for _ in range(4):
-        steps, together = history(rng, nulls), rng.choice([1, 1, 3])
+        often = 7 if "rank of" in name or "rank by" in name else 1 << 41  # ranks are whole numbers of 32 bits
+        steps, together = history(rng, nulls, often), rng.choice([1, 1, 3])
         made = shown(PLANS[name], steps, together=together)
         with monkeypatch.context() as patch:
             patch.setattr(operation, "is_small", lambda _: False)
             assert made == shown(PLANS[name], steps, together=together)
-    if not nulls and name not in ("by texts", "by floats", "of ties that are others"):
+    if not nulls and name not in ("by texts", "by floats") and "that are others" not in name:
         assert 2 * answered["yes"] >= answered["no"], answered
+
+
+@pytest.mark.parametrize("name", ["first by k", "first by t", "by decimals", "rank by two keys"])
+def test_that_no_count_is_below_zero_is_told_where_rows_lie(name, monkeypatch):
+    rng, told = random.Random(f"below {name}"), {True: 0, False: 0}
+    ask = below_zero._none_is
+
+    def asked(given):
+        result = ask(given)
+        told[result] += 1
+        return result
+
+    for _ in range(6):
+        steps, together = history(rng, True, 7), rng.choice([1, 1, 3])
+        with monkeypatch.context() as patch:
+            patch.setattr(below_zero, "_none_is", asked)
+            made = shown(PLANS[name], steps, together=together)
+        with monkeypatch.context() as patch:
+            patch.setattr(below_zero, "_none_is", lambda _: False)
+            assert made == shown(PLANS[name], steps, together=together)
+    assert told[True] > told[False] / 4 > 0, told
 
 
 TOGETHER = {

@@ -11,11 +11,11 @@ from altneu.columnar.gathered import Gathered
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.errors import DiffOverflowError
+from altneu.operators.kernels import small_ends, small_groups
 from altneu.operators.kernels.exact_sum import bump
 from altneu.operators.kernels.groups import number_new
 from altneu.operators.kernels.in_order import in_order
 from altneu.operators.kernels.located import Located
-from altneu.operators.kernels.small_groups import none_is_below
 from altneu.order import parted, placed
 from altneu.trace.batch import Arranged, Batch, Layout, Matches, find_in, matches_of
 from altneu.trace.update import Updates
@@ -44,7 +44,7 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
         return Updates.empty(layout.key_schema, layout.lattice.width)
     values, words, times, diffs = given.new.updates_by_key()
     known = [batch for batch in known if batch.count]
-    if not known and (int(np.minimum.reduce(diffs)) > 0 or none_is_below(given)):
+    if not known and (int(np.minimum.reduce(diffs)) > 0 or _none_is(given)):
         return Updates.empty(layout.key_schema, layout.lattice.width)
     hashes, keys = given.new.distinct_keys()
     number = number_new(given)
@@ -72,6 +72,11 @@ def below_zero(given: Arranged, known: Sequence[Batch]) -> Updates:
         raise DiffOverflowError(_LEFT)
     which = order[at]
     return Updates(keys.take(number[which]), times[which].reshape(1, -1), change)
+
+
+def _none_is(given: Arranged) -> bool:
+    """Whether that is told by the kernels that read in place."""
+    return small_groups.none_is_below(given) or small_ends.none_is_below(given)
 
 
 def _at_epochs(layout: Layout, old: Matches, row: Ints, new: tuple[Rows, Ints, Ints, Ints]) -> Updates:

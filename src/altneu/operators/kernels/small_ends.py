@@ -5,7 +5,8 @@ a step has few new rows of one time, this walks through each group from its end 
 up how often each row is there with what is new and without, until as many rows are found both ways as are wanted.
 
 Four cases are left to ``ends``: different rows that are equal in the word of the order's first column, more than
-``MOST_READ`` updates of a group, many rows that cancel (``ends`` notes them), and counts below zero.
+``MOST_READ`` updates of a group, many rows that cancel (``ends`` notes them), and counts below zero. (And rows that are
+there so often that they have no rank, which the function refuses.)
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from altneu.columnar import few
 from altneu.columnar.columns import Mask, Stack, column_of_words, encode
 from altneu.columnar.hashing import NULL_HASH, Hashes, is_injective, unmixed
-from altneu.columnar.lookup import LAST_WORD, ONE, first_word
+from altneu.columnar.lookup import LAST_WORD, ONE, first_word, word_stretch
 from altneu.columnar.ranking import SIGN
 from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
@@ -41,12 +42,14 @@ from altneu.trace.update import Updates
 
 MOST_READ = 256  # updates of a group
 MOST_WANTED = 64  # rows from an end
+MOST_COPIES = 2**31 - 1  # of a row that has a rank
 _Work: TypeAlias = tuple[Ints, Ints, Ints, Mask]
 _BLOCK, _ROW, _BEFORE, _AFTER = range(4)  # of what is found: where a row is, how often it is there
 _CHANGE = 2  # of what changes
 _NEXT, _END, _WORD = range(3)  # of a block
 _NO_GAPS = np.empty((0, 3), np.int64)
 _NO_VALUES = np.empty((0, 6), np.int64)
+FRONT, BACK, RANKS, PLACES = range(4)  # from where rows are read; which first ones: copies, or by a rank, or dense one
 _NULLS = -2  # updates read where there are nulls, and places are needed
 
 
@@ -84,8 +87,11 @@ def _close(dead: DeadRows | None, given: Arranged) -> None:
         dead.close(given, given.new.distinct_keys()[1], number_new(given), given.new.updates_by_key()[1])
 
 
-def first_rows(given: Arranged, wanted: int) -> tuple[Updates, int] | None:
+def first_rows(given: Arranged, wanted: int, way: int = FRONT) -> tuple[Updates, int] | None:
     """What changes in the first rows of the groups that have new rows, counted with their copies; None of the rest.
+
+    With ``RANKS`` those whose rank is at most ``wanted``, with ``PLACES`` whose dense rank is, with all of their
+    copies.
 
     Shape:  ``given``, which ``is_small``, in an order, and no row of a touched group has a count below zero; updates of
             its columns come out, and how many updates were read.
@@ -97,7 +103,8 @@ def first_rows(given: Arranged, wanted: int) -> tuple[Updates, int] | None:
     if wanted > MOST_WANTED or places is None:
         return None
     (table, addresses, old), dead = lines_of_all(given), _known(given)
-    made, read, time = _first_rows(table, addresses, places, old, len(layout.key), _gaps(dead, given), wanted)
+    by, gaps = len(layout.key), _gaps(dead, given)
+    made, read, time = _first_rows(table, addresses, places, old, by, gaps, wanted, way)
     if read < 0:
         return None
     _close(dead, given)
@@ -123,6 +130,18 @@ def _taken(blocks: Sequence[Block], places: Ints, block: Ints, row: Ints) -> tup
         return keys, Rows(layout.value_schema, tuple(columns[first:]), index.size)
     keys = Stack([part.keys for part in parts], layout.key_schema).take(index)
     return keys, Stack([part.values for part in parts], layout.value_schema).take(index)
+
+
+def none_is_below(given: Arranged) -> bool:
+    """Whether for certain none of the new rows' counts is, or was, below zero at any time of the step.
+
+    Cost:   O(log n) in each block for each new row; nothing is gathered.
+    Law:    if so, ``below_zero`` finds no change (tests/operators/test_small_ends.py).
+    """
+    if not is_small(given) or (places := places_of_all(given)) is None:
+        return False
+    told: bool = _none_is_below(*lines_of_all(given), places, len(given.layout.key))
+    return told
 
 
 def extremes(given: Arranged, greatest: Mask) -> tuple[Rows, Ints, Ints, Ints, int] | None:
@@ -180,7 +199,7 @@ def _values_of(given: Arranged) -> Ints | None:
 
 @compiled()
 def _first_rows(
-    table: Ints, addresses: Ints, places: Ints, old: int, keys: int, gaps: Ints, wanted: int
+    table: Ints, addresses: Ints, places: Ints, old: int, keys: int, gaps: Ints, wanted: int, way: int
 ) -> tuple[Ints, int, int]:
     """Lines of changes: the block and the row of one that changes, and by how much.
 
@@ -196,7 +215,7 @@ def _first_rows(
         if last < 0:
             return out[:, :0].copy(), -1, time
         own = _of_key(gaps, key_hash_at(table, old, first))
-        many, updates = _walk(addresses, places, runs, old, keys, False, wanted, own, cursors, found)
+        many, updates = _walk(addresses, places, runs, old, keys, way, wanted, own, cursors, found)
         if many < 0:
             return out[:, :0].copy(), -1, time
         read += updates
@@ -207,6 +226,32 @@ def _first_rows(
                 count += 1
         first = last
     return out[:, :count].copy(), read, time
+
+
+@compiled()
+def _none_is_below(table: Ints, addresses: Ints, old: int, places: Ints, keys: int) -> bool:
+    """For each new row, at its word in all blocks, whether its count is told and not below zero."""
+    size, time = table[old, 1], word_at(addresses, old, 2, 0)
+    runs, cursors = np.empty((old + 1, 2), np.int64), np.empty((3, old + 1), np.int64)
+    first = 0
+    while first < size:
+        last = _find(table, addresses, places, old, keys, first, time, runs)
+        if last < 0:
+            return False
+        while first < last:
+            word = np.uint64(word_at(addresses, old, 0, first))
+            for block in range(old + 1):
+                start, stop = runs[block]
+                if start < stop:
+                    start, stop = word_stretch(addresses[:, 0], block, start, stop, word, word)
+                cursors[_NEXT, block], cursors[_END, block], cursors[_WORD, block] = start, stop, np.int64(word)
+            nearest = _nearest(cursors, False)
+            was, now, read = _add_up(addresses, places, cursors, nearest, old, keys, 1, MOST_READ)
+            if read < 0 or was < 0 or now < 0:
+                return False
+            while first < last and np.uint64(word_at(addresses, old, 0, first)) == word:
+                first += 1
+    return True
 
 
 @compiled()
@@ -319,7 +364,8 @@ def _ends_of(  # arrays are given: memory of its own takes longer than the rest
         return nulls
     there[:] = False
     for e in range(len(greatest)):
-        many, updates = _walk(addresses, places, runs, old, keys, greatest[e] != descending, 1, gaps, cursors, found)
+        way = BACK if greatest[e] != descending else FRONT
+        many, updates = _walk(addresses, places, runs, old, keys, way, 1, gaps, cursors, found)
         if many < 0 or not _tell(addresses, found, many, descending, both[:, e], there):
             return -1
         read += updates
@@ -420,7 +466,7 @@ def _walk(  # arrays are given: memory of its own takes longer than the rest
     runs: Ints,
     old: int,
     keys: int,
-    from_back: bool,
+    way: int,
     wanted: int,
     gaps: Ints,
     cursors: Ints,
@@ -428,11 +474,15 @@ def _walk(  # arrays are given: memory of its own takes longer than the rest
 ) -> tuple[int, int]:
     """The first ``wanted`` rows of a group, or the last, with how often each is one without what is new and with it.
 
+    As different rows never share a word here, a row's rank is one more than how many copies come before it, and its
+    dense rank one more than how many rows do; if one of its copies is among the first, all are.
+
     Of old rows in ``gaps`` nothing is left.
 
     How many were ``found``, -1 where that does not do; and how many updates were read. Of a block the ``cursors`` are
     the row that is next and its word, and the row behind the last. Without ``places`` words tell values, but for null.
     """
+    from_back, ranked = way == BACK, way >= RANKS
     step = -1 if from_back else 1
     for block in range(len(runs)):
         start, stop = runs[block]
@@ -450,10 +500,10 @@ def _walk(  # arrays are given: memory of its own takes longer than the rest
             continue
         row = cursors[_NEXT, nearest]
         was, now, updates = _add_up(addresses, places, cursors, nearest, old, keys, step, MOST_READ - read)
-        if updates < 0 or was < 0 or now < 0:
+        if updates < 0 or was < 0 or now < 0 or (ranked and max(was, now) > MOST_COPIES):
             return -1, read
         read += updates
-        was, now = min(was, before), min(now, after)
+        was, now = _of_wanted(was, before, ranked), _of_wanted(now, after, ranked)
         if was > 0 or now > 0:
             found[_BLOCK, many], found[_ROW, many], found[_BEFORE, many], found[_AFTER, many] = nearest, row, was, now
             many += 1
@@ -461,9 +511,17 @@ def _walk(  # arrays are given: memory of its own takes longer than the rest
             dead += updates
             if dead >= LEAST:  # what ``ends`` notes, so that no step reads them again
                 return -1, read
-        before -= was
-        after -= now
+        before -= min(was, 1) if way == PLACES else was
+        after -= min(now, 1) if way == PLACES else now
     return many, read
+
+
+@compiled(inline="always")
+def _of_wanted(copies: int, wanted: int, ranked: bool) -> int:
+    """How many copies of a row are among the first, where so many are wanted still, or none if that is not above 0."""
+    if wanted <= 0:
+        return 0
+    return copies if ranked else min(copies, wanted)
 
 
 @compiled()

@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from altneu.columnar.columns import Mask
 from altneu.columnar.ranking import Order
-from altneu.columnar.rows import Ints
+from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.errors import PlanError, TypeMismatchError, UnknownColumnError
 from altneu.operators.kernels.changes import state_text
 from altneu.operators.kernels.contents import Contents, contents
 from altneu.operators.kernels.groups import (
+    NOTHING_PENDED,
     Groups,
     ReduceOutput,
     error_updates,
@@ -26,6 +27,7 @@ from altneu.operators.kernels.groups import (
     output,
     require_total,
 )
+from altneu.operators.kernels.small_ends import PLACES, RANKS, first_rows
 from altneu.operators.reduce.aggregates import DATA, OVERFLOW
 from altneu.operators.reduce.calls import FirstRows, WindowCall
 from altneu.operators.reduce.lined_up import Ordered, Places
@@ -36,6 +38,8 @@ from altneu.order import Epoch
 from altneu.trace.batch import Arranged
 from altneu.trace.update import Updates, consolidate
 from altneu.types import no_key
+
+_RANKED = {"rank": RANKS, "dense_rank": PLACES}
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,17 @@ class WindowSpec(ReduceSpec):
     def reduce(self, given: Arranged | Groups, operator: str) -> ReduceOutput:
         """The rows of each group, lined up in each order."""
         return reduce_window(given, self, operator)
+
+    def of_ends(self, given: Arranged) -> ReduceOutput | None:
+        """The first rows by their rank at the front of each group, where nothing else is computed of them."""
+        if self.first is None or self.calls or given.layout.order != self.first.number.order:
+            return None
+        way = _RANKED.get(self.first.number.call.function)
+        if way is None or (found := first_rows(given, self.first.k, way)) is None:
+            return None
+        updates, _ = found
+        rows = Rows(self.schema, updates.rows.columns, updates.rows.count)
+        return ReduceOutput(Updates(rows, updates.times, updates.diffs), no_errors(1), NOTHING_PENDED)
 
 
 def reduce_window(given: Arranged | Groups, spec: WindowSpec, operator: str = "window") -> ReduceOutput:
