@@ -46,7 +46,7 @@ MOST_COPIES = 2**31 - 1  # of a row that has a rank
 _Work: TypeAlias = tuple[Ints, Ints, Ints, Mask]
 _BLOCK, _ROW, _BEFORE, _AFTER = range(4)  # of what is found: where a row is, how often it is there
 _CHANGE = 2  # of what changes
-_NEXT, _END, _WORD = range(3)  # of a block
+NEXT, END, WORD = range(3)  # of a block
 _NO_GAPS = np.empty((0, 3), np.int64)
 _NO_VALUES = np.empty((0, 6), np.int64)
 FRONT, BACK, RANKS, PLACES = range(4)  # from where rows are read; which first ones: copies, or by a rank, or dense one
@@ -211,7 +211,7 @@ def _first_rows(
     found = np.empty((4, 2 * wanted + 2), np.int64)
     first = 0
     while first < size:
-        last = _find(table, addresses, places, old, keys, first, time, runs)
+        last = rows_of_key(table, addresses, places, old, keys, first, time, runs)
         if last < 0:
             return out[:, :0].copy(), -1, time
         own = _of_key(gaps, key_hash_at(table, old, first))
@@ -235,7 +235,7 @@ def _none_is_below(table: Ints, addresses: Ints, old: int, places: Ints, keys: i
     runs, cursors = np.empty((old + 1, 2), np.int64), np.empty((3, old + 1), np.int64)
     first = 0
     while first < size:
-        last = _find(table, addresses, places, old, keys, first, time, runs)
+        last = rows_of_key(table, addresses, places, old, keys, first, time, runs)
         if last < 0:
             return False
         while first < last:
@@ -244,9 +244,9 @@ def _none_is_below(table: Ints, addresses: Ints, old: int, places: Ints, keys: i
                 start, stop = runs[block]
                 if start < stop:
                     start, stop = word_stretch(addresses[:, 0], block, start, stop, word, word)
-                cursors[_NEXT, block], cursors[_END, block], cursors[_WORD, block] = start, stop, np.int64(word)
-            nearest = _nearest(cursors, False)
-            was, now, read = _add_up(addresses, places, cursors, nearest, old, keys, 1, MOST_READ)
+                cursors[NEXT, block], cursors[END, block], cursors[WORD, block] = start, stop, np.int64(word)
+            nearest = nearest_of(cursors, False)
+            was, now, read = add_up(addresses, places, cursors, nearest, old, keys, 1, MOST_READ)
             if read < 0 or was < 0 or now < 0:
                 return False
             while first < last and np.uint64(word_at(addresses, old, 0, first)) == word:
@@ -277,7 +277,7 @@ def _extremes(
     first, updates = 0, 0
     while first < size:
         key = key_hash_at(table, old, first)
-        last = _find(table, addresses, places, old, keys, first, time, runs)
+        last = rows_of_key(table, addresses, places, old, keys, first, time, runs)
         if last >= 0:
             own = _of_key(gaps, key)
             updates = _ends_of(addresses, places, values, runs, old, keys, own, descending, greatest, work)
@@ -404,7 +404,9 @@ def _tell(addresses: Ints, found: Ints, many: int, descending: bool, values: Int
 
 
 @compiled()
-def _find(table: Ints, addresses: Ints, places: Ints, old: int, keys: int, first: int, time: int, runs: Ints) -> int:
+def rows_of_key(
+    table: Ints, addresses: Ints, places: Ints, old: int, keys: int, first: int, time: int, runs: Ints
+) -> int:
     """Where the rows of a new row's key begin and end in each block; where its new rows end, -1 where that is not told.
 
     So many ``keys`` are compared; if that is 0, hashes tell keys, but for null.
@@ -440,22 +442,22 @@ def _of_key(gaps: Ints, key: np.uint64) -> Ints:
 @compiled()
 def _is_passed_over(addresses: Ints, gaps: Ints, cursors: Ints, nearest: int, old: int, step: int) -> bool:
     """Whether there were old rows in the gap in which the next row is: all cursors that are in it go past it."""
-    word, found = np.uint64(cursors[_WORD, nearest]), False
+    word, found = np.uint64(cursors[WORD, nearest]), False
     for gap in range(len(gaps)):
         low, last = np.uint64(gaps[gap, 1]), np.uint64(gaps[gap, 2])
         if not low <= word <= last:
             continue
         for block in range(old):
-            at, end = cursors[_NEXT, block], cursors[_END, block]
-            if at == end or not low <= np.uint64(cursors[_WORD, block]) <= last:
+            at, end = cursors[NEXT, block], cursors[END, block]
+            if at == end or not low <= np.uint64(cursors[WORD, block]) <= last:
                 continue
             if step < 0:
                 at = first_word(addresses[:, 0], block, end + 1, at + 1, low) - 1
             else:
                 at = end if last == LAST_WORD else first_word(addresses[:, 0], block, at, end, last + ONE)
-            cursors[_NEXT, block], found = at, True
+            cursors[NEXT, block], found = at, True
             if at != end:
-                cursors[_WORD, block] = word_at(addresses, block, 0, at)
+                cursors[WORD, block] = word_at(addresses, block, 0, at)
     return found
 
 
@@ -486,20 +488,20 @@ def _walk(  # arrays are given: memory of its own takes longer than the rest
     step = -1 if from_back else 1
     for block in range(len(runs)):
         start, stop = runs[block]
-        cursors[_NEXT, block], cursors[_END, block] = (stop - 1, start - 1) if from_back else (start, stop)
+        cursors[NEXT, block], cursors[END, block] = (stop - 1, start - 1) if from_back else (start, stop)
         if start < stop:
-            cursors[_WORD, block] = word_at(addresses, block, 0, cursors[_NEXT, block])
+            cursors[WORD, block] = word_at(addresses, block, 0, cursors[NEXT, block])
         else:
-            cursors[_NEXT, block] = cursors[_END, block]
+            cursors[NEXT, block] = cursors[END, block]
     many, read, dead, before, after = 0, 0, 0, wanted, wanted  # ``before`` and ``after``: how many are wanted still
     while before > 0 or after > 0:
-        nearest = _nearest(cursors, from_back)
+        nearest = nearest_of(cursors, from_back)
         if nearest < 0:
             break
         if len(gaps) > 0 and _is_passed_over(addresses, gaps, cursors, nearest, old, step):
             continue
-        row = cursors[_NEXT, nearest]
-        was, now, updates = _add_up(addresses, places, cursors, nearest, old, keys, step, MOST_READ - read)
+        row = cursors[NEXT, nearest]
+        was, now, updates = add_up(addresses, places, cursors, nearest, old, keys, step, MOST_READ - read)
         if updates < 0 or was < 0 or now < 0 or (ranked and max(was, now) > MOST_COPIES):
             return -1, read
         read += updates
@@ -525,20 +527,20 @@ def _of_wanted(copies: int, wanted: int, ranked: bool) -> int:
 
 
 @compiled()
-def _nearest(cursors: Ints, from_back: bool) -> int:
+def nearest_of(cursors: Ints, from_back: bool) -> int:
     """The first block whose next row has the least word, or the greatest; -1 where none has one."""
     nearest = -1
     for block in range(cursors.shape[1]):
-        if cursors[_NEXT, block] == cursors[_END, block]:
+        if cursors[NEXT, block] == cursors[END, block]:
             continue
-        word, best = np.uint64(cursors[_WORD, block]), np.uint64(cursors[_WORD, nearest])
+        word, best = np.uint64(cursors[WORD, block]), np.uint64(cursors[WORD, nearest])
         if nearest < 0 or (word > best if from_back else word < best):
             nearest = block
     return nearest
 
 
 @compiled()
-def _add_up(
+def add_up(
     addresses: Ints, places: Ints, cursors: Ints, first: int, old: int, keys: int, step: int, most: int
 ) -> tuple[int, int, int]:
     """How often the next row of a block is there, without what is new and with it, from there on and in later blocks.
@@ -546,12 +548,12 @@ def _add_up(
     And how many updates that takes, with which cursors go on; -1 where they are more than ``most``, very often there,
     or of different rows.
     """
-    word, row, was, now, read = cursors[_WORD, first], cursors[_NEXT, first], 0, 0, 0
+    word, row, was, now, read = cursors[WORD, first], cursors[NEXT, first], 0, 0, 0
     if places.shape[1] == 0 and may_be_null(np.uint64(word)):
         return 0, 0, -1
     for block in range(first, cursors.shape[1]):
-        while cursors[_NEXT, block] != cursors[_END, block] and cursors[_WORD, block] == word:
-            at = cursors[_NEXT, block]
+        while cursors[NEXT, block] != cursors[END, block] and cursors[WORD, block] == word:
+            at = cursors[NEXT, block]
             diff = word_at(addresses, block, 1, at)
             same = places.shape[1] == 0 or (block == first and at == row)
             same = same or few.is_equal(places[first], row, places[block], at, keys, places.shape[1])
@@ -560,7 +562,7 @@ def _add_up(
                 return 0, 0, -1
             now += diff
             was += diff if block < old else 0
-            cursors[_NEXT, block] = at + step
-            if at + step != cursors[_END, block]:
-                cursors[_WORD, block] = word_at(addresses, block, 0, at + step)
+            cursors[NEXT, block] = at + step
+            if at + step != cursors[END, block]:
+                cursors[WORD, block] = word_at(addresses, block, 0, at + step)
     return was, now, read

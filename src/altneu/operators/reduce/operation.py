@@ -22,18 +22,21 @@ from altneu.operators.base import (
 )
 from altneu.operators.kernels.below_zero import below_zero
 from altneu.operators.kernels.groups import Groups, ReduceOutput
+from altneu.operators.kernels.small_around import stretches
 from altneu.operators.kernels.small_ends import is_small
 from altneu.operators.reduce.accumulable import negative_rows, present_rows
 from altneu.operators.reduce.accumulate import Accumulator
 from altneu.operators.reduce.best_rows import Orders, added, may_be_first
 from altneu.operators.reduce.collate import Collation, collate
 from altneu.operators.reduce.needed import read_needed
-from altneu.operators.reduce.node import WHOLE, Ends, Needed
+from altneu.operators.reduce.node import WHOLE, Around, Ends, Needed
 from altneu.operators.reduce.rounds import step_in_round
 from altneu.operators.reduce.seen import Seen
 from altneu.operators.reduce.spec import ReduceSpec
 from altneu.operators.reduce.standing import FirstRows
 from altneu.trace.batch import Arranged
+
+_READ_IN_PLACE = Ends, Around  # of groups in order that have few new rows
 
 
 @dataclass(frozen=True)
@@ -219,20 +222,23 @@ class ReduceOp(Hosting, tag="ReduceOp", kind="reduce"):
             return self.finished(result.oks, result.errs)
         if not arranged.new.count:
             return [None, None]
-        result = self._of_ends(arranged, here) if arranged.layout.order else None
+        result = self._of_few(arranged, here) if arranged.layout.order else None
         if result is None:
             read = self._read(arranged, here) if arranged.layout.order else arranged
             result = self.spec.reduce(read, here.label)
         return self.finished(result.oks, result.errs)
 
-    def _of_ends(self, arranged: Arranged, here: Here) -> ReduceOutput | None:
-        """What comes of few new rows, where rows are needed from the ends of groups and no count is below zero."""
-        if self.seen is not None or self.needed.__class__ is not Ends or not is_small(arranged):
+    def _of_few(self, arranged: Arranged, here: Here) -> ReduceOutput | None:
+        """What comes of few new rows, where rows are needed from ends or around, and no count is below zero."""
+        if self.seen is not None or self.needed.__class__ not in _READ_IN_PLACE or not is_small(arranged):
             return None
         negative = here.arranged(1)
         if negative.new.count or any([batch.count for batch in negative.old]):  # noqa: C419
             return None
-        return self.spec.of_ends(arranged)
+        if self.needed.__class__ is Ends:
+            return self.spec.of_ends(arranged)
+        near = stretches(arranged, self.needed)  # type: ignore[arg-type]  # the other one that is read in place
+        return None if near is None else self.spec.reduce(near, here.label)
 
     def _first_rows(self, arranged: Arranged, here: Here) -> FirstRows | None:
         """Which rows of ordered groups must be read if times are not totally ordered; None for groups read whole."""
