@@ -53,7 +53,7 @@ class AsOfOptions:
         Raises:
             PlanError: names the argument and its purpose.
         """
-        if self.mode not in MODES:
+        if not isinstance(self.mode, str) or self.mode not in MODES:
             listed = "".join(f"\n  mode={mode!r}: {text}" for mode, text in MODES.items())
             problem = "asof_join needs a mode" if self.mode is None else f"mode={self.mode!r} is not an as-of join"
             raise PlanError(f"{problem}; there are three:{listed}")
