@@ -19,6 +19,7 @@ import altneu as an
 from altneu import Session
 from altneu.order import Antichain, Epoch, Product
 from altneu.plan.rewrite import optimise
+from altneu.runtime import step_limit
 from tests.oracle.histories import random_cuts
 from tests.oracle.recompute import recompute
 from tests.oracle.runners import Runner, contents_of
@@ -158,6 +159,19 @@ def test_state_follows_the_closed_event_times_and_not_the_clock(tmp_path):
             return step.state_rows
 
     assert kept(closing=True) < kept(closing=False) / 5
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1_000_000])
+def test_what_an_advance_retains_does_not_depend_on_how_many_steps_it_takes(rows, monkeypatch):
+    monkeypatch.setattr(step_limit, "STEP_ROWS", rows)
+    with Session(retain_events=0) as session:
+        view = session.maintain("v", A.group_by().agg(n="count(*)"))
+        for system in range(4):
+            session.insert("a", [(0, 1, system)], time=(system, system))
+        session.advance(to=4, event=2)
+        assert [view.to_pylist(at=(3, event)) for event in (1, 2, 3)] == [[(2,)], [(3,)], [(4,)]]
+        with pytest.raises(an.errors.HistoryGoneError, match="event time 0 is no longer retained"):
+            view.to_pylist(at=(3, 0))
 
 
 def test_a_source_with_one_time_and_rows_of_the_future_keep_event_times_open():

@@ -123,3 +123,24 @@ def test_a_loop_added_late_runs_over_what_can_be_read_alone():
             while more_of := {(a, d) for a, b in expected for c, d in held if b == c} - expected:
                 expected |= more_of
             assert sorted(session.maintain("late", reached).to_pylist()) == sorted(expected)
+
+
+@pytest.mark.parametrize("keys", [(), ("n",), ("k",), ("n", "k")])
+@pytest.mark.parametrize("gone", ["cancelled", "null"])
+def test_groups_of_which_one_aggregate_has_no_rows_at_all(keys, gone):
+    """Its arrangement is empty, and another one's tells that there is a group."""
+    rows = an.source("rows", "n long, k string, w long, x long", keep=True)
+    with an.Session() as session:
+        session.maintain("rows", rows)
+        if gone == "null":
+            session.insert("rows", [(0, "a", 5, None)])
+        else:
+            session.insert("rows", [(0, "a", 5, 1)])
+            session.insert("rows", [(0, "a", 4, 1)], diff=-1)
+        session.advance()
+        late = session.maintain("late", rows.group_by(*keys).agg(most="max(x)", total="sum(w)"))
+        if gone == "cancelled":
+            session.insert("rows", [(0, "a", 4, 1)])
+            session.advance()
+        shown = {"n": 0, "k": "a"}
+        assert late.to_pylist() == [(*(shown[key] for key in keys), None if gone == "null" else 1, 5)]

@@ -72,3 +72,26 @@ def test_the_keys_of_dictionaries_are_data_and_exact():
             session.insert("left_by_case", [{"ID": 1, "Name": "a"}])
         with pytest.raises(PlanError, match=r"no view 'V'.*did you mean 'v'"):
             session.view("V")
+
+
+@pytest.mark.parametrize("given", [5, None, b"Id", an.col("Id"), ["Id", None], [an.col("Id")]])
+def test_what_is_no_name_is_refused_with_what_to_do(given):
+    calls = [
+        lambda: LEFT.join(RIGHT, given),
+        lambda: LEFT.semijoin(RIGHT, given),
+        lambda: LEFT.asof_join(RIGHT, given, mode="locked"),
+        lambda: LEFT.latest(given, "Name"),
+        lambda: LEFT.top_k(1, "Name", per=given),
+    ]
+    if not isinstance(given, list):
+        calls.append(lambda: LEFT.join(RIGHT, {"Id": given}))
+        calls.append(lambda: LEFT.arrange_by(given))
+    for call in calls:
+        with pytest.raises(PlanError, match=r"a column must be given by its name.*got .*; select an expression"):
+            call()
+    with pytest.raises(PlanError, match="a column must be given by its name"):
+        LEFT.asof_join(RIGHT, time=5, mode="revising")
+    with pytest.raises(PlanError, match=r"mode=\['locked'\] is not an as-of join"):
+        LEFT.asof_join(RIGHT, "Id", mode=["locked"])
+    with pytest.raises(PlanError, match="an expression is a text"):
+        LEFT.top_k(1, 5)

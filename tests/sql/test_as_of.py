@@ -137,6 +137,9 @@ def test_views_that_are_defined_by_them_are_stored(tmp_path):
 
 REFUSED = {
     "a ASOF JOIN b ON a.k = b.k": "one comparison of timestamps",
+    "a ASOF JOIN b ON a.k = b.k AND a.at >= TIMESTAMP '2020-01-01'": "must have a timestamp of each side",
+    "a ASOF JOIN b ON a.k = b.k AND a.at - b.since >= INTERVAL '0' SECOND": "got at - since >= INTERVAL",
+    "a ASOF JOIN b ON a.k = b.k AND CAST(a.at AS STRING) >= b.since": r"ASOF JOIN: CAST\(at AS STRING\) is string",
     "a ASOF JOIN b ON a.at >= b.since LOGICAL": "no comparison of timestamps",
     "a ASOF LEFT JOIN b ON a.k = b.k LOGICAL": "no LEFT",
     "a ASOF JOIN b ON b.price > 1 LOCKED": "needs an equality",

@@ -53,7 +53,7 @@ class AsOfOptions:
         Raises:
             PlanError: names the argument and its purpose.
         """
-        if self.mode not in MODES:
+        if not isinstance(self.mode, str) or self.mode not in MODES:
             listed = "".join(f"\n  mode={mode!r}: {text}" for mode, text in MODES.items())
             problem = "asof_join needs a mode" if self.mode is None else f"mode={self.mode!r} is not an as-of join"
             raise PlanError(f"{problem}; there are three:{listed}")
@@ -175,6 +175,19 @@ def _filtered(side: ir.Node, predicate: str) -> ir.Node:
     return linear(side, BoundLogic((Filter(parse(predicate, side.schema)),)))
 
 
+def check_stamp(what: str, kind: pa.DataType) -> None:
+    """Refuse a timestamp whose distances are not whole numbers.
+
+    Raises:
+        TypeMismatchError: says of ``what`` that it is neither a whole number nor a date nor a timestamp.
+    """
+    if not (pa.types.is_integer(kind) or kind in (DATE, TIMESTAMP, TIMESTAMP_NTZ)):
+        raise TypeMismatchError(
+            f"{what} is {type_name(kind)}; a timestamp is a whole number, a date or a timestamp: "
+            "cast it, or scale it to whole units"
+        )
+
+
 def _one_type(
     sides: tuple[ir.Node, ir.Node], stamps: tuple[str, str]
 ) -> tuple[tuple[ir.Node, ir.Node], tuple[str, str]]:
@@ -185,11 +198,7 @@ def _one_type(
     """
     kinds = [side.schema.field(n).type for side, n in zip(sides, stamps, strict=True)]
     for name, kind in zip(stamps, kinds, strict=True):
-        if not (pa.types.is_integer(kind) or kind in (DATE, TIMESTAMP, TIMESTAMP_NTZ)):
-            raise TypeMismatchError(
-                f"asof_join: {name!r} is {type_name(kind)}; a timestamp is a whole number, a date or a timestamp: "
-                "cast it, or scale it to whole units"
-            )
+        check_stamp(f"asof_join: {name!r}", kind)
     if kinds[0] == kinds[1]:
         return sides, stamps
     both = pa.schema([("l", kinds[0]), ("r", kinds[1])])

@@ -26,7 +26,7 @@ from altneu.collections.loops import MAX_ROUNDS, OnLimit, level_of_loop, loop, s
 from altneu.collections.moments import refuse_moments
 from altneu.collections.remembering import linear
 from altneu.collections.timed import with_update_time, without_update_time
-from altneu.collections.verbs import LinearVerbs, Verb, column_of, name_of
+from altneu.collections.verbs import LinearVerbs, Verb, column_of, name_of, names_in
 from altneu.collections.windowing import with_windows
 from altneu.columnar import html
 from altneu.errors import PlanError, SchemaError, TypeMismatchError, UpdateTimeError
@@ -144,7 +144,7 @@ class Collection(LinearVerbs):
 
     def _named(self, names: str | Iterable[str]) -> tuple[str, ...]:
         """What the columns that an argument names are called here."""
-        return tuple(name_of(name, self.schema) for name in ([names] if isinstance(names, str) else names))
+        return tuple(name_of(name, self.schema) for name in names_in(names))
 
     def concat(self, *others: Collection) -> Collection:
         """Add collections of the same columns: counts add up and duplicates stay (SQL's UNION ALL).

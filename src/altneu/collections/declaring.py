@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from altneu.collections.collection import Collection, W_co, Weighing
 from altneu.collections.grouping import user_schema
-from altneu.collections.verbs import name_of
+from altneu.collections.verbs import name_of, names_in
 from altneu.errors import PlanError, SchemaError
 from altneu.plan import ir
 from altneu.types import StructType, mark_of
@@ -145,8 +145,7 @@ def source(
 
 def _key_of(source: str, key: str | Sequence[str], columns: pa.Schema) -> tuple[str, ...]:
     """The columns of a source's key, checked."""
-    given = (key,) if isinstance(key, str) else tuple(key)
-    names = tuple(name_of(name, columns, f"the key of source {source!r}") for name in given)
+    names = tuple(name_of(name, columns, f"the key of source {source!r}") for name in names_in(key))
     if not names or len({*names}) < len(names):
         raise PlanError(f"key={key!r} of source {source!r} must name one column or several, each once")
     for name in names:

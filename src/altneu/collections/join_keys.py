@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from altneu.collections.joining import project
-from altneu.collections.verbs import column_of, name_of
+from altneu.collections.verbs import column_of, name_of, names_in
 from altneu.errors import PlanError, SchemaError, TypeMismatchError
 from altneu.expressions import Expr, parse
 from altneu.plan import ir
@@ -29,9 +29,10 @@ def pairs_of(left: pa.Schema, right: pa.Schema, on: On) -> list[Pair]:
 
     Raises:
         UnknownColumnError: a name is not a column.
-        PlanError: two names are the same column on the left.
+        PlanError: two names are the same column on the left, or something else is given than names.
     """
-    names = {on: on} if isinstance(on, str) else dict(on) if isinstance(on, Mapping) else {n: n for n in on}
+    mine, theirs = (names_in(on.keys()), names_in(on.values())) if isinstance(on, Mapping) else (names_in(on),) * 2
+    names = dict(zip(mine, theirs, strict=True))
     pairs: dict[str, Pair] = {}
     for a, b in names.items():
         pair = Pair(name_of(a, left), name_of(b, right), once=a == b)

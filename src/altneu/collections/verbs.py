@@ -6,7 +6,8 @@ A verb records an operation and its arguments; they are checked when the verb is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection as Several
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeAlias
 
@@ -601,7 +602,9 @@ def name_of(name: str, schema: pa.Schema, where: str = "") -> str:
 
     Raises:
         UnknownColumnError: there is no such column, or several differ from the name by case alone.
+        PlanError: it is no name.
     """
+    _check_name(name)
     if name in schema.names:
         return name
     same = [known for known in schema.names if known.lower() == name.lower()]
@@ -609,6 +612,25 @@ def name_of(name: str, schema: pa.Schema, where: str = "") -> str:
         several = "write one of them as it is, since they differ by case alone" if same else ""
         raise UnknownColumnError(name, same or schema.names, where, several)
     return same[0]
+
+
+def names_in(named: object) -> tuple[str, ...]:
+    """The names of columns that an argument gives, one or several.
+
+    Raises:
+        PlanError: one of them is no name.
+    """
+    names = tuple(named) if isinstance(named, Several | Iterator) and not isinstance(named, str | bytes) else (named,)
+    for name in names:
+        _check_name(name)
+    return names
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise PlanError(
+            f"a column must be given by its name, such as 'k', got {name!r}; select an expression as a column first"
+        )
 
 
 def _own(schema: pa.Schema) -> list[str]:

@@ -94,7 +94,11 @@ def _steps(
         try:
             with parts.past.watch(f"closing times {before} to {upper}{so_far}", started):
                 closed = own if end == upper else journal.own
-                outcome, ran = _step(parts, lower, end, streams, closed, chosen, further=lower != before)
+                # What an advance retains is the same, however many steps it takes: none compacts more than the last.
+                events = parts.times.events_after(end, own)
+                if end < upper:
+                    events = min(events, parts.times.events_after(end, closed))
+                outcome, ran = _step(parts, lower, end, streams, closed, events, chosen, further=lower != before)
         finally:
             if journal.steps != steps:  # committed, even if an interrupt came right after
                 for name in inserted:
@@ -133,6 +137,7 @@ def _step(
     upper: int,
     streams: Mapping[str, StoredStream],
     own: tuple[int, ...],
+    events: int,
     chosen: Chosen | None,
     *,
     further: bool,
@@ -144,7 +149,7 @@ def _step(
     """
     journal = parts.journal
     plan = parts.catalogue.plan if chosen is None else chosen.what.kept
-    since, events = parts.times.since_after(upper), parts.times.events_after(upper, own)
+    since = parts.times.since_after(upper)
     # The rounds of a loop come back to history that earlier ones have written: none of it may be compacted yet.
     inside = min(since, max(before - 1, 0)) if plan.loops else since
     region = parts.times.region(before, upper, inside, events, compacted=since)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -152,7 +152,7 @@ def parse_order(source: Source | Sequence[Source], schema: pa.Schema) -> tuple[O
     Raises:
         TypeMismatchError: a key is a map, which has no order.
     """
-    if isinstance(source, (str, Col, exp.Expr)) or is_column(source):
+    if isinstance(source, (str, Col, exp.Expr)) or is_column(source) or not isinstance(source, Iterable):
         source = [source]  # type: ignore[list-item]
     keys: list[OrderKey] = []
     for part in source:

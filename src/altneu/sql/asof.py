@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from altneu.collections.asof import AsOfMode, AsOfOptions, Direction, absent, as_of
+from altneu.collections.asof import AsOfMode, AsOfOptions, Direction, absent, as_of, check_stamp
 from altneu.collections.collection import Collection
 from altneu.collections.joining import padded
 from altneu.errors import PlanError
@@ -105,8 +105,11 @@ def _compared(
     mine, other = comparison.this, comparison.expression
     if right.has(mine) and left.has(other):
         mine, other, kind = other, mine, _TURNED[kind]
-    if not (left.has(mine) and right.has(other)):
-        raise PlanError(f"ASOF JOIN: `{comparison.sql('spark')}` does not compare one side with the other")
+    if not all(columns_in(tree) and side.has(tree) for side, tree in ((left, mine), (right, other))):
+        raise PlanError(
+            "ASOF JOIN: a comparison must have a timestamp of each side, such as a.time >= b.time, "
+            f"got {_text(comparison)}; put other conditions into WHERE"
+        )
     return mine, other, _MEANS[kind]
 
 
@@ -139,7 +142,13 @@ def _version_of(right: Part, at: exp.Expr, left: Part, keys: Sequence[str]) -> e
 def _stamped(part: Part, tree: exp.Expr) -> tuple[Part, str]:
     """A side with its timestamp in a column."""
     value = part.expr(tree)
+    check_stamp(f"ASOF JOIN: {_text(tree)}", value.type)
     if value.is_column:
         return part, value.column_name
     name = f"^{renamed(tree, part.names).sql('spark')}"
     return Part(extended(part.node, [(name, value)]), part.names), name
+
+
+def _text(tree: exp.Expr) -> str:
+    """A resolved tree in an error, whose columns have the names of the query, a dot included."""
+    return tree.sql("spark").replace("`", "")

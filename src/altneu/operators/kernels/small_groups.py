@@ -143,7 +143,8 @@ def lines_of_all(given: Arranged) -> tuple[Ints, Ints, int]:
     """
     known: tuple[Ints, Ints, int] | None = given.__dict__.get(_LINES)
     if known is None:
-        table, addresses = lines_of([batch for batch in (*given.old, given.new) if batch.blocks])
+        some = [batch for batch in (*given.old, given.new) if batch.blocks]
+        table, addresses = lines_of(some or [given.new])
         known = given.__dict__[_LINES] = table, addresses, table.shape[0] - len(given.new.blocks)
     return known
 
@@ -164,7 +165,7 @@ def places_of_all(given: Arranged) -> Ints | None:
     if _PLACES not in given.__dict__:
         lines = [batch.places for batch in (*given.old, given.new) if batch.blocks]
         found = [line for line in lines if line is not None]
-        given.__dict__[_PLACES] = np.concatenate(found) if len(found) == len(lines) else None
+        given.__dict__[_PLACES] = np.concatenate(found) if found and len(found) == len(lines) else None
     known: Ints | None = given.__dict__[_PLACES]
     return known
 
