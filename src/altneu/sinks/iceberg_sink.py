@@ -275,7 +275,7 @@ def _alone(files: _OverwriteFiles) -> _OverwriteFiles:
 
         return may_match
 
-    files._build_manifest_evaluator = alone  # type: ignore[method-assign]
+    files._build_manifest_evaluator = alone  # type: ignore[assignment, method-assign]
     return files
 
 

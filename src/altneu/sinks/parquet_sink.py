@@ -107,7 +107,8 @@ class ParquetSink(Sink):
         keep: int,
     ) -> None:
         super().__init__(view, mode, key, errors, lease)
-        for option, value, least in (("buckets", buckets, 1), ("keep", keep, 0)):
+        counts: list[tuple[str, Any, int]] = [("buckets", buckets, 1), ("keep", keep, 0)]
+        for option, value, least in counts:
             if not isinstance(value, int) or value < least:
                 raise SinkError(f"{option} must be a whole number of at least {least}, got {value!r}")
         folder = folder_of(path)
