@@ -217,9 +217,10 @@ class Definitions(Mapping[str, Collection]):
             of_python = "" if defined else self._of_python(name)
             problem = f"{defined.name!r} is a {defined.kind}" if defined else of_python or f"there is no {name!r}"
             shown = " or ".join(kinds) or "name"
-            known = [d.name for d in self.all.values() if not kinds or d.kind in kinds]
+            article = "an " if shown.startswith("INDEX") else "a "
+            known = [d.name for d in self.all.values() if (d.kind in kinds if kinds else d.kind != "SCHEMA")]
             there_are = listed("" if defined or of_python else name, known)
-            raise StatementError(f"{problem}; the statement needs a {shown}; there are: {there_are}")
+            raise StatementError(f"{problem}; the statement needs {article}{shown}; there are: {there_are}")
         return defined
 
     def _of_python(self, name: str) -> str:
