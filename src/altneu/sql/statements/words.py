@@ -35,7 +35,7 @@ CLAUSES = (
 AROUND = 40  # characters of the text that an error shows on each side
 NOT_NAMES = (TokenType.STRING, TokenType.NUMBER, TokenType.SEMICOLON)
 _OF_ONE_TABLE = ("VERSION", "TIMESTAMP", "SYSTEM_TIME", "SYSTEM_VERSION")  # AS OF after these is of a table in FROM
-_AFTER_TYPES = ("NOT", "DEFAULT", ",")
+_AFTER_TYPES = ("NOT", "DEFAULT", "FIRST", "AFTER", ",")
 QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
 
@@ -300,7 +300,7 @@ class Words:
         return ", ".join(columns), defaults, comments
 
     def type_text(self) -> str:
-        """A type, as it was written: up to NOT, DEFAULT or the end."""
+        """A type, as it was written: up to what may follow it, such as NOT and DEFAULT, or the end."""
         first, depth = self.token, 0
         while not self.at_end() and (depth or self.token.text.upper() not in (*_AFTER_TYPES, ";")):
             depth += sum((c in "(<") - (c in ")>") for c in self.token.text)
