@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 import altneu as an
-from altneu.errors import AltneuError, PlanError
+from altneu.errors import AltneuError, PlanError, StorePlanError
 from altneu.runtime.spark.versions import spark_schema
 from tests.frames import work
 from tests.tpch.history import few_rows
@@ -357,6 +357,27 @@ def test_groups_by_sessions_of_an_earlier_step_are_refused(spark):
             for frame in queries(F, one.frame(ROWS)):
                 with pytest.raises(PlanError, match=r"groups by '\w+', a session_window of an earlier step; group by"):
                     one.maintain("v", frame)
+
+
+def test_a_view_of_another_kind_of_session_is_refused_and_may_be_replaced(spark, tmp_path):
+    """A classic session describes a window otherwise than Connect's client, here with the columns in another order."""
+
+    def view(session, F, W, **options):
+        first = F.row_number().over(W.partitionBy("k").orderBy("o"))
+        frame = session.frame(an.source("t", "k int, o int, n string", keep=True))
+        return session.maintain("v", frame.select("o", "k", first.alias("place")), **options)
+
+    with an.Session(path=tmp_path) as session:
+        view(session, connect_functions, ConnectWindow)
+        session.insert("t", [(1, 5, "a"), (1, 7, "b")])
+        session.advance()
+    with an.Session(spark, tmp_path, placement="driver") as session:
+        with pytest.raises(StorePlanError, match="or it is a DataFrame of another kind or version of Spark"):
+            view(session, classic_functions, ClassicWindow)
+        here = view(session, classic_functions, ClassicWindow, replace=True)
+        session.insert("t", [(1, 3, "c")])
+        session.advance()
+        assert sorted(here.to_pylist()) == [(3, 1, 1), (5, 1, 2), (7, 1, 3)]
 
 
 def test_a_comparison_that_is_null_is_an_error():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import random
+import time
 from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.expressions.visitors import _ManifestEvalVisitor, visit
 
 import altneu as an
 from altneu.errors import SchemaError, SinkError, UnknownColumnError
@@ -245,6 +247,29 @@ def test_only_files_with_rows_of_changed_keys_are_written_anew(catalog):
             assert (summary["deleted-data-files"], summary["added-data-files"]) == ("1", "2")
             assert (summary["deleted-records"], summary["added-records"]) == ("3", "4")
             assert read(catalog, f"t{n}") == shown(view)
+
+
+def test_manifests_of_partitions_are_told_apart(catalog, monkeypatch):
+    """pyiceberg evaluates them in threads; each is made to wait for the others where one could take another's place."""
+
+    def slow(evaluator, manifest):
+        evaluator.partition_fields = manifest.partitions
+        time.sleep(0.01)
+        return visit(evaluator.partition_filter, evaluator)
+
+    monkeypatch.setattr(_ManifestEvalVisitor, "eval", slow)
+    with an.Session() as session:
+        view = session.maintain("all", EVENTS)
+        sink = an.sinks.iceberg(view, "shop.p", catalog=catalog, partition_by=["k"])
+        for k in range(6):
+            session.insert("events", [(k, "a", 1.0)])
+            session.advance()
+            sink.run()
+        for k in (3, 5, 0):
+            session.retract("events", [(k, "a", 1.0)])
+            session.advance()
+            assert sink.run() == 1
+            assert read(catalog, "p") == shown(view)
 
 
 def test_values_of_every_type_come_back_as_they_were(catalog):

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import altneu as an
-from altneu.errors import SchemaError, SinkError, UnknownColumnError, ViewHasErrorsError
+from altneu.errors import SchemaError, SinkError, StoreError, UnknownColumnError, ViewHasErrorsError
 
 EVENTS = an.source("events", 'k long, `the "name" is; DROP` string, v double')
 LAST = EVENTS.group_by("k").agg(n="count(*)", total="sum(v)")
@@ -212,6 +212,39 @@ def test_what_is_refused_leaves_the_target_as_it_was(tmp_path):
         nested = session.maintain("nested", EVENTS.select("k", xs="array(k)"))
         with pytest.raises(SchemaError, match="column 'xs' has type array<bigint>"):
             an.sinks.database(nested, connect, "n", mode="merge")
+
+
+REFUSED = [
+    ({"lease": "soon"}, StoreError, "lease must be a span of at least a second.*got 'soon'"),
+    ({"lease": None}, StoreError, "lease must be a span of at least a second.*got None"),
+    ({"errors": "skip"}, SinkError, 'errors must be "raise" or "ignore", got \'skip\''),
+    ({"buckets": 0}, SinkError, "buckets must be a whole number of at least 1, got 0"),
+    ({"buckets": "3"}, SinkError, "buckets must be a whole number of at least 1, got '3'"),
+    ({"keep": 1.5}, SinkError, "keep must be a whole number of at least 0, got 1.5"),
+]
+
+
+@pytest.mark.parametrize(("option", "error", "said"), REFUSED)
+def test_options_that_are_none_are_refused_before_a_sink_writes(tmp_path, option, error, said):
+    with open_session(None) as session, pytest.raises(error, match=said):
+        an.sinks.parquet(session.view("all"), tmp_path / "x", **option)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_folder_without_a_name_is_not_the_one_that_the_program_runs_in():
+    with open_session(None) as session, pytest.raises(StoreError, match="path of a folder must not be empty"):
+        an.sinks.parquet(session.view("all"), "")
+
+
+def test_a_database_that_does_not_open_is_named(tmp_path):
+    with open_session(None) as session:
+        view, connect = session.view("all"), partial(sqlite3.connect, tmp_path / "none" / "t.db")
+        session.insert("events", [(1, "a", 1.0)])
+        session.advance()
+        with pytest.raises(SinkError, match=r"^table t of the database cannot be created or read: OperationalError"):
+            an.sinks.database(view, connect, "t", mode="merge").run()
+        with pytest.raises(UnknownColumnError, match=r"no column 'w' \(in the types of a sink of view all\)"):
+            an.sinks.database(view, connect, "t", mode="merge", types={"w": "TEXT"})
 
 
 def test_changes_of_two_stores_are_not_mixed(tmp_path):

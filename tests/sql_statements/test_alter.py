@@ -541,3 +541,21 @@ def test_a_source_that_decodes_its_rows_keeps_its_columns(session, kind, row, ch
     with pytest.raises(StatementError, match=r"SOURCE s decodes its rows .* CREATE it under another name"):
         session.sql(f"ALTER SOURCE s {change}")
     assert (rows(session, "TABLE s"), rows(session, "TABLE n")) == before
+
+
+REFUSED = {
+    "ADD COLUMN c INT AFTER k": "a new column is the last one: leave AFTER out",
+    "ADD COLUMN c INT FIRST": "a new column is the last one: leave FIRST out",
+    "RENAME TO u": "a table keeps its name: CREATE another one AS SELECT",
+    "DROP COLUMN key": "column 'key' of TABLE t is read by MATERIALIZED VIEW ks",
+}
+
+
+@pytest.mark.parametrize("change", REFUSED)
+def test_what_a_newcomer_writes_is_refused_with_a_reason(change):
+    with an.Session() as session:
+        session.sql("CREATE TABLE t (k INT, `to` INT); CREATE MATERIALIZED VIEW ks AS SELECT k FROM t")
+        session.sql("ALTER TABLE t RENAME COLUMN k TO key; ALTER TABLE t RENAME to TO v")
+        with pytest.raises(StatementError, match=REFUSED[change]):
+            session.sql(f"ALTER TABLE t {change}")
+        assert rows(session, "SHOW COLUMNS FROM t") == [("key", True, "int"), ("v", True, "int")]

@@ -43,6 +43,18 @@ def test_the_same_script_again_goes_on(path):
             assert session.store.number == commits
 
 
+def test_a_definition_is_the_same_whatever_is_to_happen_where_it_is_there(path):
+    with an.Session(path=path) as session:
+        session.sql("CREATE TABLE t (k INT); CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT k FROM t")
+        for text in (
+            "CREATE TABLE IF NOT EXISTS t (k INT)",
+            "CREATE MATERIALIZED VIEW m AS SELECT k FROM t",
+            "CREATE OR REFRESH MATERIALIZED VIEW m AS SELECT k FROM t",
+            "CREATE MATERIALIZED VIEW IF NOT EXISTS m AS SELECT k FROM t",
+        ):
+            assert session.sql(text).message.endswith("exists already")
+
+
 def test_another_definition_is_reported(path):
     with an.Session(path=path) as session:
         session.sql(ORDERS)

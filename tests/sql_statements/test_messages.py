@@ -22,6 +22,8 @@ TOLD = {
     "SELECT k FROM t WHER k = 1": "is 'WHER' before it meant to be WHERE?",
     "SELECT k FROM t GRUOP BY k": "is 'GRUOP' before it meant to be GROUP?",
     "SELECT k FROM t WHERE k = (SELECT k FORM t)": "meant to be FROM?",
+    "CREATE INDEX ON t (k)": "an index needs a name, by which it is dropped: CREATE INDEX name ON view (columns)",
+    "DROP INDEX nosuch": "the statement needs an INDEX",
     "SELECT 1 div n FROM t": "the query has 1 error(s)",
     "SELECT * FROM t AS OF 7": "at=7 is not closed yet",
     "SELECT * FROM t PIVOT (n FOR k IN (1))": "PIVOT needs aggregates, got `n`: PIVOT (sum(x) FOR c IN (...))",
@@ -44,6 +46,20 @@ def test_messages(session, text):
     assert TOLD[text] in str(caught.value)
     assert "view 'the query'" not in str(caught.value)
     assert 'errors="ignore"' not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["SELECT * FROM sales WHERE", "UPDATE sales", "MERGE INTO sales"])
+def test_a_name_is_no_misspelled_word(session, text):
+    """As "sales" is not, which is close to VALUES."""
+    with pytest.raises(AltneuError) as caught:
+        session.sql(text)
+    assert "meant to be" not in str(caught.value)
+
+
+def test_schemas_are_not_among_what_has_a_definition(session):
+    session.sql("CREATE SCHEMA shop")
+    with pytest.raises(StatementError, match=r"there are: t\b(?!.*shop)"):
+        session.sql("SHOW CREATE VIEW nosuch")
 
 
 def test_the_error_of_a_loop_without_end_names_what_sql_has(session):

@@ -119,6 +119,16 @@ def test_a_schema_goes_with_what_is_in_it_only_if_that_is_said(session):
         session.sql("DROP SCHEMA sales")
 
 
+def test_a_pattern_is_of_a_name_with_its_schema_or_without(session):
+    session.sql("CREATE TABLE main.shop.orders (k INT); CREATE TABLE default.oranges (k INT)")
+    for text, found in [
+        ("SHOW TABLES LIKE 'or*'", ["main.shop.orders", "oranges"]),
+        ("SHOW TABLES IN main.shop LIKE 'or*'", ["main.shop.orders"]),
+        ("SHOW TABLES LIKE 'main.*'", ["main.shop.orders"]),
+    ]:
+        assert [name for name, *_ in session.sql(text).to_pylist()] == found
+
+
 def test_a_schema_is_there_as_long_as_a_name_has_it(session):
     session.sql("CREATE TABLE main.shop.x (k INT); CREATE SCHEMA IF NOT EXISTS sales COMMENT 'again'")
     session.sql("CREATE SCHEMA Sold COMMENT 'what is' WITH DBPROPERTIES (owner = 'me')")

@@ -71,8 +71,10 @@ class Planner:
         if name not in self._nodes and stored is not None and stored["fingerprint"] != node.fingerprint:
             raise StorePlanError(
                 f"the store holds another plan for view {name!r} (its query, a function, a schema or keep= of a "
-                f"source has changed, or it was computed from a view that is to be maintained before it); "
-                f"session.drop({name!r}) forgets its state, or open another path"
+                "source has changed, it was computed from a view that is to be maintained before it, or it is a "
+                "DataFrame of another kind or version of Spark, which describes the query otherwise); "
+                f"maintain({name!r}, ..., replace=True) gives it this plan, session.drop({name!r}) forgets its state, "
+                "or open another path"
             )
         return node, choices
 

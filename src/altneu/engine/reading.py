@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from altneu.columnar.rows import Ints
 from altneu.engine.subscribers import Subscribers
-from altneu.errors import HistoryGoneError, NotYetKnownError, ReadError, SchemaError
+from altneu.errors import AltneuError, HistoryGoneError, NotYetKnownError, ReadError, SchemaError
 from altneu.operators.node import Node
 from altneu.order import LARGEST, Antichain
 from altneu.plan.physical import ViewPorts
@@ -157,6 +157,12 @@ def least_readable(view: StoredView, since: int, lower: int) -> int:
 
 
 OnErrors = Literal["raise", "ignore"]
+
+
+def check_on_errors(errors: object, refused: type[AltneuError]) -> None:
+    """Refuse what says neither to raise the errors of a view nor to ignore them."""
+    if errors not in ("raise", "ignore"):
+        raise refused(f'errors must be "raise" or "ignore", got {errors!r}')
 
 
 class Readable(Protocol):

@@ -13,12 +13,13 @@ import numpy as np
 from pyarrow import types as pt
 
 from altneu.columnar.rows import Rows
+from altneu.engine.reading import check_on_errors
 from altneu.engine.subscription import Subscription
 from altneu.errors import HistoryGoneError, SinkError, UnknownColumnError
 from altneu.errors.nearest import listed
 from altneu.order import Epoch
 from altneu.runtime.read import negatives
-from altneu.store import LocalFolder, root_of
+from altneu.store import LocalFolder, lease_seconds, root_of
 from altneu.trace.update import Updates, consolidate
 from altneu.types import type_name
 from altneu.views.view import followed
@@ -94,6 +95,8 @@ class Sink(ABC):
         for name in key:
             if name not in view.schema.names:
                 raise UnknownColumnError(name, view.schema.names, f"the key of a sink of view {view.name}")
+        check_on_errors(errors, SinkError)
+        lease_seconds(lease)  # or refused now, and not after the first run
         self.view, self.followed, self.mode, self.key, self.errors, self.lease = (
             view,
             followed(view),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from altneu.columnar.rows import Rows
-from altneu.errors import AltneuError, SchemaError, SinkError
+from altneu.errors import AltneuError, SchemaError, SinkError, UnknownColumnError
 from altneu.order import Epoch
 from altneu.sinks.base import Mark, Mode, Sink, refuse_negative
 from altneu.trace.update import Updates, consolidate
@@ -93,6 +94,8 @@ class DatabaseSink(Sink):
         self._declared = f"mode={mode!r}" + (f", key={list(key)!r}" if key else "")
         controls = {"append": (*self.followed.time_names(), "diff"), "upsert": (), "merge": ("row_count",)}[mode]
         self.followed.check_names(controls)
+        if unknown := [name for name in types if name not in view.schema.names]:
+            raise UnknownColumnError(unknown[0], view.schema.names, f"the types of a sink of view {view.name}")
         fields = [*view.schema, *(pa.field(name, pa.int64(), nullable=False) for name in controls)]
         self._schema = pa.schema(fields)
         for field in view.schema:
@@ -167,12 +170,23 @@ class DatabaseSink(Sink):
 
     def mark(self) -> Mark | None:
         """The mark of the table."""
-        connection = self._connect()
-        try:
+        with self._connected("cannot be created or read") as connection:
             self._create(connection)
             return self._mark(connection)
-        finally:
-            connection.close()
+
+    @contextmanager
+    def _connected(self, failed: str) -> Iterator[Connection]:
+        """A connection, closed at the end; an error of the driver becomes one that says what of the table failed."""
+        try:
+            connection = self._connect()
+            try:
+                yield connection
+            finally:
+                connection.close()
+        except AltneuError:
+            raise
+        except Exception as error:
+            raise SinkError(f"{self.where} {failed}: {type(error).__name__}: {error}") from error
 
     def _mark(self, connection: Connection) -> Mark | None:
         sql = f"SELECT {self._columns(_MARK_COLUMNS)} FROM {self._name(MARKS)}"
@@ -190,12 +204,9 @@ class DatabaseSink(Sink):
     def contents(self) -> Updates:
         """The rows of the table."""
         schema, types = self.view.schema, self._schema.types
-        connection = self._connect()
-        try:
+        with self._connected("cannot be read") as connection:
             sql = f"SELECT {self._columns(self._schema.names)} FROM {self._name(self._table)}"
             result = list(connection.query(sql, types))
-        finally:
-            connection.close()
         width = len(schema)
         rows = Rows.from_pylist([row[:width] for row in result], schema)
         diffs = np.array([1 if self.mode == "upsert" else row[-1] for row in result], np.int64)
@@ -207,20 +218,16 @@ class DatabaseSink(Sink):
         """Change rows and mark in one transaction, which is rolled back if another process has moved the mark."""
         if self._dialect == "sqlite":
             self._refuse_nan(updates)
-        connection = self._connect()
-        try:
-            if before is None:
-                self._refuse_rows(connection)
-            self._move_mark(connection, before, after)
-            {"append": self._append, "upsert": self._upsert, "merge": self._merge}[self.mode](connection, updates)
-            connection.commit()
-        except BaseException as error:
-            connection.rollback()
-            if isinstance(error, AltneuError) or not isinstance(error, Exception):
+        with self._connected("accepted none of the changes") as connection:
+            try:
+                if before is None:
+                    self._refuse_rows(connection)
+                self._move_mark(connection, before, after)
+                {"append": self._append, "upsert": self._upsert, "merge": self._merge}[self.mode](connection, updates)
+                connection.commit()
+            except BaseException:
+                connection.rollback()
                 raise
-            raise SinkError(f"{self.where} accepted none of the changes: {type(error).__name__}: {error}") from error
-        finally:
-            connection.close()
 
     def _refuse_nan(self, updates: Updates) -> None:
         for field, column in zip(self.view.schema, updates.rows.columns, strict=True):

@@ -8,7 +8,7 @@ sinks that write at once the second is refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -29,7 +29,9 @@ from altneu.types import VARIANT, contains, to_ddl, type_name
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import FileScanTask, Table, Transaction
+    from pyiceberg.table.update.snapshot import _OverwriteFiles
 
     from altneu.engine.reading import OnErrors
 from altneu.views.view import View
@@ -213,7 +215,7 @@ class IcebergSink(Sink):
         else:
             rows = self._merged(updates, replaced)
         snapshot = transaction.update_snapshot({"altneu.frontier": str(after.frontier)})
-        with snapshot.overwrite() if replaced else snapshot.fast_append() as files:
+        with _alone(snapshot.overwrite()) if replaced else snapshot.fast_append() as files:
             for task in replaced:
                 files.delete_data_file(task.file)
             if len(rows):
@@ -257,6 +259,24 @@ class IcebergSink(Sink):
         assert self._table is not None
         table = self._table
         return ArrowScan(table.metadata, table.io, table.schema().select(*names), AlwaysTrue()).to_table([task])
+
+
+def _alone(files: _OverwriteFiles) -> _OverwriteFiles:
+    """A snapshot in the making that looks at each manifest by itself.
+
+    pyiceberg looks at several at once, in threads, with one evaluator, which holds the manifest that it is at: of a
+    partitioned table it overlooked files that have to go, and refused the commit.
+    """
+    evaluator_of = files._build_manifest_evaluator
+
+    def alone(spec: int) -> Callable[[ManifestFile], bool]:
+        def may_match(manifest: ManifestFile) -> bool:
+            return evaluator_of(spec)(manifest)
+
+        return may_match
+
+    files._build_manifest_evaluator = alone  # type: ignore[assignment, method-assign]
+    return files
 
 
 def _of_structs(kind: pa.DataType) -> pa.DataType | None:

@@ -107,8 +107,10 @@ class ParquetSink(Sink):
         keep: int,
     ) -> None:
         super().__init__(view, mode, key, errors, lease)
-        if buckets < 1 or keep < 0:
-            raise SinkError(f"buckets={buckets} must be a number of at least 1, and keep={keep} of at least 0")
+        counts: list[tuple[str, Any, int]] = [("buckets", buckets, 1), ("keep", keep, 0)]
+        for option, value, least in counts:
+            if not isinstance(value, int) or value < least:
+                raise SinkError(f"{option} must be a whole number of at least {least}, got {value!r}")
         folder = folder_of(path)
         if not isinstance(folder, LocalFolder):
             raise SinkError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import numbers
 import os
 import re
 import socket
@@ -85,7 +86,7 @@ def lease_seconds(lease: float | str) -> float:
     if isinstance(lease, str):
         if match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(second|minute|hour|day)s?\s*", lease):
             seconds = float(match[1]) * {"second": 1, "minute": 60, "hour": 3600, "day": 86400}[match[2]]
-    elif not isinstance(lease, bool):
+    elif isinstance(lease, numbers.Real) and not isinstance(lease, bool):
         seconds = float(lease)
     if not _SHORTEST <= seconds <= _LONGEST:
         raise StoreError(

@@ -43,6 +43,8 @@ def folder_of(location: Location, storage_options: Mapping[str, Any] = MappingPr
     if not isinstance(location, str | os.PathLike):
         return _of_arrow(location, storage_options)
     text = os.fspath(location)
+    if not text:
+        raise StoreError("the path of a folder must not be empty; '.' is the folder that the program runs in")
     protocol, separator, rest = text.partition("://")
     if separator and protocol not in ("file", "local"):
         return _of_address(protocol, text, storage_options)

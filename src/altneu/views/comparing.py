@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Ints, Rows
-from altneu.engine.reading import OnErrors, StateOfViews, refuse_without_contents
+from altneu.engine.reading import OnErrors, StateOfViews, check_on_errors, refuse_without_contents
 from altneu.errors import HistoryGoneError, PlanError, ReadError, SchemaError, UnknownColumnError
 from altneu.order import Epoch
 from altneu.runtime.batch_writer import ranges
@@ -80,8 +80,7 @@ def compare(
     for view in (left, right):
         if not isinstance(view, View):
             raise PlanError(f"compare needs two views, of sessions or readers, got {view!r:.200}")
-    if errors not in ("raise", "ignore"):
-        raise ReadError(f'errors must be "raise" or "ignore", got {errors!r}')
+    check_on_errors(errors, ReadError)
     schema = _schema(left, right, columns)
     with ExitStack() as locked:
         for lock in {

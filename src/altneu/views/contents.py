@@ -13,7 +13,7 @@ from altneu.columnar import html
 from altneu.columnar.canonical import canonical
 from altneu.columnar.rows import Ints, Rows, array_of
 from altneu.engine.engine import at_rest
-from altneu.engine.reading import OnErrors, StateOfViews, Time, refuse_without_contents
+from altneu.engine.reading import OnErrors, StateOfViews, Time, check_on_errors, refuse_without_contents
 from altneu.errors import ERROR_SCHEMA, AltneuError, ReadError, ViewHasErrorsError
 from altneu.errors.nearest import listed
 from altneu.errors.texts import shortened
@@ -67,8 +67,7 @@ class Contents:
         return table_of(updates)
 
     def _read(self, at: Time, errors: OnErrors) -> Updates:
-        if errors not in ("raise", "ignore"):
-            raise ReadError(f'errors must be "raise" or "ignore", got {errors!r}')
+        check_on_errors(errors, ReadError)
         ports = self._source.ports(self.name)
         refuse_without_contents(ports, self.name)
         time = self._source.known(self.name).readable(at)
@@ -115,8 +114,7 @@ class Contents:
             ViewHasErrorsError: the view has errors at that time, or one of the rows has a negative count.
             HistoryGoneError, NotYetKnownError: a time outside ``[since, frontier)``.
         """
-        if errors not in ("raise", "ignore"):
-            raise ReadError(f'errors must be "raise" or "ignore", got {errors!r}')
+        check_on_errors(errors, ReadError)
         with at_rest(self._source) as state:
             return Contents(state, self.name)._found(row, at, errors)
 

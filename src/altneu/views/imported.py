@@ -8,10 +8,11 @@ from altneu.cdc.feed import Session, advance
 from altneu.collections.collection import Collection
 from altneu.collections.declaring import source
 from altneu.engine.history import Step
-from altneu.engine.reading import OnErrors, updates_table
+from altneu.engine.reading import OnErrors, check_on_errors, updates_table
 from altneu.errors import InputError, PlanError
 from altneu.order import Epoch
 from altneu.plan import ir
+from altneu.store import lease_seconds
 from altneu.trace.update import Updates, consolidate
 from altneu.views.reader import StoreReadings
 from altneu.views.view import View, followed, state_of
@@ -45,8 +46,8 @@ class Imported:
                 f"view {view.name!r} has {ir.times_named(view.coordinates)}, and an import follows one clock; "
                 "insert its changes() into a source with as many times"
             )
-        if errors not in ("raise", "ignore"):
-            raise PlanError(f'errors must be "raise" or "ignore", got {errors!r}')
+        check_on_errors(errors, PlanError)
+        lease_seconds(lease)  # or refused before anything is held
         self.name, self.view = name, view
         self.collection: Collection = source(name, view.schema, keep=keep)
         self._session, self._followed, self._readings = session, followed(view), state_of(view)

@@ -14,7 +14,7 @@ from altneu.columnar.canonical import canonical
 from altneu.columnar.hashing import hash_rows
 from altneu.columnar.rows import Record, Rows, array_of, record_type
 from altneu.engine.engine import Engine, at_rest
-from altneu.engine.reading import OnErrors, Time, refuse_without_contents, updates_table
+from altneu.engine.reading import OnErrors, Time, check_on_errors, refuse_without_contents, updates_table
 from altneu.errors import ReadError
 from altneu.operators.kernels.grouping import group_rows
 from altneu.order import Antichain
@@ -141,8 +141,7 @@ class Trace(View):
     def _cursor(
         self, key: Sequence[Any], bounds: Mapping[str, Any], at: Time, errors: OnErrors, *, as_of: bool
     ) -> Cursor:
-        if errors not in ("raise", "ignore"):
-            raise ReadError(f'errors must be "raise" or "ignore", got {errors!r}')
+        check_on_errors(errors, ReadError)
         with at_rest(self._readings) as state:
             known, ports = state.known(self.name), state.ports(self.name)
             refuse_without_contents(ports, self.name)

@@ -27,7 +27,8 @@ def _change(p: Any) -> Change:
         if_exists = p.word("IF", "EXISTS")
         return DropColumn(p.name("a column"), if_exists)
     if p.word("RENAME"):
-        p.word("COLUMN")
+        if not p.word("COLUMN") and p.word("TO", advance=False) and not p.word("TO", "TO", advance=False):
+            p.fail("a table keeps its name: CREATE another one AS SELECT * FROM it, and a VIEW of its old name")
         name = p.name("a column")
         p.expect("TO")
         return RenameColumn(name, p.name("the new name of the column"))
@@ -50,6 +51,8 @@ def _added(p: Any) -> AddColumn:
     p.type_text()
     if p.word("NOT"):
         p.expect("NULL")
+    if (place := p.one_of("FIRST", "AFTER")) is not None:
+        p.fail(f"a new column is the last one: leave {place} out, and SELECT the columns in the order you want", p.last)
     columns = p.text_from(first)
     default = p.expression("a value") if p.word("DEFAULT") else None
     return AddColumn(columns, default, unless)

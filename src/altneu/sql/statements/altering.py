@@ -175,11 +175,13 @@ def altered(
     now = changed.present.by_number
     gone = {n for n in versions.present.numbers if n not in now}
     indexes = _indexes(known, defined)
-    for other, columns in _readers(known, defined, versions, gone):
+    for other, _ in _readers(known, defined, versions, gone):
         if other in indexes and gone.isdisjoint(_numbers_of_key(other, defined, versions)):
             continue
+        (number,) = gone
+        name = versions.present.by_number[number].name  # a view may know the column by an earlier one
         raise StatementError(
-            f"column {columns[0]!r} of {defined.kind} {defined.name} is read by {other.kind} {other.name}; CREATE OR "
+            f"column {name!r} of {defined.kind} {defined.name} is read by {other.kind} {other.name}; CREATE OR "
             "REPLACE it without that column, or DROP it first"
         )
     wider = {n for n, f in versions.present.by_number.items() if n in now and now[n].type != f.type}

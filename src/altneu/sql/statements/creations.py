@@ -52,6 +52,8 @@ def create(p: Any) -> Creation:
     if replace and kind not in ("VIEW", "MATERIALIZED VIEW"):
         p.fail(f"OR REPLACE is for views and functions; DROP {kind} first")
     unless = p.word("IF", "NOT", "EXISTS")
+    if kind == "INDEX" and p.word("ON", advance=False):
+        p.fail("an index needs a name, by which it is dropped: CREATE INDEX name ON view (columns)")
     return _KINDS[kind](p, {"name": p.new("a name", p.table), "unless": unless, "replace": replace or refresh})
 
 

@@ -35,6 +35,8 @@ Indexes = dict[str, list[list[str]]]
 
 TEMPORARY = "#"  # views whose names begin so belong to a statement that has ended
 _AS_WRITTEN = (TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
+_IF_TAKEN = (["OR", "REPLACE"], ["OR", "REFRESH"], ["IF", "NOT", "EXISTS"])
+_HEAD = 8  # words of a statement, at most, in front of the name that it gives
 
 
 def _named(name: str, names: Iterable[str]) -> str | None:
@@ -217,9 +219,10 @@ class Definitions(Mapping[str, Collection]):
             of_python = "" if defined else self._of_python(name)
             problem = f"{defined.name!r} is a {defined.kind}" if defined else of_python or f"there is no {name!r}"
             shown = " or ".join(kinds) or "name"
-            known = [d.name for d in self.all.values() if not kinds or d.kind in kinds]
+            article = "an " if shown.startswith("INDEX") else "a "
+            known = [d.name for d in self.all.values() if (d.kind in kinds if kinds else d.kind != "SCHEMA")]
             there_are = listed("" if defined or of_python else name, known)
-            raise StatementError(f"{problem}; the statement needs a {shown}; there are: {there_are}")
+            raise StatementError(f"{problem}; the statement needs {article}{shown}; there are: {there_are}")
         return defined
 
     def _of_python(self, name: str) -> str:
@@ -566,7 +569,11 @@ def columns_named(collection: Collection, names: Iterable[str]) -> list[str]:
 def same(some: str, other: str) -> bool:
     """Whether two statements say the same, word by word: spaces, comments and the case of words do not count.
 
+    Nor does what is to happen where the name is taken already.
+
     >>> same("CREATE VIEW v AS SELECT 1 -- one", "create view v  as select 1")
+    True
+    >>> same("CREATE OR REPLACE VIEW v AS SELECT 1", "CREATE VIEW IF NOT EXISTS v AS SELECT 1")
     True
     >>> same("CREATE VIEW v AS SELECT 'a'", "CREATE VIEW v AS SELECT 'A'")
     False
@@ -576,7 +583,13 @@ def same(some: str, other: str) -> bool:
 
 def _words(text: str) -> list[tuple[TokenType, str]]:
     tokens = SparkStatements().tokenize(text)
-    return [(t.token_type, t.text if t.token_type in _AS_WRITTEN else t.text.upper()) for t in tokens]
+    words = [(t.token_type, t.text if t.token_type in _AS_WRITTEN else t.text.upper()) for t in tokens]
+    for told in _IF_TAKEN:
+        texts = [word for _, word in words[:_HEAD]]
+        at = next((i for i in range(len(texts)) if texts[i : i + len(told)] == told), None)
+        if at is not None:
+            del words[at : at + len(told)]
+    return words
 
 
 def read_by(name: str, what: str, readers: list[Defined]) -> str:

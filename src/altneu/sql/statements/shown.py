@@ -46,13 +46,19 @@ def show(statement: Show, engine: Engine, known: Definitions) -> pa.Table:
     if statement.name is not None:  # the schema with a dot, or nothing
         prefix = statement.name.lower()
         rows = [row for row in rows if schema_of(row[0].lower()) == prefix]
-    return _table(columns, rows, statement.like)
+    return _table(columns, rows, statement.like, lambda name: (name, name[len(schema_of(name)) :]))
 
 
-def _table(columns: Sequence[str], rows: Sequence[Row], like: str | None) -> pa.Table:
+def _table(
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    like: str | None,
+    names_of: Callable[[str], tuple[str, ...]] = lambda name: (name,),
+) -> pa.Table:
+    """Rows as a table: with a pattern those whose first value has a name that it fits."""
     if like is not None:
         pattern = re.compile(_pattern(like), re.IGNORECASE | re.DOTALL)
-        rows = [row for row in rows if pattern.fullmatch(row[0])]
+        rows = [row for row in rows if any(map(pattern.fullmatch, names_of(row[0])))]
     fields = [pa.field(name, pa.int64() if name == "updates" else pa.string()) for name in columns]
     arrays = [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(fields)]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))

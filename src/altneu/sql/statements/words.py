@@ -17,6 +17,7 @@ from altneu.sql.scope import ANYWHERE, DEFAULT, MOST_PARTS, Path, Within, full_n
 from altneu.sql.statements.tree import Select
 from altneu.types.syntax import refuse_unread
 
+_BEFORE_NAMES = ("FROM", "INTO", "JOIN", "TABLE", "UPDATE", "USING")  # what follows is a name, however it is spelled
 CLAUSES = (
     "FROM",
     "WHERE",
@@ -34,7 +35,7 @@ CLAUSES = (
 AROUND = 40  # characters of the text that an error shows on each side
 NOT_NAMES = (TokenType.STRING, TokenType.NUMBER, TokenType.SEMICOLON)
 _OF_ONE_TABLE = ("VERSION", "TIMESTAMP", "SYSTEM_TIME", "SYSTEM_VERSION")  # AS OF after these is of a table in FROM
-_AFTER_TYPES = ("NOT", "DEFAULT", ",")
+_AFTER_TYPES = ("NOT", "DEFAULT", "FIRST", "AFTER", ",")
 QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
 
@@ -299,7 +300,7 @@ class Words:
         return ", ".join(columns), defaults, comments
 
     def type_text(self) -> str:
-        """A type, as it was written: up to NOT, DEFAULT or the end."""
+        """A type, as it was written: up to what may follow it, such as NOT and DEFAULT, or the end."""
         first, depth = self.token, 0
         while not self.at_end() and (depth or self.token.text.upper() not in (*_AFTER_TYPES, ";")):
             depth += sum((c in "(<") - (c in ")>") for c in self.token.text)
@@ -465,10 +466,11 @@ def place_of(text: str, at: int) -> tuple[int, int]:
 
 def _misspelled(before: str) -> str:
     """A word of the grammar that the last word before may be meant to be."""
-    word = re.search(r"(\w+)\W*$", before)
-    typed = "" if word is None else word[1].upper()
-    close = difflib.get_close_matches(typed, CLAUSES, 1, 0.7) if typed not in CLAUSES else []
-    return f"; is {word[1]!r} before it meant to be {close[0]}?" if word and close else ""
+    *_, previous, word = ["", "", *re.findall(r"\w+", before)]
+    typed = word.upper()
+    is_word = typed not in CLAUSES and previous.upper() not in _BEFORE_NAMES
+    close = difflib.get_close_matches(typed, CLAUSES, 1, 0.7) if is_word else []
+    return f"; is {word!r} before it meant to be {close[0]}?" if close else ""
 
 
 def located(text: str, start: int, end: int, reason: str) -> str:
