@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import altneu as an
 from altneu.columnar.columns import Stack
-from altneu.operators.kernels import small_ends
+from altneu.operators.kernels import small_around, small_ends
 from altneu.sql import query
 from altneu.trace import batch
 from bench.durable import disk
@@ -28,6 +28,8 @@ from bench.scale import Scale
 from bench.steps import fill
 from bench.tables import Aim, Findings, Table
 
+_READING = (small_ends, "_first_rows", 1), (small_ends, "_extremes", 2), (small_around, "_stretches", 5)
+"""Kernels that read where rows lie, and which of their results says how many updates they read."""
 SIZES, LARGEST = (10_000, 100_000, 1_000_000), 10_000_000
 GROUPS = 100_000  # of the largest of SIZES
 STEPS, QUICK_STEPS, WARM_STEPS, COUNTED_STEPS = 500, 100, 30, 20
@@ -236,9 +238,9 @@ class Group:
         with ExitStack() as patches:
             patches.enter_context(mock.patch.object(Stack, "take", taken))
             patches.enter_context(mock.patch.object(batch, "Matches", matched))
-            for name, place in (("_first_rows", 1), ("_extremes", 2)):
-                walked = walking(getattr(small_ends, name), place)
-                patches.enter_context(mock.patch.object(small_ends, name, walked))
+            for module, name, place in _READING:
+                walked = walking(getattr(module, name), place)
+                patches.enter_context(mock.patch.object(module, name, walked))
             for _ in range(COUNTED_STEPS):
                 counts.append(0)
                 self.step()

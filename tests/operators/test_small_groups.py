@@ -134,7 +134,7 @@ def test_where_no_count_is_below_zero_none_becomes_so(lattice, below, monkeypatc
         given = arranged(rng, layout, keys=30, rows=60, below=below)
         none = small_groups.none_is_below(given)
         with monkeypatch.context() as patch:
-            patch.setattr(counts, "none_is_below", lambda _: False)
+            patch.setattr(counts, "_none_is", lambda _: False)
             changes = counts.below_zero(given, ())
         assert not (none and len(changes))
         answered += none

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from altneu.columnar.columns import Stack
-from altneu.operators.kernels import small_ends
+from altneu.operators.kernels import small_around, small_ends
 from altneu.trace import batch
 
 
@@ -23,15 +23,19 @@ def read(monkeypatch):
         counts[-1] += len(probe)
         return matches(probe, *rest)
 
-    for name, place in (("_first_rows", 1), ("_extremes", 2)):
-        kernel = getattr(small_ends, name)
+    for module, name, place in (
+        (small_ends, "_first_rows", 1),
+        (small_ends, "_extremes", 2),
+        (small_around, "_stretches", 5),
+    ):
+        kernel = getattr(module, name)
 
         def walked(*given, kernel=kernel, place=place):
             result = kernel(*given)
             counts[-1] += max(result[place], 0)
             return result
 
-        monkeypatch.setattr(small_ends, name, walked)
+        monkeypatch.setattr(module, name, walked)
     monkeypatch.setattr(Stack, "take", taken)
     monkeypatch.setattr(batch, "Matches", matched)
     return counts

@@ -67,8 +67,8 @@ def stretches(given: Arranged, around: Around) -> Stretches | None:
         return None
     layout = given.layout
     keys = given.new.distinct_keys()[1]
-    *found, time, told = _stretches(*lines_of_all(given), places, len(layout.key), around.units, keys.count, MOST_ROWS)
-    if not told:
+    *found, time, read = _stretches(*lines_of_all(given), places, len(layout.key), around.units, keys.count, MOST_ROWS)
+    if read < 0:
         return None
     blocks = [block for batch in (*given.old, given.new) for block in batch.blocks]
     values = _values(blocks, places[:, len(layout.key) :], found[0], layout)
@@ -91,28 +91,25 @@ def _values(blocks: list[Block], places: Ints, rows: Ints, layout: Layout) -> Ro
 @compiled()
 def _stretches(
     table: Ints, addresses: Ints, old: int, places: Ints, keys: int, units: int, groups: int, most: int
-) -> tuple[Ints, Ints, Ints, Ints, int, bool]:
+) -> tuple[Ints, Ints, Ints, Ints, int, int]:
     """Lines of rows by group and order: block, row, word and group; lines of those that were there, and how often.
 
-    And of those that change, and by how much; of both where each group begins; the time of all that is new; and whether
-    all of it is told.
+    And of those that change, and by how much; of both where each group begins; the time of all that is new; and how
+    many updates were read, -1 where that does not do.
     """
     size, time = table[old, 1], word_at(addresses, old, 2, 0)
-    rows, was_there, changed = (
-        np.empty((4, most), np.int64),
-        np.empty((2, most), np.int64),
-        np.empty((2, most), np.int64),
-    )
-    starts, copies = np.zeros((2, groups + 1), np.int64), np.empty((2, most), np.int64)
+    rows, copies = np.empty((4, most), np.int64), np.empty((2, most), np.int64)
+    was_there, changed = np.empty((2, most), np.int64), np.empty((2, most), np.int64)
+    starts = np.zeros((2, groups + 1), np.int64)
     runs, cursors = np.empty((old + 1, 2), np.int64), np.empty((3, old + 1), np.int64)
-    first, count, group, olds, news = 0, 0, 0, 0, 0
+    first, count, group, olds, news, read = 0, 0, 0, 0, 0, 0
     while first < size:
         last = rows_of_key(table, addresses, places, old, keys, first, time, runs)
-        many = -1
+        many, updates = -1, 0
         if last >= 0:
-            many = _stretch(addresses, places, runs, old, keys, units, cursors, rows, copies, count)
+            many, updates = _stretch(addresses, places, runs, old, keys, units, cursors, rows, copies, count)
         if many < 0:
-            return rows[:, :0].copy(), was_there[:, :0].copy(), changed[:, :0].copy(), starts, time, False
+            return rows[:, :0].copy(), was_there[:, :0].copy(), changed[:, :0].copy(), starts, time, -1
         for at in range(count, many):
             rows[_GROUP, at] = group
             if copies[0, at] != 0:
@@ -121,10 +118,10 @@ def _stretches(
             if copies[1, at] != copies[0, at]:
                 changed[0, news], changed[1, news] = at, copies[1, at] - copies[0, at]
                 news += 1
-        group += 1
+        group, read = group + 1, read + updates
         starts[0, group], starts[1, group] = olds, news
         first, count = last, many
-    return rows[:, :count].copy(), was_there[:, :olds].copy(), changed[:, :news].copy(), starts, time, True
+    return rows[:, :count].copy(), was_there[:, :olds].copy(), changed[:, :news].copy(), starts, time, read
 
 
 @compiled()
@@ -139,10 +136,10 @@ def _stretch(  # arrays are given: memory of its own takes longer than the rest
     rows: Ints,
     copies: Ints,
     count: int,
-) -> int:
+) -> tuple[int, int]:
     """Write the rows of a group from before its first new row to behind its last, in order, and how often each is.
 
-    Where they end among ``rows``, -1 where that does not do.
+    Where they end among ``rows``, -1 where that does not do; and how many updates were read.
     """
     begin = count
     _put(addresses, runs, old, cursors, back=True)
@@ -154,7 +151,7 @@ def _stretch(  # arrays are given: memory of its own takes longer than the rest
         row, word = cursors[NEXT, nearest], cursors[WORD, nearest]
         was, now, updates = add_up(addresses, places, cursors, nearest, old, keys, -1, MOST_READ - read)
         if updates < 0 or was < 0 or now < 0 or count == rows.shape[1]:
-            return -1
+            return -1, read
         read += updates
         if was > 0:
             rows[_BLOCK, count], rows[_ROW, count], rows[_WORD, count] = nearest, row, word
@@ -170,7 +167,7 @@ def _stretch(  # arrays are given: memory of its own takes longer than the rest
         row, word, new = cursors[NEXT, nearest], cursors[WORD, nearest], cursors[NEXT, old]
         was, now, updates = add_up(addresses, places, cursors, nearest, old, keys, 1, MOST_READ - read)
         if updates < 0 or was < 0 or now < 0 or count == rows.shape[1]:
-            return -1
+            return -1, read
         read += updates
         if cursors[NEXT, old] != new:
             seen = 0
@@ -180,7 +177,7 @@ def _stretch(  # arrays are given: memory of its own takes longer than the rest
             rows[_BLOCK, count], rows[_ROW, count], rows[_WORD, count] = nearest, row, word
             copies[0, count], copies[1, count] = was, now
             count += 1
-    return count
+    return count, read
 
 
 @compiled()
