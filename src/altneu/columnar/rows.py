@@ -64,7 +64,7 @@ def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 def array_of(values: Sequence[object], data_type: pa.DataType, *, more_fields: bool = False) -> pa.Array:
     """An Arrow array of Python values; what pyarrow's own would cut or read as something else is refused, at any depth.
 
-    That are fractions of whole numbers and of moments, the time of day of a date, the zone of what has none, numbers
+    Refused are fractions of whole numbers and of moments, the time of day of a date, the zone of what has none, numbers
     as intervals, texts and sets as arrays, and keys that are no fields of a struct, unless ``more_fields`` lets them be
     left out.
 
@@ -108,7 +108,7 @@ def _refuse_unfit_inside(values: Iterable[object], data_type: pa.DataType, *, mo
     if pt.is_list(data_type):
         for value in some:
             if isinstance(value, str | bytes | bytearray | Mapping | AbstractSet):
-                raise pa.ArrowInvalid(f"{value!r} is no list")
+                raise pa.ArrowInvalid(f"an array must be a list or a tuple, got {value!r}")
         inside = [x for v in some if isinstance(v, list | tuple) for x in v]
         refuse_unfit(inside, data_type.value_type, more_fields=more_fields)
     elif pt.is_struct(data_type):

@@ -22,7 +22,7 @@ from altneu.columnar.rows import Ints, Rows
 from altneu.compiled import compiled
 from altneu.operators.kernels.contents import KNOWN, Contents
 from altneu.operators.kernels.in_order import GroupsInOrder
-from altneu.operators.kernels.small_ends import END, MOST_READ, NEXT, WORD, add_up, nearest_of, rows_of_key
+from altneu.operators.kernels.small_ends import END, MOST_READ, NEXT, WORD, add_up, nearest_of, rows_of_key, stacked
 from altneu.operators.kernels.small_groups import lines_of_all, places_of_all, word_at
 from altneu.operators.reduce.node import Around
 from altneu.trace.batch import Arranged, Block, Layout
@@ -77,11 +77,7 @@ def stretches(given: Arranged, around: Around) -> Stretches | None:
 
 def _values(blocks: list[Block], places: Ints, rows: Ints, layout: Layout) -> Rows:
     """The values of rows of some blocks."""
-    numbers, block = sorted({*rows[_BLOCK].tolist()}), rows[_BLOCK]
-    parts = [blocks[i] for i in numbers]
-    starts = np.zeros(len(numbers) + 1, np.int64)
-    np.cumsum([len(part) for part in parts], out=starts[1:])
-    index = starts[np.searchsorted(numbers, block)] + rows[_ROW]
+    numbers, parts, starts, index = stacked(blocks, rows[_BLOCK], rows[_ROW])
     columns = few.gathered(np.ascontiguousarray(places[numbers]), starts, index, layout.value_schema.types)
     if columns is not None:
         return Rows(layout.value_schema, tuple(columns), index.size)
@@ -137,7 +133,7 @@ def _stretch(  # arrays are given: memory of its own takes longer than the rest
     copies: Ints,
     count: int,
 ) -> tuple[int, int]:
-    """Write the rows of a group from before its first new row to behind its last, in order, and how often each is.
+    """Write the rows of a group from before its first new row to behind its last, in order, with the copies of each.
 
     Where they end among ``rows``, -1 where that does not do; and how many updates were read.
     """

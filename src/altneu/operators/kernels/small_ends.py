@@ -116,13 +116,19 @@ def first_rows(given: Arranged, wanted: int, way: int = FRONT) -> tuple[Updates,
     return Updates(layout.join(keys, values), times, made[_CHANGE].copy()), read
 
 
-def _taken(blocks: Sequence[Block], places: Ints, block: Ints, row: Ints) -> tuple[Rows, Rows]:
-    """Rows of some blocks, as keys and values."""
+def stacked(blocks: Sequence[Block], block: Ints, row: Ints) -> tuple[list[int], list[Block], Ints, Ints]:
+    """The blocks that some rows lie in: their numbers, they themselves, where each begins, and where the rows are."""
     numbers = sorted({*block.tolist()})
-    parts, layout = [blocks[i] for i in numbers], blocks[0].layout
+    parts = [blocks[i] for i in numbers]
     starts = np.zeros(len(numbers) + 1, np.int64)
     np.cumsum([len(part) for part in parts], out=starts[1:])
-    index = starts[np.searchsorted(numbers, block)] + row
+    return numbers, parts, starts, starts[np.searchsorted(numbers, block)] + row
+
+
+def _taken(blocks: Sequence[Block], places: Ints, block: Ints, row: Ints) -> tuple[Rows, Rows]:
+    """Rows of some blocks, as keys and values."""
+    numbers, parts, starts, index = stacked(blocks, block, row)
+    layout = blocks[0].layout
     columns = few.gathered(places[numbers], starts, index, layout.key_schema.types + layout.value_schema.types)
     if columns is not None:
         first = len(layout.key)
